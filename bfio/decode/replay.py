@@ -208,7 +208,7 @@ RULES = RuleTable()
 
 @RULES.rule("output-length")
 def _output_length(replay: Replay) -> int:
-    """Check that a completed request ran exactly o_i steps, and one cut off fewer."""
+    """Check that a completed request ran exactly o_i steps, one cut off by the end fewer."""
     outputs = replay.workload.output_tokens[replay.started]
     done = replay.run.finish_step[replay.started] >= 0
     wrong = np.where(done, replay.steps_run != outputs, replay.steps_run >= outputs)
@@ -221,14 +221,14 @@ def _output_length(replay: Replay) -> int:
 
 @RULES.rule("start-before-reveal")
 def _start_before_reveal(replay: Replay) -> int:
-    """Check that no request starts before it is revealed."""
+    """Check that no request starts before its release."""
     reveal = replay.run.reveal_step[replay.started]
     return number((reveal < 0) | (replay.run.start_step[replay.started] < reveal))
 
 
 @RULES.rule("reveal-order")
 def _reveal_order(replay: Replay) -> int:
-    """Check that requests are revealed in trace order, unless prefill changes it."""
+    """Check that requests are released in trace order, unless prefill changes it."""
     step = replay.run.reveal_step
     if replay.run.options.prefill is not None:
         return 0
@@ -238,7 +238,7 @@ def _reveal_order(replay: Replay) -> int:
 
 @RULES.rule("reveal-target")
 def _reveal_target(replay: Replay) -> int:
-    """Check that a pool is filled to exactly R, and less only when the trace has ended."""
+    """Check that a pool is filled to exactly R, fewer only when the trace has ended."""
     run = replay.run
     if run.options.arrivals is not ArrivalMode.POOL:
         return 0
@@ -252,7 +252,7 @@ def _reveal_target(replay: Replay) -> int:
 
 @RULES.rule("reveal-time")
 def _reveal_time(replay: Replay) -> int:
-    """Check that requests are revealed at their step; timed, at the first after arrival."""
+    """Check that requests are released at their step; timed, at the first after arrival."""
     run, ids = replay.run, replay.revealed
     begin = run.start_s[run.reveal_step[ids]]
     if run.arrival_s is None:
@@ -277,7 +277,7 @@ def _reveal_time(replay: Replay) -> int:
 
 @RULES.rule("capacity")
 def _capacity(replay: Replay) -> int:
-    """Check that no worker has more requests, running or at rest, than slots."""
+    """Check that no worker has more requests, running or paused, than slots."""
     return number(replay.held[1] > replay.cluster.worker_slots())
 
 
@@ -358,7 +358,7 @@ def _active(replay: Replay) -> int:
 
 @RULES.rule("waiting")
 def _waiting(replay: Replay) -> int:
-    """Check waiting and admitted counts against reveals and starts."""
+    """Check waiting and admitted counts against releases and starts."""
     run = replay.run
     admitted = count(replay.admissions, run.steps)
     waiting = replay.waiting_before - admitted
@@ -397,7 +397,7 @@ def _work(replay: Replay) -> int:
 
 @RULES.rule("duration")
 def _duration(replay: Replay) -> int:
-    """Check that steps last as their loads say and follow each other without a hole."""
+    """Check that steps last as their loads say and follow each other without a gap."""
     run, (loads, _) = replay.run, replay.trajectory
     schedule = stragglers_of(run.options.stragglers, replay.cluster.workers, run.options.seed)
     factors = schedule.factors(run.start_s, replay.cluster.workers)

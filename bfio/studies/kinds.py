@@ -11,6 +11,7 @@ from typing import Any, cast
 import bfio.studies.row_kinds
 from bfio.common.import_closure import closure_digest
 from bfio.common.options import options_table
+from bfio.common.table_text import TextTable
 from bfio.common.users_code import users_digest
 from bfio.studies.row_kind import STEADY, Described, RowKind, described_table
 from formulations.errors import InputError, use_one_of
@@ -100,9 +101,11 @@ def tables() -> dict[str, str]:
     ``requests``: arguments that choose the requests of a row. ``evaluation``: arguments of
     predictor rows. ``classes``, ``stages`` and ``stage-trace``: arguments of rows on one engine in
     stages. ``batching-arguments``: arguments of rows on engines with a token budget. ``metrics``:
-    metrics of decode runs.
+    metrics of decode runs. ``policies``: policies of decode runs. ``rules``: rules of the replay.
     """
     from bfio.batching.options import BatchOptions
+    from bfio.decode.policy_registry import built_in
+    from bfio.decode.replay import rules
     from bfio.prediction.options import EvaluationOptions
     from bfio.studies.row_kinds.batching import BatchingOffer
     from bfio.studies.row_kinds.wait import StagePolicyOptions
@@ -116,9 +119,18 @@ def tables() -> dict[str, str]:
     from bfio.studies.row_parts.workload_arguments import RequestOptions
     from bfio.wait.simulation import ServeOptions
 
+    policies = [
+        (f"`{p.name}`", p.summary, p.source, ", ".join(p.dispatch), "yes" if p.kernel else "no")
+        for p in built_in().values()
+    ]
+    checked = [(f"`{name}`", text) for name, text in rules().items()]
     return {
         **{name: find(name).table() for name in names()},
         "metrics": described_table(RUN_VALUES),
+        "policies": TextTable(
+            "", ("name", "rule", "source", "dispatch", "compiled"), policies, words=5
+        ).markdown(),
+        "rules": TextTable("", ("rule", "what is checked"), checked, words=2).markdown(),
         "requests": options_table(RequestOptions),
         "evaluation": options_table(EvaluationOptions),
         "classes": options_table(ClassOptions, WantedRate),

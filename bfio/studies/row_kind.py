@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from bfio.common.metrics import Domain, MetricTable
+from bfio.common.table_text import TextTable
 from bfio.studies.row import Compute, Instance, RowContext, RowResult, Value
 from formulations.errors import InputError
 
@@ -211,8 +212,7 @@ def described_table(values: Sequence[Described]) -> str:
 
 
 def _table(rows: Sequence[tuple[str, str, str]]) -> str:
-    lines = [("value", "unit", "meaning"), ("---", "---", "---"), *rows]
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+    return TextTable("", ("value", "unit", "meaning"), rows, words=3).markdown()
 
 
 def _rows(values: Sequence[Described]) -> list[tuple[str, str, str]]:

@@ -234,7 +234,7 @@ def on_workers(run: Run, cluster: Cluster, chunks: Chunks, values: IntArray) -> 
 
 @RULES.rule("batches")
 def _batches(replay: Replay) -> int:
-    """Check that batches keep (2.5a) to (2.5d), and that prompts are computed once and before."""
+    """Check that batches keep their budgets, and prompts are computed once, before decoding."""
     if not replay.batches:
         return 0
     # Each request has one stint.

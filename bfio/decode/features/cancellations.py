@@ -140,7 +140,7 @@ RULES = RuleTable()
 
 @RULES.rule("cancellations")
 def _cancellations(replay: Replay) -> int:
-    """Check that a request ends exactly once: done, or cancelled at the first step it can be."""
+    """Check that a request ends exactly once: done, or cancelled when its client has given up."""
     run, K, schedule = replay.run, replay.run.steps, replay.cancellations
     due = np.full(run.num_requests, K + 1)
     due[schedule.request] = np.searchsorted(run.start_s, schedule.time_s)

@@ -85,7 +85,7 @@ RULES = RuleTable()
 
 @RULES.rule("bound")
 def _bound(replay: Replay) -> int:
-    """Check that requests are bound after their reveal, and start when decisions take effect."""
+    """Check that requests are bound after their release, and start when decisions take effect."""
     run = replay.run
     is_sent = run.worker >= 0
     wrong = number(is_sent & (run.bound_step < run.reveal_step))

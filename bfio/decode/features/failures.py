@@ -136,7 +136,7 @@ RULES = RuleTable()
 
 @RULES.rule("failures")
 def _failures(replay: Replay) -> int:
-    """Check that nothing runs on a worker that is down, and that only this takes its requests."""
+    """Check that nothing runs on a failed worker, and only a failure takes its requests away."""
     K = replay.run.steps
     down = np.zeros((K + 1, replay.cluster.workers), dtype=np.bool_)
     failed = np.zeros((K + 1, replay.cluster.workers), dtype=np.bool_)

@@ -153,7 +153,7 @@ def _memory(replay: Replay) -> int:
 
 @RULES.rule("overflow")
 def _overflow(replay: Replay) -> int:
-    """Check that memory interrupts only what would not have fitted, the youngest first."""
+    """Check that overflow preempts only what would not have fitted, the youngest first."""
     if not np.isin(replay.stints.cause, (Cause.RECOMPUTATION, Cause.SWAP)).any():
         return 0
     memory, all_loads = replay.cluster.worker_memory(), replay.held[0]

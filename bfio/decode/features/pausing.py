@@ -182,7 +182,7 @@ def _malformed_rests(run: Run, cluster: Cluster) -> int:
 
 @RULES.rule("rests")
 def _rests(replay: Replay) -> int:
-    """Check that requests rest while they have a slot, for no longer at a time than they may."""
+    """Check that requests pause only while they have a slot, and no longer than allowed."""
     run, stints, batches = replay.run, replay.stints, replay.batches
     if run.rests is None or (run.max_pauses is None) != batches:
         return int(run.rests is not None or run.max_pauses is not None)

@@ -408,7 +408,7 @@ class PrefillReplay:
 
 @RULES.rule("prefill")
 def _prefill(replay: Replay) -> int:
-    """Check when requests became ready and expired, from when they left the pool alone."""
+    """Check that requests become ready and expire by the rules of the prefill tier."""
     run, tier = replay.run, replay.run.options.prefill
     found = (run.ready_s, run.held_s, run.expiries)
     if tier is None or run.arrival_s is None or any(entry is None for entry in found):

@@ -327,7 +327,7 @@ RULES = RuleTable()
 
 @RULES.rule("prefixes")
 def _prefixes(replay: Replay) -> int:
-    """Check what was found in prefix caches, from when and where requests started alone."""
+    """Check prefix cache hits against when and where requests started."""
     hits = replay.run.prefix_hit_tokens
     if hits is None:
         return int(replay.cluster.prefix_cache is not None)

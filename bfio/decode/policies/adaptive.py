@@ -171,8 +171,10 @@ SPEC = PolicySpec(
     name="adaptive",
     factory=Adaptive,
     options=AdaptiveOptions(),
-    summary="br-h with the look-ahead that rehearsals on a model of the run find best",
-    source="this toolkit, docs/adaptive.md",
+    summary=(
+        "BR-H with window, discount and penalty chosen by rehearsals ([adaptive.md](adaptive.md))"
+    ),
+    source="this toolkit",
     kernel="bfio.decode.adaptive.rehearsal:KERNEL",
     interruptible=False,
     why_pooled="it chooses by rehearsals, which are of pooled dispatch",

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from bfio.common.options import EXACT, LOOK_AHEAD, CheckedOptions, option, whole
+from bfio.common.options import EXACT, CheckedOptions, option, whole
 from bfio.decode.option_kinds import DISCOUNT, SMALL_RATIO, STAGE_2_KEY, look_ahead_option
 from bfio.decode.policy import MARGIN, LooksAhead
 from bfio.decode.policy_spec import PolicySpec
@@ -244,7 +244,7 @@ SPECS = (
         name="br-h",
         factory=BalanceRoute,
         options=BRHOptions(),
-        summary=f"two-stage F-score heuristic with look-ahead (--{LOOK_AHEAD}, 20 by default)",
+        summary="two-stage F-score heuristic with look-ahead H",
         source="BalanceRoute, section 4",
         kernel="bfio.decode.machine.two_stage:KERNEL",
     ),

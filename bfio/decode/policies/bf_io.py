@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bfio.common.options import LOOK_AHEAD, TEXT, CheckedOptions, checked, one_of, option, whole
+from bfio.common.options import TEXT, CheckedOptions, checked, one_of, option, whole
 from bfio.decode.option_kinds import (
     DISCOUNT,
     HORIZON,
@@ -362,6 +362,6 @@ SPEC = PolicySpec(
     name="bf-io",
     factory=BFIO,
     options=BFIOOptions(),
-    summary=f"the step program solved exactly (--backend, --{LOOK_AHEAD})",
-    source="BF-IO, section 4, Algorithm 1",
+    summary="the step program solved exactly",
+    source="BF-IO, section 4",
 )

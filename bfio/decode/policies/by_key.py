@@ -88,27 +88,31 @@ SPECS = (
         name="fcfs-by-index",
         key=lowest_number,
         summary="oldest request to the first worker with a free slot",
-        source="BF-IO, appendix B (text)",
+        source="BF-IO, text of appendix B",
         margin=MARGIN,
         reads_reports=False,
     ),
     greedy_policy(
         name="jsq",
         key=fewest_requests,
-        summary="oldest request to the worker with fewest requests",
+        summary=(
+            "oldest request to the worker with fewest requests (running, queued, just assigned)"
+        ),
         source="BF-IO, appendix A.1.1",
     ),
     greedy_policy(
         name="jsq-tokens",
         key=fewest_tokens,
-        summary="oldest request to the worker with fewest tokens",
+        summary="oldest request to the worker with fewest tokens (least loaded)",
         source="released simulator of BF-IO",
     ),
     greedy_policy(
         name="least-kv",
         key=fewest_cached,
-        summary="oldest request to the worker with fewest tokens in its KV cache",
-        source="KV-cache utilization, as routers of inference gateways score it",
+        summary=(
+            "oldest request to the worker with fewest tokens in its KV cache, whatever is queued"
+        ),
+        source="KV-cache utilization, as inference gateways score it",
     ),
     greedy_policy(
         name="router",
@@ -119,7 +123,7 @@ SPECS = (
     greedy_policy(
         name="token-score",
         key=token_score,
-        summary="oldest request to the worker with least 4·waiting + running tokens",
+        summary="oldest request to the worker with least 4·waiting tokens + running tokens",
         source="vLLM pull request 40795",
     ),
     # Graham's longest-processing-time rule on the requests that FCFS would admit, which prevents
@@ -128,8 +132,8 @@ SPECS = (
         name="longest-first",
         key=fewest_tokens,
         order=ServingOrder.LARGEST_OF_OLDEST,
-        summary="oldest requests, largest first, each to the least loaded worker",
-        source="Graham 1969 (LPT)",
+        summary="the U oldest requests, largest first, each to the least loaded worker",
+        source="Graham's LPT rule",
     ),
     # Min-Min takes the pair of request i and worker g of least completion time load_g + s_i, until
     # slots or requests run out. Max-Min takes the request whose least completion time is largest.
@@ -139,14 +143,14 @@ SPECS = (
         name="max-min",
         key=fewest_tokens,
         order=ServingOrder.LARGEST,
-        summary="largest request of the pool to the least loaded worker",
+        summary="largest request of the whole pool to the least loaded worker, repeated",
         source="BF-IO, appendix A.1.1",
     ),
     greedy_policy(
         name="min-min",
         key=fewest_tokens,
         order=ServingOrder.SMALLEST,
-        summary="smallest request of the pool to the least loaded worker",
+        summary="smallest request of the whole pool to the least loaded worker, repeated",
         source="BF-IO, appendix A.1.1",
     ),
 )

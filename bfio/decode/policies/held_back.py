@@ -47,7 +47,7 @@ def choose_unless_full(state: State, greedy: Greedy, request: int) -> int:
 BALANCE_SCHEDULING = PolicySpec(
     name="balance-scheduling",
     factory=lambda _: assign_unless_full,
-    summary="jsq, but nothing starts while some worker is full",
+    summary="`jsq`, but nothing starts while some worker is full",
     source="vllm-ascend pull request 5212",
     kernel=greedy_kernel(choose_unless_full),
     why_pooled="it delays starts, and workers start bound requests as soon as they fit",
@@ -126,8 +126,8 @@ ATTENTION_DP_BALANCE = PolicySpec(
     name="attention-dp-balance",
     factory=AttentionDPBalance,
     options=AttentionDPBalanceOptions(),
-    summary="jsq, but starts are held back until all workers can start one (--timeout-steps)",
-    source="TensorRT-LLM, blog 10 (pull request 7213)",
+    summary="`jsq`, but starts are held back a bounded time until every worker can start one",
+    source="TensorRT-LLM blog 10 (pull request 7213)",
     kernel=greedy_kernel(
         choose_together,
         numbers=lambda options: (options.timeout_steps, options.batching_steps, 0, 0),
@@ -221,7 +221,7 @@ THROTTLED = PolicySpec(
     name="throttled",
     factory=Throttled,
     options=ThrottledOptions(),
-    summary="oldest request to the first worker under a token threshold (--cap-threshold)",
+    summary="oldest request to the first worker with less than Θ tokens",
     source="BF-IO, appendix A.1.1",
     kernel=greedy_kernel(choose_below, numbers=lambda options: (options.cap_threshold or 0, 0)),
 )

@@ -168,7 +168,10 @@ SPEC = PolicySpec(
     name="pausing",
     factory=Pausing,
     options=PausingOptions(),
-    summary="another policy routes, a program decides which requests rest (--max-pauses)",
+    summary=(
+        "another policy routes, and a program of each step decides which active requests pause "
+        "([pausing.md](pausing.md#the-policy))"
+    ),
     source="DyntraLB (vllm-ascend pull request 12292), as a program",
     why_pooled="it decides about a step as a whole, not about one request",
     pauses=True,

@@ -57,6 +57,9 @@ SPEC = PolicySpec(
     name="pending-prefill",
     factory=PendingPrefill,
     options=PendingPrefillOptions(),
-    summary="least prefill backlog, then fewest requests, then the next to free a slot",
+    summary=(
+        "oldest request to the worker with least pending prefill, then fewest requests, then the "
+        "earliest end"
+    ),
     source="tpu-inference pull requests 2577, 2780, 3315",
 )

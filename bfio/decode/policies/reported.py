@@ -123,15 +123,17 @@ SPECS = (
         name="minimum-tokens",
         growth=0,
         options=MinimumTokensOptions(),
-        summary="fewest tokens held at the last report plus prompts sent since (--report-every)",
+        summary=(
+            "oldest request to the worker with fewest tokens: those of its last report plus "
+            "prompts sent since"
+        ),
         source="sglang pull request 7379",
     ),
     _policy(
         name="total-tokens",
         growth=1,
         options=TotalTokensOptions(),
-        summary="minimum-tokens, and a token per step and request since the report "
-        "(--report-every)",
+        summary=("as `minimum-tokens`, plus one token per step for each request since the report"),
         source="sglang issue 16080, pull request 25235",
     ),
 )

@@ -51,8 +51,11 @@ SPEC = PolicySpec(
     name="rolling-horizon",
     factory=RollingHorizon,
     options=RollingHorizonOptions(),
-    summary="a plan of the window's admissions at each step (--horizon, 40 by default)",
-    source="this toolkit, docs/policies.md",
+    summary=(
+        "a plan of all admissions in the window, found by threshold accepting; this step's "
+        "admissions are made"
+    ),
+    source="this toolkit",
     kernel="bfio.decode.rolling.plan:KERNEL",
     why_pooled="it plans the request of each slot, and a bound request cannot be planned",
 )

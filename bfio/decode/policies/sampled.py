@@ -138,7 +138,7 @@ SPECS = (
     PolicySpec(
         name="random",
         factory=lambda _: assign_at_random,
-        summary="oldest request to a random worker with a free slot",
+        summary="oldest request to a uniformly drawn worker with a free slot",
         source="BalanceRoute, section 6.1",
         kernel=greedy_kernel(choose_at_random),
         draws=True,
@@ -148,7 +148,10 @@ SPECS = (
     PolicySpec(
         name="round-robin",
         factory=RoundRobin,
-        summary="oldest request to the next worker in the cycle with a free slot",
+        summary=(
+            "oldest request to the next worker in the cycle; full workers are skipped; the place "
+            "is kept across steps"
+        ),
         source="BF-IO, appendix A.1.1",
         kernel=greedy_kernel(choose_next, numbers=lambda options: (0,)),
         breaks_ties=False,
@@ -158,7 +161,7 @@ SPECS = (
         name="power-of-2",
         factory=PowerOfChoices,
         options=PowerOfChoicesOptions(),
-        summary="oldest request to the emptier of d sampled workers (--choices, 2 by default)",
+        summary="oldest request to the emptier of `--choices` sampled workers with a free slot",
         source="BF-IO, appendix A.1.1; BalanceRoute, section 6.1",
         kernel=greedy_kernel(
             choose_of_sample, numbers=lambda options: (options.choices,), supports=is_sampled_alike

@@ -156,8 +156,8 @@ CONSISTENT_HASH = PolicySpec(
     name="consistent-hash",
     factory=ConsistentHash,
     options=ConsistentHashOptions(),
-    summary="the worker behind the prompt's key on a ring (--key-blocks, --virtual-nodes)",
-    source="vLLM router, consistent_hash; Karger et al. 1997",
+    summary="oldest request to the worker behind its prompt's key on a ring of hashes",
+    source="vLLM's router; Karger et al. 1997",
     kernel=greedy_kernel(
         choose_on_ring,
         numbers=lambda options: options.max_load_skew.as_integer_ratio(),
@@ -228,7 +228,10 @@ PREFIX_AFFINITY = PolicySpec(
     name="prefix-affinity",
     factory=PrefixAffinity,
     options=PrefixAffinityOptions(),
-    summary="longest cached prefix, then fewest tokens, unless overloaded (--max-load-skew)",
+    summary=(
+        "oldest request to the worker with the longest cached prefix of its prompt, then fewest "
+        "tokens, unless overloaded"
+    ),
     source="sglang pull request 31170",
     kernel=greedy_kernel(
         choose_cached, numbers=lambda options: options.max_load_skew.as_integer_ratio()
