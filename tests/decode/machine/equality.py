@@ -56,9 +56,8 @@ def both_engines(
     **options: Any,
 ) -> tuple[Run | None, Run]:
     """Run a policy on the compiled and on the reference engine, with the options that it reads."""
-    compiled = run_compiled(workload, name, policy_options, cluster, **options)
-    options = _with(name, cluster, options, policy_options)
-    return compiled, simulate(workload, name, cluster, engine="reference", **options)
+    given = (workload, name, policy_options, cluster)
+    return run_compiled(*given, **options), run_reference(*given, **options)
 
 
 def _with(
@@ -83,6 +82,18 @@ def run_compiled(
         if "the compiled engine cannot run" not in str(error):
             raise
         return None
+
+
+def run_reference(
+    workload: Workload,
+    name: str,
+    policy_options: dict[str, Any] | None,
+    cluster: Cluster,
+    **options: Any,
+) -> Run:
+    """Run a policy on the reference engine."""
+    options = _with(name, cluster, options, policy_options)
+    return simulate(workload, name, cluster, engine="reference", **options)
 
 
 def assert_same_run(
