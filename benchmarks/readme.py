@@ -79,8 +79,7 @@ def tables_of(folder: Path) -> dict[str, str]:
 def plain_table(path: Path) -> str:
     """Return a plain table as Markdown, with the first column aligned left and others right."""
     header, *lines = shown(plain_lines(path))
-    rule = ["---", *["---:"] * (len(header) - 1)]
-    return "".join(f"| {' | '.join(line)} |\n" for line in (header, rule, *lines))
+    return TextTable("", header, lines).markdown()
 
 
 def shown(lines: Sequence[list[str]]) -> list[list[str]]:

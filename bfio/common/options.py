@@ -316,9 +316,11 @@ def check_beside(options: Any) -> None:
 def options_table(*owners: type[Any], heading: str = "argument") -> str:
     """Return the options of dataclasses as a Markdown table, each name once."""
     meanings = {entry.name: entry.help for owner in owners for entry in options_of(owner)}
-    lines = [(heading, "meaning"), ("---", "---")]
-    lines += [(f"`{name}`", text) for name, text in meanings.items()]
-    return "".join(f"| {name} | {text} |\n" for name, text in lines)
+    # Imported here because every command loads this module, and only pages need tables.
+    from bfio.common.table_text import TextTable
+
+    lines = [(f"`{name}`", text) for name, text in meanings.items()]
+    return TextTable("", (heading, "meaning"), lines, words=2).markdown()
 
 
 def names_of(*owners: type[Any]) -> tuple[str, ...]:
