@@ -1,8 +1,8 @@
 """Groups of kernels that are compiled together: before first use, or all at once.
 
-A package with entry points (`bfio.common.kernels.entry_point`) has a module ``kernel_groups`` with
-``GROUPS``. Other packages name such a tuple in the entry point group ``bfio.kernels``. Numba is
-loaded by the compiling processes, not by this module.
+Every module ``kernel_groups`` of this project gives the groups of its room, or of the rooms below
+it, as ``GROUPS``. Other packages name such a tuple in the entry point group ``bfio.kernels``.
+Numba is loaded by the compiling processes, not by this module.
 """
 
 import os
