@@ -1,0 +1,491 @@
+"""The emulator: a fleet of workers in lockstep behind the OpenAI-compatible API of vLLM.
+
+Its machine is `bfio.live.fleet`. There are two clocks. On a *running* clock, one second of the
+fleet takes ``1/speed`` seconds; the tokens of a step leave ``settle_s`` seconds (by the wall
+clock) before its end, so that a router can fill the slots that they free before the next step
+begins. On a *stepped* clock, a step is run by ``POST /bfio/step`` alone, and takes no time: what
+was received until then takes part in it, so runs can equal those of the simulator exactly.
+
+Control routes: ``POST /bfio/step``, ``POST /bfio/faults`` (`bfio.live.faults`), ``GET
+/bfio/state``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import socket
+import time
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+import prometheus_client
+import uvicorn
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from bfio.decode.cluster import NO_LIMIT
+from bfio.live.faults import apply_fault
+from bfio.live.fleet import End, Fleet, Job
+from bfio.live.options import STEPPED, EmulateOptions
+from bfio.live.wire import (
+    DEFAULT_TOKENS,
+    DONE,
+    PATHS,
+    RANK_HEADER,
+    RECOMPUTED,
+    STEPS_HEADER,
+    Payload,
+    WireError,
+    event,
+    read_payload,
+)
+from formulations.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+
+    from starlette.requests import Request
+    from starlette.types import Receive, Scope, Send
+
+    from bfio.decode.cluster import Cluster
+
+#: Time that ``POST /bfio/step`` waits for the requests that it names [s].
+_PATIENCE_S = 30.0
+#: Tokens of a block of the KV cache, as reported.
+_BLOCK_TOKENS = 16
+
+
+class Emulator:
+    """A fleet behind HTTP.
+
+    Parameters
+    ----------
+    fleet : Fleet
+        The machine.
+    speed : float or None
+        Seconds of the fleet per second; None for the stepped clock.
+    settle_s : float
+        On a running clock, time from the tokens of a step to the next step [s].
+    model : str
+        Name of the model.
+    first_port : int or None
+        Port of worker 0 if each worker has its own address; None for one address.
+    """
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        speed: float | None = 1.0,
+        settle_s: float = 0.002,
+        model: str = "bfio",
+        first_port: int | None = None,
+    ) -> None:
+        self.fleet, self.speed, self.settle_s, self.model = fleet, speed, settle_s, model
+        self.first_port = first_port
+        self.lag_s = 0.0  #: Time by which the clock of the fleet is behind the wall clock [s].
+        self._numbers = itertools.count(1)
+        self._received = asyncio.Event()
+        self._registry = prometheus_client.CollectorRegistry()
+        self._registry.register(self)  # type: ignore[arg-type]  # has collect()
+        self.app = Starlette(
+            routes=[
+                *(Route(path, self._complete, methods=["POST"]) for path in PATHS),
+                Route("/v1/models", self._models),
+                Route("/health", self._health),
+                Route("/metrics", self._metrics),
+                Route("/bfio/state", self._state),
+                Route("/bfio/step", self._step, methods=["POST"]),
+                Route("/bfio/faults", self._fault, methods=["POST"]),
+            ],
+            exception_handlers={WireError: _answer_error, HTTPException: _answer_http_error},
+            lifespan=self._running,
+        )
+
+    # The clock.
+
+    @asynccontextmanager
+    async def _running(self, app: Starlette) -> AsyncIterator[None]:
+        task = None if self.speed is None else asyncio.create_task(self._run(self.speed))
+        try:
+            yield
+        finally:
+            if task is not None:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+
+    async def _run(self, speed: float) -> None:
+        fleet, clock = self.fleet, asyncio.get_running_loop().time
+        origin = clock()
+        while True:
+            step = fleet.begin()
+            if step is None:
+                self._received.clear()
+                with suppress(TimeoutError):
+                    # A stalled worker goes on by itself.
+                    await asyncio.wait_for(self._received.wait(), None if fleet.is_idle else 0.01)
+                fleet.now_s = max(fleet.now_s, (clock() - origin) * speed)
+                continue
+            end = origin + (step.start_s + step.duration_s) / speed
+            await asyncio.sleep(max(0.0, end - self.settle_s - clock()))
+            fleet.emit()
+            await asyncio.sleep(max(self.settle_s, end - clock()))
+            self.lag_s = max(0.0, clock() - end)
+            fleet.advance()
+
+    # Routes of engines.
+
+    async def _complete(self, request: Request) -> Response:
+        is_chat = PATHS[request.url.path]
+        payload = read_payload(await request.body(), is_chat)
+        if payload.model not in (None, self.model):
+            raise WireError(404, f"Unknown model {payload.model}; use {self.model}.", "model")
+        number = self._worker_of(request)
+        worker = self.fleet.workers[number]
+        if worker.errors > 0:
+            worker.errors -= 1
+            raise WireError(500, f"Worker {number} answers with an error, as ordered.")
+        told: asyncio.Queue[tuple[int, int, End | None]] = asyncio.Queue()
+        job = Job(
+            payload.prompt_tokens,
+            payload.max_tokens or DEFAULT_TOKENS,
+            lambda tokens, end: told.put_nowait((self.fleet.steps, tokens, end)),
+        )
+        self.fleet.submit(job, number)
+        self._received.set()
+        wants_steps = STEPS_HEADER in request.headers
+        return _Answer(self, payload, next(self._numbers), number, job, told, wants_steps)
+
+    def _worker_of(self, request: Request) -> int:
+        """Return the worker that a request is for: by port, by header, or the least busy one."""
+        workers = self.fleet.workers
+        rank = request.headers.get(RANK_HEADER)
+        first, last = 0, len(workers)
+        if self.first_port is not None:
+            first = request.scope["server"][1] - self.first_port
+            last = first + 1
+        if rank is not None:
+            if not rank.isdecimal() or int(rank) >= last - first:
+                raise WireError(400, f"{RANK_HEADER} {rank:.20}; give 0..{last - first - 1}.")
+            return first + int(rank)
+        open_ones = [g for g in range(first, last) if workers[g].is_up] or [first]
+        return min(open_ones, key=lambda g: len(workers[g].running) + len(workers[g].queue))
+
+    async def _models(self, request: Request) -> Response:
+        entry = {"id": self.model, "object": "model", "created": 0, "owned_by": "bfio"}
+        return JSONResponse({"object": "list", "data": [entry]})
+
+    async def _health(self, request: Request) -> Response:
+        number = self._worker_of(request)
+        if not self.fleet.workers[number].is_up:
+            raise WireError(503, f"Worker {number} is down.")
+        return Response()
+
+    async def _metrics(self, request: Request) -> Response:
+        return Response(
+            prometheus_client.generate_latest(self._registry),
+            media_type=prometheus_client.CONTENT_TYPE_LATEST,
+        )
+
+    def collect(self) -> Iterator[Any]:
+        """Yield the metrics, under the names of vLLM."""
+        names, workers = ["model_name", "engine"], self.fleet.workers
+        columns: list[tuple[type[Any], str, str, list[float]]] = [
+            (GaugeMetricFamily, "vllm:num_requests_running", "Requests that run.",
+             [len(worker.running) for worker in workers]),
+            (GaugeMetricFamily, "vllm:num_requests_waiting", "Requests that wait.",
+             [len(worker.queue) for worker in workers]),
+            (GaugeMetricFamily, "vllm:kv_cache_usage_perc", "Share of the KV cache in use.",
+             [worker.load / worker.memory for worker in workers]),
+            (CounterMetricFamily, "vllm:prompt_tokens", "Prompt tokens of started requests.",
+             [worker.prompt_tokens for worker in workers]),
+            (CounterMetricFamily, "vllm:generation_tokens", "Tokens emitted.",
+             [worker.tokens for worker in workers]),
+        ]  # fmt: skip
+        for kind, name, text, values in columns:
+            family = kind(name, text, labels=names)
+            for g, value in enumerate(values):
+                family.add_metric([self.model, str(g)], value)
+            yield family
+        blocks = InfoMetricFamily("vllm:cache_config", "KV caches.", labels=["engine"])
+        for g, worker in enumerate(workers):
+            if worker.memory < NO_LIMIT:
+                sizes = (_BLOCK_TOKENS, worker.memory // _BLOCK_TOKENS)
+                told = dict(zip(("block_size", "num_gpu_blocks"), map(str, sizes), strict=True))
+                blocks.add_metric([str(g)], told)
+        yield blocks
+        yield GaugeMetricFamily("bfio:steps", "Steps run.", self.fleet.steps)
+        yield GaugeMetricFamily("bfio:clock_seconds", "Clock of the fleet.", self.fleet.now_s)
+        yield GaugeMetricFamily("bfio:lag_seconds", "Delay of its last step.", self.lag_s)
+
+    # Routes of control.
+
+    async def _state(self, request: Request) -> Response:
+        return JSONResponse(self.state())
+
+    def state(self) -> dict[str, Any]:
+        """Return the machine as a document: clock, counts, and its workers."""
+        fleet = self.fleet
+        return {
+            "step": fleet.steps,
+            "now_s": fleet.now_s,
+            "submitted": fleet.submitted,
+            "ends": {str(end): count for end, count in fleet.ends.items()},
+            "workers": [
+                {
+                    "is_up": worker.is_up,
+                    "running": len(worker.running),
+                    "waiting": len(worker.queue),
+                    "load": worker.load,
+                }
+                for worker in fleet.workers
+            ],
+        }
+
+    async def _step(self, request: Request) -> Response:
+        """Run one step: after ``received`` requests in all, at ``at_s`` or later."""
+        if self.speed is not None:
+            raise WireError(409, "The clock runs by itself; start with --clock stepped.")
+        order = await _document(request)
+        received, at_s = order.get("received", 0), order.get("at_s", 0.0)
+        if type(received) is not int or not isinstance(at_s, int | float):
+            raise WireError(400, "Give received as a whole number, at_s in seconds.")
+        fleet, give_up = self.fleet, time.monotonic() + _PATIENCE_S
+        while fleet.submitted < received:
+            self._received.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._received.wait(), give_up - time.monotonic())
+            if time.monotonic() >= give_up:
+                what = f"{fleet.submitted} of {received} requests have come"
+                raise WireError(409, f"{what} in {_PATIENCE_S:g} s; send them first.")
+        fleet.now_s = max(fleet.now_s, float(at_s))
+        step = fleet.begin()
+        if step is None:
+            raise WireError(409, "Nothing runs; send a request first.")
+        fleet.emit()
+        fleet.advance()
+        return JSONResponse(step._asdict())
+
+    async def _fault(self, request: Request) -> Response:
+        apply_fault(self.fleet, await _document(request))
+        self._received.set()
+        return JSONResponse(self.state())
+
+
+class _Answer(Response):
+    """The answer to a completion: a stream of events, or one document."""
+
+    def __init__(
+        self,
+        emulator: Emulator,
+        payload: Payload,
+        number: int,
+        worker: int,
+        job: Job,
+        told: asyncio.Queue[tuple[int, int, End | None]],
+        wants_steps: bool,
+    ) -> None:
+        super().__init__()
+        self._emulator, self._payload, self._worker = emulator, payload, worker
+        self._job, self._told, self._wants_steps = job, told, wants_steps
+        kind = "chat.completion" if payload.is_chat else "text_completion"
+        self._head = {
+            "id": f"{'chatcmpl' if payload.is_chat else 'cmpl'}-{number}",
+            "object": f"{kind}.chunk" if payload.is_chat and payload.stream else kind,
+            "created": int(time.time()),
+            "model": emulator.model,
+        }
+        self._sent = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the answer; a client that leaves cancels the request."""
+        watch = asyncio.create_task(self._watch(receive))
+        try:
+            await (self._stream(send) if self._payload.stream else self._whole(send))
+        finally:
+            watch.cancel()
+            self._cancel()
+
+    def _cancel(self) -> None:
+        self._emulator.fleet.cancel(self._job, self._worker)
+
+    async def _watch(self, receive: Receive) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self._cancel()
+
+    async def _stream(self, send: Send) -> None:
+        headers = [(b"content-type", b"text/event-stream; charset=utf-8")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        end = None
+        while end is None:
+            step, tokens, end = await self._told.get()
+            if end in (End.LOST, End.CANCELLED):
+                # Without a last message the connection is closed in the middle of the stream.
+                return
+            document = self._document(step, tokens, end)
+            if self._payload.continuous_usage:
+                document["usage"] = self._usage()
+            await send(_body(event(document), more=True))
+        if self._payload.include_usage:
+            last = self._head | {"choices": [], "usage": self._usage()}
+            await send(_body(event(last), more=True))
+        await send(_body(DONE))
+
+    async def _whole(self, send: Send) -> None:
+        step, all_tokens, end = 0, 0, None
+        while end is None:
+            step, tokens, end = await self._told.get()
+            all_tokens += tokens
+        if end in (End.LOST, End.CANCELLED):
+            error = WireError(500, f"Worker {self._worker} lost the request; send it again.")
+            status, document = error.status, error.body
+        else:
+            status, document = 200, self._document(step, all_tokens, end)
+            document["usage"] = self._usage()
+        headers = [(b"content-type", b"application/json")]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send(_body(json.dumps(document).encode()))
+
+    def _document(self, step: int, tokens: int, end: End | None) -> dict[str, Any]:
+        ids = range(self._sent, self._sent + tokens)
+        text = "".join(f" w{token}" for token in ids)
+        is_first, self._sent = self._sent == 0, self._sent + tokens
+        choice: dict[str, Any] = {"index": 0}
+        if not self._payload.is_chat:
+            choice["text"] = text
+        elif self._payload.stream:
+            role = {"role": "assistant"} if is_first else {}
+            choice["delta"] = role | {"content": text}
+        else:
+            choice["message"] = {"role": "assistant", "content": text}
+        if self._payload.fields.get("return_token_ids"):
+            choice["token_ids"] = list(ids)
+        choice["finish_reason"] = None if end is None else "length"
+        if end is End.RECOMPUTED:
+            choice |= {"finish_reason": "stop", "stop_reason": RECOMPUTED}
+        document = self._head | {"choices": [choice]}
+        if self._wants_steps:
+            document["bfio"] = {"worker": self._worker, "step": step}
+        return document
+
+    def _usage(self) -> dict[str, int]:
+        prompt = self._payload.prompt_tokens
+        return {
+            "prompt_tokens": prompt,
+            "completion_tokens": self._sent,
+            "total_tokens": prompt + self._sent,
+        }
+
+
+def _body(data: bytes, more: bool = False) -> dict[str, Any]:
+    return {"type": "http.response.body", "body": data, "more_body": more}
+
+
+async def _document(request: Request) -> dict[str, Any]:
+    try:
+        found = json.loads(await request.body() or b"{}")
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise WireError(400, "The body is no JSON object; send one.")
+    return found
+
+
+async def _answer_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, WireError)
+    return JSONResponse(error.body, error.status, headers=error.headers)
+
+
+async def _answer_http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    what = f"{request.method} {request.url.path}: {error.detail}."
+    return JSONResponse(WireError(error.status_code, what).body, error.status_code)
+
+
+def listen(host: str, port: int, count: int = 1) -> list[socket.socket]:
+    """Return sockets that listen on consecutive ports from ``port`` on; 0 for any one port.
+
+    Raises
+    ------
+    InputError
+        If an address cannot be used.
+    """
+    found: list[socket.socket] = []
+    try:
+        for number in range(port, port + count):
+            found.append(socket.create_server((host, number), backlog=2048))
+    except (OSError, OverflowError) as error:
+        for each in found:
+            each.close()
+        what = f"{host}:{port + len(found)} cannot be used ({getattr(error, 'strerror', error)})"
+        raise InputError("--port", what, "give another port or host") from None
+    return found
+
+
+def server_of(app: Starlette) -> uvicorn.Server:
+    """Return a server of an application, silent and with a short farewell."""
+    config = uvicorn.Config(
+        app, log_level="critical", access_log=False, timeout_graceful_shutdown=1
+    )
+    return uvicorn.Server(config)
+
+
+def check_emulated(cluster: Cluster) -> None:
+    """Raise InputError for parts of the machine that the emulator lacks."""
+    for name in ("prefix_cache", "token_budget"):
+        if getattr(cluster, name) is not None:
+            flag = f"--{name.replace('_', '-')}"
+            raise InputError(flag, "the emulator does not model it", "leave it out")
+
+
+def new_emulator(cluster: Cluster, options: EmulateOptions) -> Emulator:
+    """Return the emulator of a machine.
+
+    Raises
+    ------
+    InputError
+        If the emulator does not model a part of the machine.
+    """
+    check_emulated(cluster)
+    return Emulator(
+        Fleet(cluster, reserves=options.overflow == "reserve"),
+        None if options.clock == STEPPED else float(options.clock),
+        options.settle_s,
+        options.model,
+        options.port if options.addresses == "each" else None,
+    )
+
+
+def serve(
+    cluster: Cluster, options: EmulateOptions, announce: Callable[[list[str]], None]
+) -> None:
+    """Serve a machine until the process is interrupted.
+
+    Parameters
+    ----------
+    cluster : Cluster
+        The machine.
+    options : EmulateOptions
+        How it is served.
+    announce : callable
+        Called with the URLs once they listen.
+
+    Raises
+    ------
+    InputError
+        If an address cannot be used, or the emulator does not model a part of the machine.
+    """
+    emulator = new_emulator(cluster, options)
+    is_each = options.addresses == "each"
+    if is_each and options.port == 0:
+        raise InputError("--port", "0 with one port for each worker", "name the first port")
+    sockets = listen(options.host, options.port, cluster.workers if is_each else 1)
+    announce([f"http://{options.host}:{each.getsockname()[1]}" for each in sockets])
+    with suppress(KeyboardInterrupt):
+        server_of(emulator.app).run(sockets)

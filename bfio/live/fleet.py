@@ -1,0 +1,254 @@
+"""The emulated machine: workers in lockstep, whose requests come from outside.
+
+A step follows the rules of `bfio.decode.machine`: requests start in their worker's order while a
+slot is free and their memory fits; the step lasts as its loads say (`Cluster.step_time`); each
+running request emits a token; what is complete ends; if the rest has outgrown the memory of its
+worker, the youngest requests stop for recomputation. The simulator knows all requests in advance
+and keeps arrays of them; here they come and go one by one. A test holds both to the same loads,
+times, starts and ends.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from bfio.live.wire import RECOMPUTED, WireError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bfio.decode.cluster import Cluster
+
+
+class End(StrEnum):
+    """Why a request has left the machine."""
+
+    LENGTH = "length"  #: All its tokens are out.
+    RECOMPUTED = RECOMPUTED  #: It lost its cache and is to come again with its tokens.
+    LOST = "lost"  #: Its worker died, or its stream was dropped.
+    CANCELLED = "cancelled"  #: Its client left.
+
+
+@dataclass(eq=False, slots=True)
+class Job:
+    """A request on the machine."""
+
+    prompt: int  #: Prompt length [tokens].
+    output: int  #: Tokens to emit.
+    #: Called with the number of new tokens and the end, if this is the last call.
+    report: Callable[[int, End | None], None]
+    emitted: int = 0  #: Tokens emitted so far.
+    unreported: int = 0  #: Those of them that have not been reported.
+    end: End | None = None
+
+    @property
+    def load(self) -> int:
+        """Size of its KV cache [tokens]."""
+        return self.prompt + self.emitted
+
+    def tell(self) -> None:
+        """Report the tokens since the last report, and the end if it has come."""
+        tokens, self.unreported = self.unreported, 0
+        self.report(tokens, self.end)
+
+
+@dataclass(eq=False, slots=True)
+class Worker:
+    """One worker of the fleet."""
+
+    slots: int
+    memory: int  #: [tokens]
+    queue: deque[Job] = field(default_factory=deque)
+    running: dict[Job, None] = field(default_factory=dict)  #: In order of their starts.
+    untold: dict[Job, None] = field(default_factory=dict)  #: With something to report.
+    load: int = 0  #: Sum of the loads of its running requests [tokens].
+    reserved: int = 0  #: Sum of their peaks [tokens].
+    is_up: bool = True
+    stalled_until_s: float = -math.inf  #: It does not run before this time [s].
+    report_every: int = 1  #: Steps between its reports.
+    errors: int = 0  #: Number of its next requests that are answered by an error.
+    prompt_tokens: int = 0  #: Prompt tokens of the requests that it has started.
+    tokens: int = 0  #: Tokens that it has emitted.
+
+    def remove(self, job: Job) -> None:
+        """Take a running request off the worker."""
+        del self.running[job]
+        self.load -= job.load
+        self.reserved -= peak(job)
+
+    def report(self) -> None:
+        """Report what its requests have not been told."""
+        told, self.untold = list(self.untold), {}
+        for job in told:
+            job.tell()
+
+
+class Step(NamedTuple):
+    """One step; loads and requests are counted after starts and before growth."""
+
+    index: int
+    start_s: float
+    duration_s: float
+    loads: tuple[int, ...]  #: Shape (G,) [tokens].
+    running: tuple[int, ...]  #: Shape (G,).
+    waiting: int  #: Requests in the queues of the workers.
+
+
+def peak(job: Job) -> int:
+    """Return the largest KV cache of a request, in its last step [tokens]."""
+    return job.prompt + job.output - 1
+
+
+class Fleet:
+    """Workers in lockstep (`bfio.decode.cluster.Cluster`).
+
+    Parameters
+    ----------
+    cluster : Cluster
+        The machine, without token budgets and prefix caches.
+    reserves : bool
+        Whether a request starts only if its peak fits (``overflow=reserve``).
+    """
+
+    def __init__(self, cluster: Cluster, reserves: bool = False) -> None:
+        self.cluster, self.reserves = cluster, reserves
+        sizes = zip(cluster.worker_slots(), cluster.worker_memory(), strict=True)
+        self.workers = [Worker(int(slots), int(memory)) for slots, memory in sizes]
+        self.now_s, self.steps = 0.0, 0
+        self.ends = dict.fromkeys(End, 0)
+        self.submitted = 0
+        self._stepping: list[Worker] = []
+        self._step: Step | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is on the machine."""
+        return not any(worker.queue or worker.running for worker in self.workers)
+
+    def submit(self, job: Job, number: int) -> None:
+        """Append a request to the queue of a worker.
+
+        Raises
+        ------
+        WireError
+            If the worker is down (503) or the request can never fit its memory (400).
+        """
+        worker = self.workers[number]
+        if not worker.is_up:
+            raise WireError(503, f"Worker {number} is down; send to another one.")
+        if peak(job) > worker.memory:
+            what = f"The request takes {peak(job)} tokens of memory, worker {number} has"
+            raise WireError(400, f"{what} {worker.memory}; shorten it.", "max_tokens")
+        worker.queue.append(job)
+        self.submitted += 1
+
+    def cancel(self, job: Job, number: int, end: End = End.CANCELLED) -> None:
+        """Take a request off the machine, wherever it is; nothing happens if it has ended."""
+        worker = self.workers[number]
+        if job.end is not None:
+            return
+        if job in worker.running:
+            worker.remove(job)
+        else:
+            worker.queue.remove(job)
+        worker.untold.pop(job, None)
+        self._end(job, end)
+        job.tell()
+        if self.is_idle:
+            self._report_all()
+
+    def begin(self) -> Step | None:
+        """Start what waits and fits, and begin a step; None if nothing runs."""
+        self._stepping = [
+            worker
+            for worker in self.workers
+            if worker.is_up and worker.stalled_until_s <= self.now_s
+        ]
+        for worker in self._stepping:
+            self._start(worker)
+        counted = {id(worker) for worker in self._stepping}
+        loads = tuple(worker.load if id(worker) in counted else 0 for worker in self.workers)
+        running = tuple(
+            len(worker.running) if id(worker) in counted else 0 for worker in self.workers
+        )
+        if not any(running):
+            self._report_all()
+            return None
+        waiting = sum(len(worker.queue) for worker in self.workers)
+        duration = self.cluster.step_time(loads)  # type: ignore[arg-type]
+        self._step = Step(self.steps, self.now_s, duration, loads, running, waiting)
+        return self._step
+
+    def emit(self) -> None:
+        """Emit the tokens of the step that has begun, and report them."""
+        for worker in self._stepping:
+            tokens = len(worker.running)
+            worker.load += tokens
+            worker.tokens += tokens
+            for job in list(worker.running):
+                job.emitted += 1
+                job.unreported += 1
+                worker.untold[job] = None
+                if job.emitted == job.output:
+                    worker.remove(job)
+                    self._end(job, End.LENGTH)
+            while worker.load > worker.memory:
+                self.recompute(worker)
+        if self.is_idle:
+            self._report_all()
+        for worker in self.workers:
+            if (self.steps + 1) % worker.report_every == 0:
+                worker.report()
+
+    def advance(self) -> None:
+        """End the step that has begun: the clock goes on."""
+        assert self._step is not None
+        self.now_s += self._step.duration_s
+        self.steps += 1
+        self._step, self._stepping = None, []
+
+    def recompute(self, worker: Worker) -> None:
+        """Stop the youngest running request of a worker; its next report says so."""
+        job = next(reversed(worker.running))
+        worker.remove(job)
+        worker.untold[job] = None
+        self._end(job, End.RECOMPUTED)
+
+    def die(self, number: int) -> None:
+        """Let a worker die: all its requests are lost, and what it has not reported."""
+        worker = self.workers[number]
+        worker.is_up = False
+        for job in worker.untold:
+            job.unreported = 0
+            if job.end is not None:
+                self.ends[job.end] -= 1
+                self._end(job, End.LOST)
+                job.tell()
+        for job in [*worker.running, *worker.queue]:
+            self.cancel(job, number, End.LOST)
+        worker.untold = {}
+
+    def _report_all(self) -> None:
+        """Report everything: with no step to come, late reports would never arrive."""
+        for worker in self.workers:
+            worker.report()
+
+    def _start(self, worker: Worker) -> None:
+        while worker.queue and len(worker.running) < worker.slots:
+            job = worker.queue[0]
+            used, need = (worker.reserved, peak(job)) if self.reserves else (worker.load, job.load)
+            if used + need > worker.memory:
+                break
+            worker.queue.popleft()
+            worker.running[job] = None
+            worker.load += job.load
+            worker.reserved += peak(job)
+            worker.prompt_tokens += job.prompt
+
+    def _end(self, job: Job, end: End) -> None:
+        job.end = end
+        self.ends[end] += 1

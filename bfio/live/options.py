@@ -1,0 +1,77 @@
+"""Options of the commands that serve; reading them imports no server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bfio.common.options import NUMBER, TEXT, CheckedOptions, checked, one_of, option, whole
+from formulations.errors import InputError, known_fields
+from formulations.scalars import real
+
+#: The clock on which steps are run by request alone.
+STEPPED = "stepped"
+_SLOWEST, _FASTEST = 1e-6, 1e6
+_MOST_SECONDS = 60.0
+
+
+def _clock(value: object, name: str) -> str | float:
+    if value == STEPPED:
+        return STEPPED
+    try:
+        speed = float(str(value))
+    except ValueError:
+        speed = 0.0
+    if not _SLOWEST <= speed <= _FASTEST:
+        rule = f"give a number in [{_SLOWEST:g}, {_FASTEST:g}], or {STEPPED}"
+        raise InputError(name, f"{value!r:.40} is no clock", rule)
+    return speed
+
+
+def _settle(value: object, name: str) -> float:
+    time = float(real(value, name))
+    if not 0 <= time <= _MOST_SECONDS:
+        raise InputError(name, f"{time} s", f"give one in [0, {_MOST_SECONDS:g}]")
+    return time
+
+
+@known_fields
+@dataclass(frozen=True)
+class EmulateOptions(CheckedOptions):
+    """Options of the emulator beside its machine.
+
+    Raises
+    ------
+    InputError
+        If a value is invalid.
+    """
+
+    overflow: str = option(
+        "recompute",
+        one_of("recompute", "reserve"),
+        "RULE",
+        "with --memory: recompute (default: the youngest stops, to be sent again) or reserve "
+        "(start only if the peak fits)",
+    )
+    clock: str | float = option(
+        1.0,
+        checked(TEXT, _clock),
+        "F",
+        f"seconds of the fleet per second (1), or {STEPPED}: POST /bfio/step runs each step",
+    )
+    settle_s: float = option(
+        0.002,
+        checked(NUMBER, _settle),
+        "T",
+        "time from the tokens of a step to the next step, by the wall clock [s] (0.002)",
+        name="settle",
+    )
+    host: str = option("127.0.0.1", TEXT, "ADDRESS", "address to listen on (127.0.0.1)")
+    port: int = option(8100, whole(0, 65535), "P", "port to listen on (8100); 0: any")
+    addresses: str = option(
+        "one",
+        one_of("one", "each"),
+        "A",
+        "one (default: one port, X-data-parallel-rank chooses the worker) or each (ports from P "
+        "on, one a worker)",
+    )
+    model: str = option("bfio", TEXT, "NAME", "name of the model (bfio)")

@@ -1,0 +1,195 @@
+"""The wire: payloads of the OpenAI API, server-sent events, and error bodies.
+
+Both sides of ``bfio.live`` keep to it: the emulator answers, the router asks and forwards.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: Header that pins a request to a worker behind one address, as in vLLM.
+RANK_HEADER = "x-data-parallel-rank"
+#: Header that asks the emulator for step indices.
+STEPS_HEADER = "x-bfio-steps"
+#: Paths of completions, and whether they are chats.
+PATHS = {"/v1/completions": False, "/v1/chat/completions": True}
+#: Last event of a stream.
+DONE = b"data: [DONE]\n\n"
+#: ``stop_reason`` of a stream that must be continued from its tokens (BalanceRoute, D.2).
+RECOMPUTED = "recomputed"
+#: Number of tokens of a completion that gives none, as in the OpenAI API.
+DEFAULT_TOKENS = 16
+#: Most output tokens that a payload may ask for.
+MOST_TOKENS = 2**31 - 1
+#: Types of errors by status; other statuses below 500 are those of an invalid request.
+_TYPES = {404: "not_found_error", 429: "rate_limit_error", 503: "service_unavailable_error"}
+
+
+class WireError(Exception):
+    """An error that is answered as ``{"error": {"message", "type", "param", "code"}}``.
+
+    Parameters
+    ----------
+    status : int
+        HTTP status.
+    message : str
+        What is wrong and what to do.
+    param : str, optional
+        Name of the field at fault.
+    headers : mapping, optional
+        Further headers of the answer, such as ``retry-after``.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        param: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status, self.param, self.headers = status, param, dict(headers or {})
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """The document of the answer."""
+        other = "invalid_request_error" if self.status < 500 else "internal_server_error"
+        told = {"message": str(self), "type": _TYPES.get(self.status, other)}
+        return {"error": told | {"param": self.param, "code": self.status}}
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """A checked request for a completion."""
+
+    fields: dict[str, Any]  #: The whole document, as it came.
+    is_chat: bool
+    #: Length of the prompt: token ids, or words of its text [tokens].
+    prompt_tokens: int
+    max_tokens: int | None  #: Most output tokens; None if not given.
+    stream: bool
+    include_usage: bool  #: Whether a last event of the stream tells the usage.
+    continuous_usage: bool  #: Whether every event does.
+
+    @property
+    def model(self) -> str | None:
+        """Name of the model."""
+        return self.fields.get("model")
+
+    @property
+    def transfer(self) -> dict[str, Any]:
+        """``kv_transfer_params``, empty if there are none."""
+        return self.fields.get("kv_transfer_params") or {}
+
+
+def read_payload(body: bytes, is_chat: bool) -> Payload:
+    """Return the checked payload of a request.
+
+    Raises
+    ------
+    WireError
+        With status 400 if the body is no JSON object or a field has a wrong type or value.
+    """
+    try:
+        fields = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise WireError(400, f"The body is no JSON ({error}); send one object.") from None
+    if not isinstance(fields, dict):
+        raise WireError(400, f"The body is no JSON object ({_kind(fields)}); send one object.")
+    if not isinstance(fields.get("model"), str | None):
+        _refuse("model", fields["model"], "a text")
+    options = _optional(fields, "stream_options", dict) or {}
+    _optional(fields, "kv_transfer_params", dict)
+    if fields.get("n") not in (None, 1):
+        _refuse("n", fields["n"], "1")
+    length = _chat_tokens(fields) if is_chat else _prompt_tokens(fields)
+    return Payload(
+        fields=fields,
+        is_chat=is_chat,
+        prompt_tokens=length,
+        max_tokens=_max_tokens(fields, is_chat),
+        stream=bool(_optional(fields, "stream", bool)),
+        include_usage=bool(_optional(options, "include_usage", bool)),
+        continuous_usage=bool(_optional(options, "continuous_usage_stats", bool)),
+    )
+
+
+def event(document: Mapping[str, Any]) -> bytes:
+    """Return a document as one server-sent event."""
+    return b"data: " + json.dumps(document, separators=(",", ":")).encode() + b"\n\n"
+
+
+class EventReader:
+    """Reads server-sent events from a stream of bytes, however it is cut into pieces."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, piece: bytes) -> list[bytes]:
+        """Return the data of the events that this piece completes."""
+        whole = (self._rest + piece).replace(b"\r\n", b"\n")
+        *events, self._rest = whole.split(b"\n\n")
+        return [data for each in events if (data := _data(each)) is not None]
+
+
+def _data(each: bytes) -> bytes | None:
+    lines = [line[5:].removeprefix(b" ") for line in each.split(b"\n") if line[:5] == b"data:"]
+    return b"\n".join(lines) if lines else None
+
+
+def _prompt_tokens(fields: dict[str, Any]) -> int:
+    prompt = fields.get("prompt")
+    if isinstance(prompt, str):
+        return max(1, len(prompt.split()))
+    is_ids = isinstance(prompt, list) and all(type(token) is int for token in prompt)
+    if not is_ids or not prompt:
+        _refuse("prompt", prompt, "one text, or one list of token ids")
+    return len(prompt)
+
+
+def _chat_tokens(fields: dict[str, Any]) -> int:
+    """Return the number of words of all messages, at least 1."""
+    messages = fields.get("messages")
+    if not isinstance(messages, list) or not messages:
+        _refuse("messages", messages, "a list of at least one message")
+    words = 0
+    for i, message in enumerate(messages):
+        content = message.get("content") if isinstance(message, dict) else message
+        parts = content if isinstance(content, list) else [{"text": content or ""}]
+        for part in parts:
+            text = part.get("text", "") if isinstance(part, dict) else None
+            if not isinstance(message, dict) or not isinstance(text, str):
+                _refuse(f"messages[{i}]", message, "an object with role and content")
+            words += len(text.split())
+    return max(1, words)
+
+
+def _max_tokens(fields: dict[str, Any], is_chat: bool) -> int | None:
+    names = ("max_completion_tokens", "max_tokens") if is_chat else ("max_tokens",)
+    for name in names:
+        value = fields.get(name)
+        if value is not None:
+            if type(value) is not int or not 1 <= value <= MOST_TOKENS:
+                _refuse(name, value, f"a whole number in 1..{MOST_TOKENS}")
+            return value
+    return None
+
+
+def _optional(fields: Mapping[str, Any], name: str, kind: type) -> Any:
+    value = fields.get(name)
+    if value is not None and type(value) is not kind:
+        _refuse(name, value, {dict: "an object", bool: "true or false"}[kind])
+    return value
+
+
+def _refuse(name: str, value: object, wanted: str) -> NoReturn:
+    raise WireError(400, f"{name}: found {_kind(value)}; give {wanted}.", name)
+
+
+def _kind(value: object) -> str:
+    return "nothing" if value is None else f"{json.dumps(value)[:40]}"
