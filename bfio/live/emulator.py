@@ -91,7 +91,7 @@ class Emulator:
         self._numbers = itertools.count(1)
         self._received = asyncio.Event()
         self._registry = prometheus_client.CollectorRegistry()
-        self._registry.register(self)  # type: ignore[arg-type]  # has collect()
+        self._registry.register(self)
         self.app = Starlette(
             routes=[
                 *(Route(path, self._complete, methods=["POST"]) for path in PATHS),

@@ -90,7 +90,7 @@ class Worker:
 class Step(NamedTuple):
     """One step; loads and requests are counted after starts and before growth."""
 
-    index: int
+    number: int  #: Index of the step.
     start_s: float
     duration_s: float
     loads: tuple[int, ...]  #: Shape (G,) [tokens].
