@@ -170,7 +170,7 @@ class Emulator:
             first = request.scope["server"][1] - self.first_port
             last = first + 1
         if rank is not None:
-            if not rank.isdecimal() or int(rank) >= last - first:
+            if not rank.isdecimal() or len(rank) > 9 or int(rank) >= last - first:
                 raise WireError(400, f"{RANK_HEADER} {rank:.20}; give 0..{last - first - 1}.")
             return first + int(rank)
         open_ones = [g for g in range(first, last) if workers[g].is_up] or [first]
