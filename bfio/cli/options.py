@@ -74,6 +74,11 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 def add_common(parser: argparse.ArgumentParser) -> None:
     """Add ``--json`` and ``--seed``."""
     add_json(parser)
+    add_seed(parser)
+
+
+def add_seed(parser: argparse._ActionsContainer) -> None:
+    """Add ``--seed``."""
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="random seed (default 0)")
 
 
@@ -197,11 +202,11 @@ def add_simulation(parser: argparse.ArgumentParser) -> None:
         metavar="E",
         help="auto (default: compiled where possible), compiled, or reference; all agree",
     )
-    _add_policy_options(parser)
+    add_policy_options(parser)
     add_common(parser)
 
 
-def _add_policy_options(parser: argparse.ArgumentParser) -> None:
+def add_policy_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of all policies, or only those of the policies named before --help."""
     group = parser.add_argument_group(
         "options of policies", "--help after --policy NAME or --policies A,B lists theirs"

@@ -38,8 +38,9 @@ if TYPE_CHECKING:
 
 #: Most requests that are in the table at once.
 ROWS = 2**15
-#: States of a row: unused, in the pool, sent to a worker but not started, running, ended.
-FREE, WAITING, BOUND, RUNNING, ENDED = range(5)
+#: States of a row: unused, in the pool, sent to a worker but not started, running, ended, and held
+#: back until `Decisions.again`.
+FREE, WAITING, BOUND, RUNNING, ENDED, HELD = range(6)
 
 
 @dataclass(frozen=True)
@@ -207,10 +208,15 @@ class Decisions:
         """Note tokens of a running request."""
         self.emitted[row] += tokens
 
+    def hold(self, row: int) -> None:
+        """Take a request off its worker, but not yet into the pool."""
+        self._fresh.pop(row, None)
+        self.status[row], self.worker[row] = HELD, -1
+
     def again(self, row: int) -> None:
         """Return a request to the pool, at its place by arrival; its tokens join its prompt."""
-        self._fresh.pop(row, None)
-        self.status[row], self.worker[row] = WAITING, -1
+        self.hold(row)
+        self.status[row] = WAITING
 
     def leave(self, row: int, *, finished: bool) -> None:
         """Note the end of a request; learners are told of those that ``finished``."""

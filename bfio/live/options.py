@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bfio.common.options import NUMBER, TEXT, CheckedOptions, checked, one_of, option, whole
+from bfio.decode.cluster import PER_WORKER
 from formulations.errors import InputError, known_fields
 from formulations.scalars import real
 
@@ -12,6 +13,7 @@ from formulations.scalars import real
 STEPPED = "stepped"
 _SLOWEST, _FASTEST = 1e-6, 1e6
 _MOST_SECONDS = 60.0
+_SHORTEST_WAIT, _LONGEST_WAIT = 1e-4, 1e6
 
 
 def _clock(value: object, name: str) -> str | float:
@@ -31,6 +33,14 @@ def _settle(value: object, name: str) -> float:
     time = float(real(value, name))
     if not 0 <= time <= _MOST_SECONDS:
         raise InputError(name, f"{time} s", f"give one in [0, {_MOST_SECONDS:g}]")
+    return time
+
+
+def _wait(value: object, name: str) -> float:
+    time = float(real(value, name))
+    if not _SHORTEST_WAIT <= time <= _LONGEST_WAIT:
+        rule = f"give one in [{_SHORTEST_WAIT:g}, {_LONGEST_WAIT:g}]"
+        raise InputError(name, f"{time} s", rule)
     return time
 
 
@@ -75,3 +85,40 @@ class EmulateOptions(CheckedOptions):
         "on, one a worker)",
     )
     model: str = option("bfio", TEXT, "NAME", "name of the model (bfio)")
+
+
+@known_fields
+@dataclass(frozen=True)
+class RouteOptions(CheckedOptions):
+    """Options of the router beside its policy.
+
+    Raises
+    ------
+    InputError
+        If a value is invalid.
+    """
+
+    slots: int | tuple[int, ...] = option(
+        72, PER_WORKER, "B", "requests a worker decodes at once (72), or one each: 8*72,8*36"
+    )
+    pool: int = option(1024, whole(1, 2**14), "R", "requests that may wait; more get 503 (1024)")
+    ttl_s: float = option(
+        600.0,
+        checked(NUMBER, _wait),
+        "T",
+        "longest time in the pool [s] (600); older requests get 503",
+        name="ttl",
+    )
+    retries: int = option(
+        3, whole(0, 100), "N", "attempts after a worker has failed a request (3)"
+    )
+    tick_s: float = option(
+        0.005,
+        checked(NUMBER, _wait),
+        "T",
+        "without a common boundary of steps, decide after so long without a token, and after ten "
+        "times that in any case [s] (0.005)",
+        name="tick",
+    )
+    host: str = option("127.0.0.1", TEXT, "ADDRESS", "address to listen on (127.0.0.1)")
+    port: int = option(8000, whole(0, 65535), "P", "port to listen on (8000); 0: any")

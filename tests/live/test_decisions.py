@@ -20,9 +20,7 @@ from bfio.live.decisions import Decisions
 from bfio.prediction import registry as predictors
 from formulations.errors import InputError
 
-POLICIES = [
-    spec.name for spec in specs() if not spec.pauses and spec.interruptible
-]
+POLICIES = [spec.name for spec in specs() if not spec.pauses and spec.interruptible]
 PREDICTORS = (
     "none",
     "oracle",
@@ -37,7 +35,8 @@ PREDICTORS = (
 
 def last_worker(state: DecodeState) -> list[int | None]:
     """Admit the youngest requests first, to the last worker with a free slot."""
-    free, answer = state.free_slots.tolist(), [None] * state.num_waiting
+    free = state.free_slots.tolist()
+    answer: list[int | None] = [None] * state.num_waiting
     for i in reversed(range(state.num_waiting)):
         open_workers = [g for g, slots in enumerate(free) if slots > 0]
         if open_workers:

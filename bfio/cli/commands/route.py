@@ -1,0 +1,96 @@
+"""``bfio route``: a policy in front of OpenAI-compatible workers."""
+
+import argparse
+from pathlib import Path
+
+from bfio.cli import options
+from bfio.cli.command import DONE, Command
+from bfio.common.options import add_options, flag, from_namespace, options_of
+from bfio.decode.cluster import Cluster
+from bfio.decode.options import RunOptions
+from bfio.live.options import RouteOptions
+from formulations.errors import InputError
+
+_SUMMARY = "put a policy in front of OpenAI-compatible workers"
+_DESCRIPTION = """\
+Route the completions of clients to workers by any policy of bfio compare, or by your own function.
+Requests wait in a pool until the policy sends them; http://localhost:8000/ shows the loads. With
+--log, bfio gap --log says how far each decision was from the optimum of its step.
+Needs: pip install 'bfio[serve]'.
+
+  bfio route --workers http://localhost:8100*8 --slots 24 --policy br-h --predictor survival
+  bfio route --workers http://a:8000,http://b:8000 --policy my_module:my_policy --log out/log
+
+URL*N stands for N data-parallel ranks behind one address (header X-data-parallel-rank).
+docs/router.md has the tutorial.
+"""
+#: Options of runs that a router has.
+_OF_RUNS = ("dispatch", "margin", "projection", "predictor", "window_knows", "ties")
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--workers",
+        required=True,
+        metavar="URL,URL",
+        help="addresses of the workers, separated by commas; URL*N: N ranks behind one address",
+    )
+    parser.add_argument(
+        "--policy", default="br-0", metavar="NAME", help="policy and its options (default br-0)"
+    )
+    parser.add_argument(
+        "--log", metavar="DIR", help="folder for decisions and requests; no text of prompts"
+    )
+    add_options(parser.add_argument_group("service"), RouteOptions)
+    run = parser.add_argument_group("run")
+    for entry in options_of(RunOptions):
+        if entry.name in _OF_RUNS:
+            run.add_argument(
+                entry.flag,
+                type=entry.kind.from_text,
+                default=entry.default,
+                metavar=entry.metavar,
+                help=entry.help,
+            )
+    options.add_seed(run)
+    options.add_policy_options(parser)
+
+
+def _run(args: argparse.Namespace) -> int:
+    from bfio.decode.policy_registry import check_options_are_read, choose
+    from bfio.live.decisions import Decisions
+
+    try:
+        from bfio.live.log import RunLog
+        from bfio.live.router import Router, serve
+        from bfio.live.upstream import Upstream, addresses
+    except ModuleNotFoundError as error:
+        what = f"{error.name} is not installed"
+        raise InputError("route", what, "pip install 'bfio[serve]'") from None
+
+    service = from_namespace(RouteOptions, args)
+    workers = addresses(args.workers.split(","))
+    cluster = Cluster(workers=len(workers), slots=service.slots)
+    fields = {e.name: e.field for e in options_of(RunOptions) if e.name in _OF_RUNS}
+    asked = RunOptions(
+        seed=args.seed, **{field: getattr(args, name) for name, field in fields.items()}
+    )
+    given = options.policy_options_from(args)
+    chosen = choose(args.policy, given, flag)
+    check_options_are_read([chosen], given, asked, cluster, place=flag)
+    table = Decisions(chosen, cluster, asked)
+    log = None
+    if args.log is not None:
+        about = {"policy": args.policy, "workers": [list(each) for each in workers]}
+        about |= {name: str(getattr(args, name)) for name in _OF_RUNS}
+        log = RunLog(Path(args.log), about | {"slots": cluster.worker_slots().tolist()})
+    router = Router(table, Upstream(workers), service, log)
+
+    def announce(url: str) -> None:
+        print(f"{args.policy} over {len(workers)} workers at {url}; Ctrl-C ends it", flush=True)
+
+    serve(router, announce)
+    return DONE
+
+
+COMMAND = Command("route", _SUMMARY, f"{_DESCRIPTION}\n{options.POLICIES}", _add_arguments, _run)

@@ -1,0 +1,187 @@
+"""The log of a router: what it decided, seeing what, and what became of each request.
+
+A folder with two files. ``requests.csv`` has a line per request that has ended, with the columns
+of this project's traces, so it is a trace for every command. ``decisions.jsonl`` has a first line
+about the router, then one per decision and event: loads and lengths, no text of prompts.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bfio.decode.observers import StepView
+from bfio.decode.state import DecodeState
+from formulations.arrays import frozen
+from formulations.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from bfio.live.decisions import Taken
+    from bfio.live.router import Ticket
+
+#: Names of the files of a log.
+DECISIONS, REQUESTS = "decisions.jsonl", "requests.csv"
+_COLUMNS = (
+    "arrival_time_s", "prompt_tokens", "output_tokens", "prompt_key",
+    "number", "worker", "sent_s", "first_token_s", "end_s", "end",
+)  # fmt: skip
+#: Fields of a state that a decision is logged with.
+_FIELDS = (
+    "loads", "projected_loads", "free_slots", "running", "projected_running", "queued",
+    "queued_tokens", "sizes", "ages", "contributions", "bound_loads", "token_time",
+    "overhead_tokens",
+)  # fmt: skip
+#: Work of the solves that the page's regret takes [ticks], and time between two [s].
+_TICKS, _EVERY_S = 100_000, 1.0
+
+
+class RunLog:
+    """Writes the log of a router.
+
+    Parameters
+    ----------
+    folder : Path
+        Where; it must not hold a log already.
+    about : dict
+        First line: policy, options and workers.
+
+    Raises
+    ------
+    InputError
+        If the folder cannot be written, or holds a log.
+    """
+
+    def __init__(self, folder: Path, about: dict[str, Any]) -> None:
+        from bfio.gap.measure import GapObserver
+
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._decisions = (folder / DECISIONS).open("x", encoding="utf-8", buffering=2**20)
+            self._requests = (folder / REQUESTS).open("x", encoding="utf-8", newline="")
+        except FileExistsError:
+            raise InputError(str(folder), "holds a log already", "name another folder") from None
+        except OSError as error:
+            raise InputError(str(folder), f"cannot be written: {error}", "name another") from None
+        self._rows = csv.writer(self._requests)
+        self._rows.writerow(_COLUMNS)
+        self._began, self._flushed = time.monotonic(), 0.0
+        self._observer = GapObserver(work_limit=_TICKS)
+        self._solved_s, self._lost, self._best = 0.0, 0, 0
+        self.event("start", **about)
+
+    def event(self, name: str, **told: Any) -> None:
+        """Write one line."""
+        now = time.monotonic()
+        line = {"event": name, "t": round(now - self._began, 6)} | told
+        self._decisions.write(json.dumps(line, separators=(",", ":")) + "\n")
+        if now > self._flushed + _EVERY_S:
+            self._flushed = now
+            self._decisions.flush()
+            self._requests.flush()
+
+    def decision(self, taken: Taken, numbers: list[int], step: int) -> None:
+        """Write a decision about these requests, and now and then add it to the regret."""
+        state = {name: _plain(getattr(taken.state, name)) for name in _FIELDS}
+        self.event(
+            "decision",
+            step=step,
+            slots=taken.state.slots,
+            binds=taken.state.binds,
+            requests=numbers,
+            **{name: value for name, value in state.items() if value is not None},
+            decision=taken.answer,
+            prepare_s=round(taken.prepare_s, 9),
+            policy_s=round(taken.policy_s, 9),
+        )
+        if not taken.state.binds and time.monotonic() > self._solved_s + _EVERY_S:
+            self._observer.on_step(_view(step, taken.state, taken.answer))
+            row = self._observer.rows.pop()
+            self._lost += row.regret_at_most or 0
+            self._best += row.objective
+            self._solved_s = time.monotonic()
+
+    def regret(self) -> float | None:
+        """Return the share of the objective that sampled decisions lose at most; None if none."""
+        return self._lost / self._best if self._best else None
+
+    def request(self, ticket: Ticket, began: float) -> None:
+        """Write the line of a request that has ended."""
+        times = (ticket.sent_s, ticket.first_s, time.monotonic())
+        cells = ["" if at is None else f"{at - began:.6f}" for at in times]
+        arrival = f"{ticket.came - began:.6f}"
+        head = (arrival, ticket.prompt, ticket.tokens, ticket.key, ticket.number, ticket.worker)
+        self._rows.writerow((*head, *cells, ticket.end))
+
+    def close(self) -> None:
+        """Write what is left."""
+        self._decisions.close()
+        self._requests.close()
+
+
+def read_decisions(folder: Path) -> Iterator[StepView]:
+    """Yield the decisions of a log, as an observer of a run sees them.
+
+    Raises
+    ------
+    InputError
+        If the log cannot be read, or a line is damaged; a last line that is cut off is left out.
+    """
+    path = folder / DECISIONS
+    try:
+        with path.open(encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                if not line.endswith("\n"):
+                    return
+                yield from _decision(line, f"{path}, line {number}")
+    except (OSError, UnicodeDecodeError) as error:
+        what = getattr(error, "strerror", None) or "is no text"
+        raise InputError(str(path), f"{what}", "name the folder of bfio route --log") from None
+
+
+def _decision(line: str, where: str) -> Iterator[StepView]:
+    try:
+        told = json.loads(line)
+        if told["event"] != "decision":
+            return
+        arrays: dict[str, Any] = {
+            name: frozen(np.array(told[name], dtype=np.int64)) for name in _FIELDS if name in told
+        }
+        state = DecodeState(
+            step=told["step"],
+            slots=told["slots"],
+            binds=told["binds"],
+            rng=np.random.default_rng(0),
+            **arrays,
+        )
+        yield _view(told["step"], state, tuple(told["decision"]))
+    except (ValueError, KeyError, TypeError) as error:
+        what = f"is no line of a log ({type(error).__name__}: {error})"
+        raise InputError(where, what, "remove the line") from None
+
+
+def _view(step: int, state: DecodeState, decision: tuple[int | None, ...]) -> StepView:
+    none = np.zeros(0, dtype=np.int64)
+    return StepView(
+        step=step,
+        start_s=0.0,
+        duration_s=0.0,
+        loads=state.loads,
+        running=state.running,
+        waiting=state.num_waiting,
+        admitted=none,
+        finished=none,
+        completed=0,
+        state=state,
+        decision=decision,
+    )
+
+
+def _plain(value: Any) -> Any:
+    return None if value is None else value.tolist()

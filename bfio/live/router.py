@@ -1,0 +1,677 @@
+"""The router: a stateful proxy between clients and the workers of a barrier (BalanceRoute, 5).
+
+Requests wait in a pool. At each boundary between two steps the policy decides which of them go to
+which worker (`bfio.live.decisions`); the tokens that stream back through the router keep its table
+up to date, so no engine needs a change. A boundary is reached when every running request has
+reported since the last one. Workers that are not in lockstep have no common boundary: then the
+router decides after ``tick_s`` seconds without a token, and at the latest after ten times that.
+
+With immediate dispatch (D.6) a request is sent when it arrives, to queue at its worker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import time
+from collections import deque
+from contextlib import asynccontextmanager, suppress
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import prometheus_client
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
+
+from bfio.live.decisions import BOUND, RUNNING, WAITING, Decisions
+from bfio.live.emulator import listen, server_of
+from bfio.live.upstream import USAGE, LostError, Upstream
+from bfio.live.wire import (
+    DEFAULT_TOKENS,
+    DONE,
+    PATHS,
+    RECOMPUTED,
+    Payload,
+    WireError,
+    event,
+    read_payload,
+)
+from formulations.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+
+    from starlette.requests import Request
+    from starlette.types import Receive, Scope, Send
+
+    from bfio.live.log import RunLog
+    from bfio.live.options import RouteOptions
+
+#: First and longest pause before a request is sent again [s].
+_BACKOFF_S, _LONGEST_BACKOFF_S = 0.05, 2.0
+#: Time between two health checks and two points of the page [s].
+_HEALTH_S, _POINT_S = 1.0, 0.5
+#: Points that the page shows.
+_POINTS = 360
+#: Events of a stream that may wait for a slow client; beyond, its request is cancelled.
+_MOST_UNREAD = 10_000
+#: Longest body of a request [bytes].
+_MOST_BODY = 2**24
+#: Reasons why a request ends: the last three are counted as aborted.
+FINISHED, REFUSED, EXPIRED, FAILED, CANCELLED = (
+    "finished", "refused", "expired", "failed", "cancelled",
+)  # fmt: skip
+
+
+class Ticket:
+    """One request of a client, from its arrival to its end."""
+
+    def __init__(self, payload: Payload, path: str, number: int, row: int, key: int) -> None:
+        self.payload, self.path, self.number, self.row = payload, path, number, row
+        self.key = key  # Equal for equal prompts.
+        self.came, self.waits_since = time.monotonic(), time.monotonic()
+        self.sent_s: float | None = None
+        self.first_s: float | None = None
+        self.worker, self.tokens, self.attempts = -1, 0, 0
+        #: What the client is still to get: events, then an error or None at the end.
+        self.out: asyncio.Queue[dict[str, Any] | WireError | None] = asyncio.Queue()
+        self.text: list[str] = []
+        self.ids: list[int] = []
+        self.task: asyncio.Task[None] | None = None
+        self.prompt = payload.prompt_tokens  # As the worker counts it, once it has told [tokens].
+        self.has_left = False  # Whether its row is free again.
+        self.end = ""
+
+
+class Router:
+    """A policy in front of workers.
+
+    Parameters
+    ----------
+    table : Decisions
+        The table of requests, with the policy.
+    upstream : Upstream
+        The workers.
+    options : RouteOptions
+        Limits and times.
+    log : RunLog, optional
+        Where decisions and requests are kept.
+    """
+
+    def __init__(
+        self,
+        table: Decisions,
+        upstream: Upstream,
+        options: RouteOptions,
+        log: RunLog | None = None,
+    ) -> None:
+        self.table, self.upstream, self.options, self.log = table, upstream, options, log
+        self.own_slots = table.slots.copy()
+        self.tickets: dict[int, Ticket] = {}
+        self.ends: dict[str, int] = dict.fromkeys(
+            (FINISHED, REFUSED, EXPIRED, FAILED, CANCELLED), 0
+        )
+        self.arrived = self.sent = self.decided = self.tokens = self.errors = 0
+        self.decide_s = 0.0
+        self.models: set[str] = set()
+        self.points: deque[dict[str, Any]] = deque(maxlen=_POINTS)
+        self._began = time.monotonic()
+        #: Rows that are to report before the next boundary.
+        self._due: set[int] = set()
+        self._stir = asyncio.Event()
+        self._last_token = 0.0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._registry = prometheus_client.CollectorRegistry()
+        self._registry.register(self)  # type: ignore[arg-type]  # has collect()
+        self.app = Starlette(
+            routes=[
+                *(Route(path, self._complete, methods=["POST"]) for path in PATHS),
+                Route("/", self._page),
+                Route("/v1/models", self._models),
+                Route("/health", self._health),
+                Route("/metrics", self._metrics),
+                Route("/bfio/state", self._state),
+            ],
+            exception_handlers={WireError: _answer_error, HTTPException: _answer_http_error},
+            lifespan=self._running,
+        )
+
+    @asynccontextmanager
+    async def _running(self, app: Starlette) -> AsyncIterator[None]:
+        async with self.upstream:
+            tasks = [
+                asyncio.create_task(each()) for each in (self._dispatch, self._watch, self._reap)
+            ]
+            try:
+                yield
+            finally:
+                for task in [*tasks, *self._tasks]:
+                    task.cancel()
+                await asyncio.gather(*tasks, *self._tasks, return_exceptions=True)
+                if self.log is not None:
+                    self.log.close()
+
+    # What clients call.
+
+    async def _complete(self, request: Request) -> Response:
+        path = request.url.path
+        payload = read_payload(await self._body(request), PATHS[path])
+        if payload.model is not None and self.models and payload.model not in self.models:
+            known = ", ".join(sorted(self.models))
+            raise WireError(404, f"Unknown model {payload.model:.60}; use {known}.", "model")
+        if self.table.num_waiting >= self.options.pool or self.table.is_full:
+            self.arrived += 1
+            self.ends[REFUSED] += 1
+            raise _try_later(f"The pool is full ({self.options.pool} requests)")
+        text = json.dumps(payload.fields.get("prompt") or payload.fields.get("messages"))
+        digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
+        most = payload.max_tokens or DEFAULT_TOKENS
+        key = int.from_bytes(digest, "big", signed=True)
+        row = self.table.arrive(payload.prompt_tokens, most, key)
+        ticket = self.tickets[row] = Ticket(payload, path, self.arrived, row, key)
+        self.arrived += 1
+        self._stir.set()
+        return _Answer(self, ticket)
+
+    async def _body(self, request: Request) -> bytes:
+        pieces, size, most = [], 0, _MOST_BODY
+        try:
+            async for piece in request.stream():
+                size += len(piece)
+                if size > most:
+                    what = f"The body is longer than {most} bytes; send a shorter one."
+                    raise WireError(413, what)
+                pieces.append(piece)
+        except ClientDisconnect:
+            raise WireError(400, "The body ended early; send all of it.") from None
+        return b"".join(pieces)
+
+    async def _models(self, request: Request) -> Response:
+        entry = {"object": "model", "created": 0, "owned_by": "workers"}
+        listed = [{"id": name} | entry for name in sorted(self.models)]
+        return JSONResponse({"object": "list", "data": listed})
+
+    async def _health(self, request: Request) -> Response:
+        if not self.table.slots.any():
+            raise WireError(503, "No worker is up.", headers={"retry-after": "1"})
+        return Response()
+
+    async def _page(self, request: Request) -> Response:
+        return HTMLResponse(files("bfio.live").joinpath("page.html").read_text("utf-8"))
+
+    async def _state(self, request: Request) -> Response:
+        return JSONResponse(self.state() | {"points": list(self.points)})
+
+    async def _metrics(self, request: Request) -> Response:
+        return Response(
+            prometheus_client.generate_latest(self._registry),
+            media_type=prometheus_client.CONTENT_TYPE_LATEST,
+        )
+
+    def state(self) -> dict[str, Any]:
+        """Return the router as a document: counts, and its workers."""
+        table = self.table
+        running = np.bincount(
+            table.worker[table.rows_of(RUNNING)], minlength=len(table.slots)
+        ).tolist()
+        bound = np.bincount(
+            table.worker[table.rows_of(BOUND)], minlength=len(table.slots)
+        ).tolist()
+        return {
+            "policy": table.name,
+            "seconds": time.monotonic() - self._began,
+            "step": table.step,
+            "waiting": table.num_waiting,
+            "arrived": self.arrived,
+            "sent": self.sent,
+            "tokens": self.tokens,
+            "decisions": self.decided,
+            "decide_s": self.decide_s,
+            "policy_errors": self.errors,
+            "ends": dict(self.ends),
+            "regret": None if self.log is None else self.log.regret(),
+            "workers": [
+                {"slots": slots, "load": load, "running": runs, "bound": sent}
+                for slots, load, runs, sent in zip(
+                    table.slots.tolist(), table.loads().tolist(), running, bound, strict=True
+                )
+            ],
+        }
+
+    def collect(self) -> Iterator[Any]:
+        """Yield the metrics."""
+        told = self.state()
+        for name, text in (
+            ("arrived", "Requests that came."),
+            ("sent", "Requests sent to workers, again or not."),
+            ("tokens", "Tokens that came from workers."),
+            ("decisions", "Decisions of the policy."),
+            ("policy_errors", "Decisions that the policy failed to make."),
+        ):
+            yield CounterMetricFamily(f"bfio_route_{name}", text, told[name])
+        yield CounterMetricFamily(
+            "bfio_route_decide_seconds", "Time of all decisions.", told["decide_s"]
+        )
+        yield GaugeMetricFamily("bfio_route_waiting", "Requests in the pool.", told["waiting"])
+        ends = CounterMetricFamily("bfio_route_ends", "Requests that ended.", labels=["reason"])
+        for reason, count in told["ends"].items():
+            ends.add_metric([reason], count)
+        yield ends
+        for name, text in (
+            ("slots", "Slots, 0 while it is down."),
+            ("load", "Tokens."),
+            ("running", "Requests that run."),
+            ("bound", "Requests sent that have not begun."),
+        ):
+            family = GaugeMetricFamily(f"bfio_route_worker_{name}", text, labels=["worker"])
+            for g, worker in enumerate(told["workers"]):
+                family.add_metric([str(g)], worker[name])
+            yield family
+
+    # The dispatcher.
+
+    async def _dispatch(self) -> None:
+        while True:
+            await self._stir.wait()
+            self._stir.clear()
+            if self._due and not self.table.immediate:
+                await self._settle()
+            self._decide()
+
+    async def _settle(self) -> None:
+        """Wait for the boundary, but no longer than the options say."""
+        clock, tick = time.monotonic, self.options.tick_s
+        began = clock()
+        while self._due and clock() < began + 10 * tick:
+            rest = max(began, self._last_token) + tick - clock()
+            if rest <= 0:
+                return
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stir.wait(), rest)
+            self._stir.clear()
+
+    def _decide(self) -> None:
+        table, began = self.table, time.perf_counter()
+        table.end_step()
+        try:
+            taken = table.decide()
+        except InputError as error:
+            self._policy_failed(error)
+            return
+        finally:
+            self._due = set(np.flatnonzero(table.status == RUNNING).tolist())
+        spent = time.perf_counter() - began
+        for decision in taken:
+            self.decided += 1
+            self.decide_s += spent / len(taken)
+            if self.log is not None:
+                numbers = [self.tickets[row].number for row in decision.rows]
+                self.log.decision(decision, numbers, table.step)
+            for row, worker in decision.admitted:
+                self._send(self.tickets[row], worker)
+
+    def _policy_failed(self, error: InputError) -> None:
+        """Answer every waiting request with status 500: nothing would ever decide about it."""
+        self.errors += 1
+        if self.log is not None:
+            self.log.event("error", message=str(error))
+        for row in self.table.rows_of(WAITING).tolist():
+            self._finish(self.tickets[row], FAILED, WireError(500, f"The router failed: {error}."))
+
+    def _send(self, ticket: Ticket, worker: int) -> None:
+        ticket.worker = worker
+        ticket.sent_s = ticket.sent_s or time.monotonic()
+        self.sent += 1
+        ticket.task = task = asyncio.create_task(self._stream(ticket, worker))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _stream(self, ticket: Ticket, worker: int) -> None:
+        """Forward the stream of a worker, and mirror it in the table."""
+        before, stream = (
+            ticket.tokens,
+            self.upstream.events(worker, ticket.path, _continued(ticket)),
+        )
+        try:
+            async for data in stream:
+                if data and self._read(ticket, json.loads(data), before):
+                    self._again(ticket)
+                    return
+            self._finish(ticket, FINISHED, None)
+        except LostError as error:
+            if error.is_down:
+                self._down(worker)
+            await self._retry(ticket, str(error))
+        except WireError as error:
+            self._finish(ticket, FAILED, error)
+        except ValueError:
+            await self._retry(ticket, "an event of its stream is no JSON")
+        finally:
+            await stream.aclose()  # type: ignore[attr-defined]  # a generator
+
+    def _read(self, ticket: Ticket, document: dict[str, Any], before: int) -> bool:
+        """Take one event of a stream; return whether the worker wants the request again."""
+        row, table = ticket.row, self.table
+        if ticket.end:
+            return False
+        choices, usage = document.get("choices") or [], document.get("usage")
+        tokens = len(choices) and 1
+        if usage:
+            tokens = before + usage["completion_tokens"] - ticket.tokens
+            ticket.prompt = max(1, usage["prompt_tokens"] - before)
+            document["usage"] = {
+                "prompt_tokens": ticket.prompt,
+                "completion_tokens": ticket.tokens + tokens,
+                "total_tokens": ticket.prompt + ticket.tokens + tokens,
+            }
+        if tokens > 0:
+            self._last_token = time.monotonic()
+            ticket.first_s = ticket.first_s or self._last_token
+            ticket.tokens += tokens
+            self.tokens += tokens
+            if not ticket.has_left:
+                if table.status[row] == BOUND:
+                    table.start(row)
+                table.prompt[row] = ticket.prompt
+                table.emit(row, tokens)
+        stops = ends = False
+        for choice in choices:
+            part = choice.get("delta") or choice
+            ticket.text.append(part.get("content") or part.get("text") or "")
+            ticket.ids += choice.get("token_ids") or []
+            if choice.get("stop_reason") == RECOMPUTED:
+                stops = True
+                choice["finish_reason"] = choice["stop_reason"] = None
+            ends |= choice.get("finish_reason") is not None
+        if ticket.out.qsize() >= _MOST_UNREAD:
+            raise WireError(429, "The client reads too slowly; its request was cancelled.")
+        ticket.out.put_nowait(document)
+        if ends:
+            self._leave(ticket, finished=True)
+        elif not ticket.has_left:
+            self._reported(row)
+        return stops
+
+    def _reported(self, row: int) -> None:
+        if row in self._due:
+            self._due.discard(row)
+            if not self._due:
+                self._stir.set()
+
+    # Ends, retries and losses.
+
+    def _again(self, ticket: Ticket) -> None:
+        """Return a request to the pool, to go on after its tokens."""
+        if ticket.end:
+            return
+        if ticket.tokens >= (ticket.payload.max_tokens or DEFAULT_TOKENS):
+            self._finish(ticket, FINISHED, None)
+            return
+        self.table.again(ticket.row)
+        ticket.waits_since = time.monotonic()
+        self._reported(ticket.row)
+        self._stir.set()
+
+    async def _retry(self, ticket: Ticket, why: str) -> None:
+        if ticket.has_left:
+            # Only the farewell of its stream is missing.
+            self._finish(ticket, FINISHED, None)
+            return
+        ticket.attempts += 1
+        if self.log is not None:
+            self.log.event("lost", number=ticket.number, worker=ticket.worker, message=why)
+        if ticket.attempts > self.options.retries:
+            what = f"Worker {ticket.worker} failed ({why:.200}) and so did {ticket.attempts - 1}"
+            self._finish(ticket, FAILED, WireError(502, f"{what} further attempts."))
+            return
+        self.table.hold(ticket.row)
+        self._reported(ticket.row)
+        self._stir.set()
+        await asyncio.sleep(min(_BACKOFF_S * 2 ** (ticket.attempts - 1), _LONGEST_BACKOFF_S))
+        self._again(ticket)
+
+    def _finish(self, ticket: Ticket, reason: str, last: WireError | None) -> None:
+        """End a request once: free its place, tell its client, and count it."""
+        if ticket.end:
+            return
+        ticket.end = reason
+        self.ends[reason] += 1
+        self._leave(ticket, finished=reason == FINISHED and ticket.tokens > 0)
+        ticket.out.put_nowait(last)
+        if self.log is not None:
+            self.log.request(ticket, self._began)
+
+    def _leave(self, ticket: Ticket, *, finished: bool) -> None:
+        """Free the place of a request, as soon as its last token has come or it is given up."""
+        if not ticket.has_left:
+            ticket.has_left = True
+            self.table.leave(ticket.row, finished=finished)
+            del self.tickets[ticket.row]
+            self._reported(ticket.row)
+            self._stir.set()
+
+    def cancel(self, ticket: Ticket) -> None:
+        """End the request of a client that has left."""
+        if not ticket.end:
+            self._finish(ticket, CANCELLED, None)
+            if ticket.task is not None:
+                ticket.task.cancel()
+
+    def _down(self, worker: int) -> None:
+        if self.table.slots[worker] > 0:
+            self.table.set_slots(worker, 0)
+            if self.log is not None:
+                self.log.event("worker", worker=worker, is_up=False)
+
+    async def _watch(self) -> None:
+        """Check workers that are down, learn the models, and keep the points of the page."""
+        checked = 0.0
+        while True:
+            if time.monotonic() >= checked + _HEALTH_S:
+                checked = time.monotonic()
+                workers = range(len(self.own_slots))
+                await asyncio.gather(*(self._check(worker) for worker in workers))
+            self._keep_point()
+            await asyncio.sleep(_POINT_S)
+
+    async def _check(self, worker: int) -> None:
+        is_up = await self.upstream.is_healthy(worker)
+        if not is_up:
+            self._down(worker)
+        elif self.table.slots[worker] == 0:
+            self.table.set_slots(worker, int(self.own_slots[worker]))
+            self._stir.set()
+            if self.log is not None:
+                self.log.event("worker", worker=worker, is_up=True)
+        if is_up and not self.models:
+            with suppress(LostError, TypeError, KeyError, ValueError):
+                listed = await self.upstream.ask(worker, "/v1/models")
+                self.models = {entry["id"] for entry in listed["data"]}  # type: ignore[index]
+
+    def _keep_point(self) -> None:
+        loads = self.table.loads().tolist()
+        self.points.append(
+            {
+                "seconds": round(time.monotonic() - self._began, 2),
+                "loads": loads,
+                "waiting": self.table.num_waiting,
+                "regret": None if self.log is None else self.log.regret(),
+            }
+        )
+
+    async def _reap(self) -> None:
+        """End requests that have waited in the pool for longer than their time to live."""
+        while True:
+            await asyncio.sleep(min(1.0, self.options.ttl_s / 4))
+            latest = time.monotonic() - self.options.ttl_s
+            for row in self.table.rows_of(WAITING).tolist():
+                if (ticket := self.tickets[row]).waits_since < latest:
+                    waited = f"The request waited {self.options.ttl_s:g} s for a slot"
+                    self._finish(ticket, EXPIRED, _try_later(waited))
+
+
+class _Answer(Response):
+    """The answer to a client: a stream of events, or one document put together from them."""
+
+    def __init__(self, router: Router, ticket: Ticket) -> None:
+        super().__init__()
+        self._router, self._ticket = router, ticket
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the answer; a client that leaves cancels its request."""
+        watch = asyncio.create_task(self._leaves(receive))
+        try:
+            await (self._stream(send) if self._ticket.payload.stream else self._whole(send))
+        finally:
+            watch.cancel()
+            self._router.cancel(self._ticket)
+
+    async def _leaves(self, receive: Receive) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self._router.cancel(self._ticket)
+
+    async def _stream(self, send: Send) -> None:
+        ticket, started = self._ticket, False
+        while True:
+            entry = await ticket.out.get()
+            if isinstance(entry, WireError):
+                if not started:
+                    await _send_document(send, entry.status, entry.body, entry.headers)
+                    return
+                await send(_body(event(entry.body), more=True))
+                break
+            if not started:
+                headers = [(b"content-type", b"text/event-stream; charset=utf-8")]
+                await send({"type": "http.response.start", "status": 200, "headers": headers})
+                started = True
+            if entry is None:
+                break
+            if (shown := _shown(entry, ticket.payload)) is not None:
+                await send(_body(event(shown), more=True))
+        await send(_body(DONE))
+
+    async def _whole(self, send: Send) -> None:
+        whole: dict[str, Any] = {}
+        while True:
+            entry = await self._ticket.out.get()
+            if isinstance(entry, WireError):
+                await _send_document(send, entry.status, entry.body, entry.headers)
+                return
+            if entry is None:
+                break
+            _merge(whole, entry)
+        whole["object"] = "chat.completion" if self._ticket.payload.is_chat else "text_completion"
+        for choice in whole.get("choices", []):
+            if "delta" in choice:
+                choice["message"] = {"role": "assistant"} | choice.pop("delta")
+        await _send_document(send, 200, whole)
+
+
+def _shown(document: dict[str, Any], payload: Payload) -> dict[str, Any] | None:
+    """Return an event as the client asked for it; None if it asked for no such event."""
+    if not document.get("choices") and "usage" in document:
+        return document if payload.include_usage else None
+    if not payload.continuous_usage:
+        document.pop("usage", None)
+    if not payload.fields.get("return_token_ids"):
+        for choice in document.get("choices", []):
+            choice.pop("token_ids", None)
+    return document
+
+
+def _merge(whole: dict[str, Any], part: dict[str, Any]) -> None:
+    """Add the next piece of a document: texts are joined, and lists by the index of entries."""
+    for name, value in part.items():
+        known = whole.get(name)
+        if isinstance(value, dict) and isinstance(known, dict) and name != "usage":
+            _merge(known, value)
+        elif isinstance(value, list) and isinstance(known, list):
+            for entry in value:
+                place = entry.get("index") if isinstance(entry, dict) else None
+                same = [e for e in known if place is not None and e.get("index") == place]
+                if same:
+                    _merge(same[0], entry)
+                else:
+                    known.append(entry)
+        elif name in _JOINED and isinstance(value, str) and isinstance(known, str):
+            whole[name] = known + value
+        elif value is not None or name not in whole:
+            whole[name] = value
+
+
+#: Fields of a stream whose pieces make one text.
+_JOINED = ("text", "content", "reasoning_content", "reasoning", "refusal", "arguments")
+
+
+def _continued(ticket: Ticket) -> dict[str, Any]:
+    """Return the payload for a worker: the client's, or its rest after the tokens so far."""
+    payload = ticket.payload
+    fields = payload.fields | {"stream": True, "stream_options": USAGE}
+    is_list = isinstance(fields.get("prompt"), list)
+    if is_list:
+        fields["return_token_ids"] = True
+    if ticket.tokens == 0:
+        return fields
+    rest = (payload.max_tokens or DEFAULT_TOKENS) - ticket.tokens
+    fields["max_tokens"] = rest
+    if "max_completion_tokens" in fields:
+        fields["max_completion_tokens"] = rest
+    text = "".join(ticket.text)
+    if payload.is_chat:
+        fields["messages"] = [*fields["messages"], {"role": "assistant", "content": text}]
+        fields |= {"add_generation_prompt": False, "continue_final_message": True}
+    elif is_list:
+        fields["prompt"] = [*fields["prompt"], *ticket.ids]
+    else:
+        fields["prompt"] = fields["prompt"] + text
+    return fields
+
+
+def _try_later(what: str) -> WireError:
+    return WireError(503, f"{what}; try again later.", headers={"retry-after": "1"})
+
+
+def _body(data: bytes, more: bool = False) -> dict[str, Any]:
+    return {"type": "http.response.body", "body": data, "more_body": more}
+
+
+async def _send_document(
+    send: Send, status: int, document: dict[str, Any], headers: dict[str, str] | None = None
+) -> None:
+    told = {"content-type": "application/json"} | (headers or {})
+    encoded = [(name.encode(), value.encode()) for name, value in told.items()]
+    await send({"type": "http.response.start", "status": status, "headers": encoded})
+    await send(_body(json.dumps(document).encode()))
+
+
+def serve(router: Router, announce: Callable[[str], None]) -> None:
+    """Serve a router until the process is interrupted; ``announce`` gets its address.
+
+    Raises
+    ------
+    InputError
+        If the address cannot be used.
+    """
+    options = router.options
+    (bound,) = listen(options.host, options.port)
+    announce(f"http://{options.host}:{bound.getsockname()[1]}")
+    with suppress(KeyboardInterrupt):
+        server_of(router.app).run([bound])
+
+
+async def _answer_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, WireError)
+    return JSONResponse(error.body, error.status, headers=error.headers)
+
+
+async def _answer_http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    what = f"{request.method} {request.url.path}: {error.detail}."
+    return JSONResponse(WireError(error.status_code, what).body, error.status_code)
