@@ -64,6 +64,10 @@ class _Parser(argparse.ArgumentParser):
         raise ValueError(message)
 
 
+#: Commands that run until they are interrupted.
+_SERVING = ("emulate", "route")
+
+
 @cache
 def _parsers() -> dict[str, _Parser]:
     parsers = {}
@@ -87,7 +91,8 @@ def surfaces() -> tuple[Surface, ...]:
     """Return all commands that can be run."""
     found: list[Surface] = []
     for name, parser in _parsers().items():
-        found += _leaves(parser, (name,))
+        if name not in _SERVING:
+            found += _leaves(parser, (name,))
     return tuple(found)
 
 
