@@ -171,7 +171,8 @@ class Decisions:
     def rows_of(self, status: int) -> IntArray:
         """Return the rows of this state, in order of arrival."""
         rows = np.flatnonzero(self.status == status)
-        return rows[np.argsort(self.number[rows], kind="stable")]
+        in_order: IntArray = rows[np.argsort(self.number[rows], kind="stable")]
+        return in_order
 
     def loads(self) -> IntArray:
         """Return the load of each worker, shape (G,) [tokens]."""
@@ -179,12 +180,13 @@ class Decisions:
 
     def free_slots(self) -> IntArray:
         """Return how many requests each worker accepts now, shape (G,); see `DecodeState`."""
-        taken = np.bincount(self.worker[self._sent()], minlength=len(self.slots))
-        if not self.immediate:
-            return np.maximum(self.slots - taken, 0)
-        if self.options.margin is None:
+        if self.immediate and self.options.margin is None:
             return np.minimum(self.slots, 1)
-        return np.where(self.slots > 0, np.maximum(self.slots + self.options.margin - taken, 0), 0)
+        margin = self.options.margin or 0 if self.immediate else 0
+        most: IntArray = np.where(self.slots > 0, self.slots + margin, 0)
+        taken = np.bincount(self.worker[self._sent()], minlength=len(most))
+        free: IntArray = np.maximum(most - taken, 0)
+        return free
 
     def arrive(self, prompt: int, output: int, key: int = 0) -> int:
         """Add a request to the pool, and return its row.
@@ -362,7 +364,8 @@ class Decisions:
     def _remaining(self, active: IntArray) -> IntArray:
         """Return known or predicted remaining steps of running requests, at least 1."""
         if self._lengths is LengthSource.KNOWN and self.look_ahead:
-            return np.maximum(self.output[active] - self.emitted[active], 1)
+            true: IntArray = np.maximum(self.output[active] - self.emitted[active], 1)
+            return true
         if self.predictor is None or not self.look_ahead:
             return np.full(len(active), self.look_ahead + 1)
         if self.predictor.refresh == 1:
@@ -370,7 +373,8 @@ class Decisions:
             self._ask(active, self.emitted[active])
         else:
             self._ask_fresh()
-        return np.maximum(self._until[active] - self.emitted[active], 1)
+        left: IntArray = np.maximum(self._until[active] - self.emitted[active], 1)
+        return left
 
     def _steps_of_waiting(self, rows: IntArray) -> IntArray:
         """Return the steps of waiting requests, if the window has them and they are known."""
@@ -378,7 +382,8 @@ class Decisions:
         if self.options.window_knows is not WindowKnows.ALL or not self.look_ahead:
             return beyond
         if self._lengths is LengthSource.KNOWN:
-            return self.output[rows] - self.emitted[rows]
+            true: IntArray = np.maximum(self.output[rows] - self.emitted[rows], 1)
+            return true
         if self.predictor is None:
             return beyond
         return self.predictor.remaining(rows, self.emitted[rows], self.look_ahead)

@@ -71,20 +71,20 @@ class RunLog:
             raise InputError(str(folder), f"cannot be written: {error}", "name another") from None
         self._rows = csv.writer(self._requests)
         self._rows.writerow(_COLUMNS)
-        self._began, self._flushed = time.monotonic(), 0.0
+        self._began = time.monotonic()
         self._observer = GapObserver(work_limit=_TICKS)
         self._solved_s, self._lost, self._best = 0.0, 0, 0
         self.event("start", **about)
 
     def event(self, name: str, **told: Any) -> None:
         """Write one line."""
-        now = time.monotonic()
-        line = {"event": name, "t": round(now - self._began, 6)} | told
+        line = {"event": name, "t": round(time.monotonic() - self._began, 6)} | told
         self._decisions.write(json.dumps(line, separators=(",", ":")) + "\n")
-        if now > self._flushed + _EVERY_S:
-            self._flushed = now
-            self._decisions.flush()
-            self._requests.flush()
+
+    def flush(self) -> None:
+        """Write what is buffered."""
+        self._decisions.flush()
+        self._requests.flush()
 
     def decision(self, taken: Taken, numbers: list[int], step: int) -> None:
         """Write a decision about these requests, and now and then add it to the regret."""
@@ -123,6 +123,22 @@ class RunLog:
         """Write what is left."""
         self._decisions.close()
         self._requests.close()
+
+
+def about(folder: Path) -> str:
+    """Return the policy of a log.
+
+    Raises
+    ------
+    InputError
+        If there is no log.
+    """
+    try:
+        with (folder / DECISIONS).open(encoding="utf-8") as file:
+            return str(json.loads(file.readline())["policy"])
+    except (OSError, ValueError, KeyError, TypeError):
+        remedy = "name the folder of bfio route --log"
+        raise InputError(str(folder), "holds no log of a router", remedy) from None
 
 
 def read_decisions(folder: Path) -> Iterator[StepView]:

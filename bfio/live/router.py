@@ -128,7 +128,7 @@ class Router:
         self._last_token = 0.0
         self._tasks: set[asyncio.Task[None]] = set()
         self._registry = prometheus_client.CollectorRegistry()
-        self._registry.register(self)  # type: ignore[arg-type]  # has collect()
+        self._registry.register(self)
         self.app = Starlette(
             routes=[
                 *(Route(path, self._complete, methods=["POST"]) for path in PATHS),
@@ -478,6 +478,8 @@ class Router:
                 workers = range(len(self.own_slots))
                 await asyncio.gather(*(self._check(worker) for worker in workers))
             self._keep_point()
+            if self.log is not None:
+                self.log.flush()
             await asyncio.sleep(_POINT_S)
 
     async def _check(self, worker: int) -> None:

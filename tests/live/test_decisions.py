@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bfio import Cluster, Workload, simulate
 from bfio.decode.observers import StepView
-from bfio.decode.options import RunOptions
+from bfio.decode.options import Projection, RunOptions
 from bfio.decode.policy_registry import choose, specs
 from bfio.decode.run import Run
 from bfio.decode.state import DecodeState
@@ -154,3 +154,49 @@ def test_bound_requests_equal_the_simulators(
 def test_ties_equal_the_simulators(ties: str, case: Any) -> None:
     """Workers are permuted as in the simulator."""
     compare(case, "br-h", ties=ties, predictor="oracle")
+
+
+def loaded() -> Decisions:
+    """Return a table of 32 workers with 72 slots, 8 of them free, and 128 waiting requests."""
+    rng, cluster = np.random.default_rng(0), Cluster(workers=32, slots=72)
+    table = Decisions(
+        choose("br-h:horizon=20"),
+        cluster,
+        RunOptions(predictor="oracle", projection=Projection.GROWING),
+    )
+    for row in range(32 * 72 - 8):
+        assert table.arrive(int(rng.integers(1, 4000)), int(rng.integers(1, 1000))) == row
+        table.worker[row] = row % 32
+        table.start(row)
+    for _ in range(128):
+        table.arrive(int(rng.integers(1, 4000)), 100)
+    return table
+
+
+def test_a_decision_takes_milliseconds() -> None:
+    """32 workers of 72 slots, 128 waiting, H = 20: far below a decode step."""
+    times = []
+    for _ in range(40):
+        table = loaded()
+        began = perf_counter()
+        table.end_step()
+        (taken,) = table.decide()
+        times.append(perf_counter() - began)
+        assert len(taken.admitted) == 8
+    # A bound that only another complexity breaks, on any machine.
+    assert median(times) < 0.1
+
+
+@pytest.mark.parametrize(
+    ("policy", "options", "what"),
+    [
+        ("pausing", {}, "pauses requests"),
+        ("adaptive", {}, "tracks requests"),
+        ("br-0", {"drift": "constant"}, "grow by their tokens"),
+        ("br-0", {"predictor": "noisy-oracle:0.5"}, "live requests are not known"),
+    ],
+)
+def test_what_cannot_be_live_is_refused(policy: str, options: Any, what: str) -> None:
+    """With the reason."""
+    with pytest.raises(InputError, match=what):
+        Decisions(choose(policy), Cluster(workers=2), RunOptions(**options))

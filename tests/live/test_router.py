@@ -1,19 +1,29 @@
 """The router over HTTP, in front of the emulated fleet."""
 
 import asyncio
+import io
+import json
+import os
+import re
+from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
-import aiohttp
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bfio import Cluster, Workload, simulate
-from bfio.decode.options import RunOptions
+from bfio import Cluster, Workload, read_trace, simulate
+from bfio.cli import main
+from bfio.decode.options import ArrivalMode, Dispatch, Projection, RunOptions
 from bfio.decode.run import Run
 from bfio.decode.state import DecodeState
+from bfio.live.log import RunLog, read_decisions
+from formulations.errors import InputError
+from tests.browser import WIDTHS, asked_for, chromium, console
 from tests.live.servers import Live, live
 
 
@@ -26,7 +36,7 @@ def timed_runs(draw: st.DrawFn) -> tuple[Workload, Cluster]:
     arrivals = np.append(0.0, np.sort(rng.uniform(1e-4, 0.2, n)))
     prompts = rng.integers(1, 40, n + 1)
     cluster = Cluster(workers=draw(st.integers(1, 4)), slots=draw(st.integers(1, 4)))
-    return Workload(prompts, outputs, arrivals), cluster
+    return Workload(prompts, outputs, arrivals.tolist()), cluster
 
 
 async def stepped(workload: Workload, cluster: Cluster, policy: str, run: Run) -> None:
@@ -36,7 +46,7 @@ async def stepped(workload: Workload, cluster: Cluster, policy: str, run: Run) -
 
         async def come(step: int) -> None:
             for row in np.flatnonzero(run.reveal_step == step).tolist():
-                fields = {
+                fields: dict[str, Any] = {
                     "prompt": [1] * int(workload.prompt_tokens[row]),
                     "max_tokens": int(workload.output_tokens[row]),
                 }
@@ -66,6 +76,322 @@ async def stepped(workload: Workload, cluster: Cluster, policy: str, run: Run) -
 def test_steps_through_http_equal_the_simulators(policy: str, case: Any) -> None:
     """On the stepped clock every step has the loads of the simulation."""
     workload, cluster = case
-    options = RunOptions(arrivals="timed", predictor="oracle", projection="growing")
+    options = RunOptions(
+        arrivals=ArrivalMode.TIMED, predictor="oracle", projection=Projection.GROWING
+    )
     run = simulate(workload, policy, cluster, options=options)
     asyncio.run(stepped(workload, cluster, policy, run))
+
+
+PROFILE = os.environ.get("BFIO_TEST_PROFILE", "fast")
+SMALL = Cluster(workers=2, slots=2)
+
+
+async def read_stream(both: Live, **fields: Any) -> list[Any]:
+    """Return the events of a streamed completion; the last one is None at ``[DONE]``."""
+    async with both.client.post(
+        both.url + "/v1/completions", json={"stream": True} | fields
+    ) as answer:
+        text = await answer.text()
+    data = [line.removeprefix("data: ") for line in text.splitlines() if line]
+    return [None if each == "[DONE]" else json.loads(each) for each in data]
+
+
+def is_error(document: Any) -> bool:
+    """Whether a document is an error as the OpenAI API has them."""
+    return set(document) == {"error"} and set(document["error"]) == {
+        "message", "type", "param", "code",
+    }  # fmt: skip
+
+
+def words(events: list[Any]) -> list[int]:
+    """Return the numbers of the words of a stream."""
+    text = "".join(c["text"] for each in events if each for c in each.get("choices", []))
+    return [int(word) for word in re.findall(r"w(\d+)", text)]
+
+
+async def is_empty(both: Live) -> None:
+    """Wait until nothing is left on either side."""
+    table, router = both.router.table, both.router
+    await both.until(lambda: not table.status.any() and not router.tickets)
+    await both.until(lambda: both.emulator.fleet.is_idle)
+    assert sum(router.ends.values()) == router.arrived
+
+
+#: A fault, and how long to wait before it [s].
+FAULTS = st.tuples(
+    st.integers(0, 1),
+    st.sampled_from(("die", "return", "error", "drop", "recompute", "late", "stall")),
+    st.floats(0, 0.03),
+)
+#: A request: prompt and output [tokens], and after how long its client leaves [s].
+REQUESTS = st.tuples(
+    st.integers(1, 20), st.integers(1, 30), st.none() | st.floats(0, 0.05), st.booleans()
+)
+
+
+async def endured(
+    requests: list[tuple[int, int, float | None, bool]], faults: list[tuple[int, str, float]]
+) -> None:
+    """Serve requests beside faults, and check that each ends once, with all its tokens."""
+    async with live(SMALL, "br-0", speed=50.0, ttl_s=10.0, retries=30) as both:
+
+        async def ask(prompt: int, output: int, patience: float | None, streams: bool) -> None:
+            fields: dict[str, Any] = {"prompt": [1] * prompt, "max_tokens": output}
+            try:
+                async with asyncio.timeout(patience):
+                    if streams:
+                        events = await read_stream(both, **fields)
+                        assert events[-1] is None
+                        found = words(events)
+                        assert all(b in (a + 1, 0) for a, b in pairwise(found))
+                    else:
+                        status, document = await both.complete(**fields)
+                        assert status == 200, document
+                        assert document["usage"]["prompt_tokens"] == prompt
+                        found = words([document])
+                assert len(found) == output
+            except TimeoutError:
+                return
+
+        async def harm() -> None:
+            for worker, fault, wait in faults:
+                await asyncio.sleep(wait)
+                more = {"seconds": 0.5} if fault == "stall" else {}
+                await both.order("/bfio/faults", worker=worker, fault=fault, **more)
+            for worker in range(2):
+                await both.order("/bfio/faults", worker=worker, fault="return")
+
+        await asyncio.gather(harm(), *(ask(*request) for request in requests))
+        await is_empty(both)
+        assert both.router.ends["failed"] == both.router.ends["expired"] == 0
+
+
+@given(requests=st.lists(REQUESTS, min_size=1, max_size=12), faults=st.lists(FAULTS, max_size=5))
+@settings(max_examples=200 if PROFILE == "deep" else 5)
+def test_every_request_ends_once_whatever_happens(requests: Any, faults: Any) -> None:
+    """Tokens pass once and in order, and no slot leaks, whatever workers and clients do."""
+    asyncio.run(endured(requests, faults))
+
+
+#: Bodies that are refused, with the status of the answer.
+BAD_BODIES = [
+    (b"", 400),
+    (b"{", 400),
+    (b"[]", 400),
+    (b"\xff\xfe", 400),
+    (b"[" * 100_000, 400),
+    (b'{"prompt": 7}', 400),
+    (b'{"prompt": [1, "a"]}', 400),
+    (b'{"prompt": "a", "max_tokens": -1}', 400),
+    (b'{"prompt": "a", "max_tokens": 1e400}', 400),
+    (b'{"prompt": "a", "max_tokens": true}', 400),
+    (b'{"prompt": "a", "stream": "yes"}', 400),
+    (b'{"prompt": "a", "stream_options": 3}', 400),
+    (b'{"prompt": "a", "n": 2}', 400),
+    (b'{"prompt": "a", "model": 3}', 400),
+    (b'{"prompt": "a", "model": "unknown"}', 404),
+    (b'{"prompt": "' + b"a " * 2**23 + b'"}', 413),
+]
+
+
+async def abused() -> None:
+    """Send every bad request, and a good one afterwards."""
+    async with live(SMALL, "jsq") as both:
+        await both.until(lambda: bool(both.router.models))
+        for body, status in BAD_BODIES:
+            async with both.client.post(
+                both.url + "/v1/completions", data=io.BytesIO(body)
+            ) as answer:
+                assert (answer.status, is_error(await answer.json())) == (status, True), body[:40]
+        for verb, path, status in (
+            ("GET", "/v1/completions", 405),
+            ("POST", "/nowhere", 404),
+            ("POST", "/v1/models", 405),
+        ):
+            async with both.client.request(verb, both.url + path) as answer:
+                assert (answer.status, is_error(await answer.json())) == (status, True)
+        place = urlsplit(both.url)
+        for raw in (
+            b"nonsense\r\n\r\n",
+            b"POST /v1/completions HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n{",
+            b"GET /health HTTP/1.1\r\nHost: a\r\nX-Long: " + b"a" * 200_000 + b"\r\n\r\n",
+        ):
+            reader, writer = await asyncio.open_connection(place.hostname, place.port)
+            writer.write(raw)
+            writer.write_eof()
+            # What the server has not read when it refuses, resets the connection.
+            with suppress(ConnectionResetError):
+                async with asyncio.timeout(10):
+                    await reader.read()
+            writer.close()
+        # The router chooses the worker: a rank that no worker has does no harm.
+        async with both.client.post(
+            both.url + "/v1/completions",
+            json={"prompt": "a b", "max_tokens": 2},
+            headers={"X-data-parallel-rank": "99"},
+        ) as answer:
+            assert answer.status == 200
+        await is_empty(both)
+
+
+def test_abuse_is_answered_by_errors() -> None:
+    """An error as the API has them or a clean end; afterwards all works."""
+    asyncio.run(abused())
+
+
+def broken(state: DecodeState) -> list[int | None]:
+    """Raise an error."""
+    raise ZeroDivisionError("on purpose")
+
+
+async def failing(folder: Path) -> None:
+    """Ask a router whose policy fails."""
+    log = RunLog(folder, {"policy": "broken"})
+    async with live(SMALL, broken, log=log) as both:
+        status, document = await both.complete(prompt="a", max_tokens=2)
+        assert (status, is_error(document)) == (500, True)
+        assert "on purpose" in document["error"]["message"]
+        await is_empty(both)
+
+
+def test_a_policy_that_raises_is_answered_at_once(tmp_path: Path) -> None:
+    """Status 500 with the reason, which is logged."""
+    asyncio.run(failing(tmp_path))
+    lines = (tmp_path / "decisions.jsonl").read_text().splitlines()
+    assert json.loads(lines[-1])["event"] == "error"
+    assert ",failed" in (tmp_path / "requests.csv").read_text()
+
+
+async def full() -> None:
+    """Fill the pool, and let requests wait for longer than they may."""
+    async with live(Cluster(workers=1, slots=1), "fcfs", speed=None, pool=1, ttl_s=0.2) as both:
+        answers = []
+        for sent in (1, 1):
+            answers.append(asyncio.create_task(both.complete(prompt="a", max_tokens=5)))
+            await both.until(lambda: both.router.arrived == len(answers))
+            await both.until(lambda: both.router.sent == sent)  # noqa: B023
+        async with both.client.post(
+            both.url + "/v1/completions", json={"prompt": "a", "max_tokens": 5}
+        ) as answer:
+            assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+        status, document = await answers[1]
+        assert (status, is_error(document)) == (503, True)
+        assert both.router.ends["refused"] == both.router.ends["expired"] == 1
+        answers[0].cancel()
+        await both.until(lambda: both.router.ends["cancelled"] == 1)
+        await is_empty(both)
+
+
+def test_a_full_pool_refuses_and_old_requests_expire() -> None:
+    """Both with status 503; a client that leaves frees its slot."""
+    asyncio.run(full())
+
+
+async def bound() -> None:
+    """Send more requests than slots with immediate dispatch."""
+    run = RunOptions(dispatch=Dispatch.IMMEDIATE, margin=1)
+    async with live(Cluster(workers=1, slots=2), "jsq", speed=None, run=run) as both:
+        answers = [
+            asyncio.create_task(both.complete(prompt="a b", max_tokens=2)) for _ in range(4)
+        ]
+        await both.until(lambda: both.router.arrived == 4)
+        await both.until(lambda: both.router.sent == 3)
+        await both.order("/bfio/step", received=3)
+        await both.until(lambda: both.router.tokens == 2)
+        state = both.router.state()
+        assert (state["workers"][0]["running"], state["workers"][0]["bound"]) == (2, 1)
+        for received in (3, 4, 4):
+            await both.order("/bfio/step", received=received)
+            await both.until(lambda: both.router.sent == 4)
+        await both.order("/bfio/step", received=4)
+        assert [(await answer)[0] for answer in answers] == [200] * 4
+        await is_empty(both)
+
+
+def test_immediate_dispatch_keeps_to_its_margin() -> None:
+    """At most B + M requests are on a worker; those that have begun are told apart."""
+    asyncio.run(bound())
+
+
+def test_the_page_shows_the_loads(tmp_path: Path) -> None:
+    """In a real browser: numbers and curves of a running router, and nothing from elsewhere."""
+    with chromium(tmp_path / "profile") as browser:
+        asyncio.run(watched(browser))
+
+
+async def watched(browser: Any) -> None:
+    """Open the page of a router that serves requests."""
+    async with live(SMALL, "br-0", speed=1.0) as both:
+        answers = [
+            asyncio.create_task(both.complete(prompt="a b", max_tokens=2000)) for _ in range(6)
+        ]
+        await both.until(lambda: both.router.sent == 4)
+        await both.until(lambda: len(both.router.points) > 2)
+        for width in WIDTHS:
+            size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+            browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+            await asyncio.to_thread(browser.get, both.url + "/")
+            found: Any = {}
+            for _ in range(200):
+                found = await asyncio.to_thread(browser.execute_script, _SEEN)
+                if found["curves"]:
+                    break
+                await asyncio.sleep(0.05)
+            assert (found["arrived"], found["waiting"], found["policy"]) == ("6", "2", "br-0")
+            # Two workers and the fullest one, and the pool.
+            assert (found["curves"], found["rows"], found["problem"]) == (4, 2, "")
+            assert found["wide"] <= width
+        assert [text for text in console(browser) if "favicon" not in text] == []
+        assert all(f"{both.url}/" in text or "data:" in text for text in asked_for(browser))
+        for answer in answers:
+            answer.cancel()
+        await is_empty(both)
+
+
+_SEEN = """
+const text = id => document.getElementById(id).textContent;
+return {arrived: text("arrived"), waiting: text("waiting"), policy: text("policy"),
+  problem: text("problem"), curves: document.querySelectorAll("path").length,
+  rows: document.querySelectorAll("tbody tr").length, wide: document.body.scrollWidth};
+"""
+
+
+async def logged(folder: Path) -> None:
+    """Serve requests with a log."""
+    log = RunLog(folder, {"policy": "fcfs"})
+    async with live(SMALL, "fcfs", log=log) as both:
+        asked = [
+            both.complete(prompt="secret " * (7 * i % 5 + 1), max_tokens=9) for i in range(20)
+        ]
+        assert all(status == 200 for status, _ in await asyncio.gather(*asked))
+        await is_empty(both)
+
+
+def test_a_log_is_a_trace_and_has_a_regret(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``bfio gap --log`` solves every decision; the requests are a trace; no prompt is kept."""
+    asyncio.run(logged(tmp_path / "log"))
+    text = (tmp_path / "log" / "decisions.jsonl").read_text()
+    assert "secret" not in text
+    views = list(read_decisions(tmp_path / "log"))
+    assert sum(worker is not None for view in views for worker in view.decision or ()) == 20
+    assert main(["gap", "--log", str(tmp_path / "log"), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["policy"], document["proven"]) == ("fcfs", len(views))
+    requests = read_trace(tmp_path / "log" / "requests.csv")
+    assert sorted(requests.prompt_tokens.tolist()) == sorted(7 * i % 5 + 1 for i in range(20))
+    assert set(requests.output_tokens.tolist()) == {9}
+
+
+def test_a_damaged_log_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A last line that is cut off is left out; any other damage is an error with its line."""
+    head = '{"event":"start","policy":"fcfs"}\n'
+    (tmp_path / "decisions.jsonl").write_text(head + '{"event":"decision","st')
+    assert list(read_decisions(tmp_path)) == []
+    (tmp_path / "decisions.jsonl").write_text(head + '{"event":"decision"}\n')
+    with pytest.raises(InputError, match=r"line 2: is no line of a log"):
+        list(read_decisions(tmp_path))
+    assert main(["gap", "--log", str(tmp_path), "--pool", "3"]) == 2
+    assert "--log has none" in capsys.readouterr().err

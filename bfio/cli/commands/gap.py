@@ -97,6 +97,12 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--policy", default="br-0", metavar="NAME", help="policy (default br-0)")
     group = parser.add_argument_group("gap")
     group.add_argument(
+        "--log",
+        metavar="DIR",
+        help="no run: the decisions that a router has logged (bfio route --log DIR); windows are "
+        "those that it saw",
+    )
+    group.add_argument(
         "--method", default="exact", metavar="M", help="exact (default), cp-sat or brute-force"
     )
     group.add_argument(
@@ -125,6 +131,8 @@ def _run(args: argparse.Namespace) -> int:
     from bfio.decode.policy_registry import given_to
     from bfio.gap.measure import measure_gap
 
+    if args.log is not None:
+        return _judge(args)
     folder = plot_folder(args)
     options.chosen_policies(args, [args.policy], _OF_GAP)
     workload = options.workload_from(args)
@@ -173,6 +181,35 @@ def _run(args: argparse.Namespace) -> int:
     return INTERRUPTED if interrupted else DONE
 
 
+#: Arguments that are read with ``--log``.
+_OF_LOGS = (
+    "log", "method", "gap_horizon", "every", "dump_steps", "output", "no_plots", "table", "json",
+    *_OF_GAP,
+)  # fmt: skip
+
+
+def _judge(args: argparse.Namespace) -> int:
+    """Measure the regret of logged decisions."""
+    import numpy as np
+
+    from bfio.live.log import about, read_decisions
+    from bfio.workloads.workload import Workload
+    from formulations.errors import InputError
+
+    given = options.given_options(args, _add_arguments, _OF_LOGS)
+    if given:
+        flag = f"--{given[0].replace('_', '-')}"
+        raise InputError(flag, "is an option of runs, and --log has none", "leave it out")
+    path = Path(args.log)
+    args.policy = about(path)
+    one = np.ones(1, dtype=np.int64)
+    gap = _Gap(args, Workload(one, one, name=args.log))
+    for view in read_decisions(path):
+        gap.observer.on_step(view)
+    gap.show(gap.observer.report(), [], gap.dumped(), interrupted=False)
+    return DONE
+
+
 class _Gap:
     """The arguments of the command, the run that they define, and the output."""
 
@@ -211,8 +248,12 @@ class _Gap:
 
     def settings(self) -> str:
         """Return one line with the settings of the run and the gap."""
+        from bfio.common.provenance import version_and_commit
         from bfio.decode.settings import settings
 
+        if self.args.log is not None:
+            what = f"live decisions, horizon {self.observer.horizon} (gap)"
+            return f"{self.args.log}: {what}, bfio {version_and_commit()}"
         made_of = self.workload, self.cluster, [self.asked], [self.limits]
         return settings(*made_of, self.energy, self.policies)
 
@@ -250,8 +291,8 @@ class _Gap:
             return
         name = args.policy.partition(":")[0]
         remarks = [
-            *unused(self.workload, self.asked, self.policies),
-            *idle_features([name], self.workload, self.cluster, self.asked),
+            *([] if args.log else unused(self.workload, self.asked, self.policies)),
+            *([] if args.log else idle_features([name], self.workload, self.cluster, self.asked)),
             *report.unseen,
             *by_the_clock("gap", self.limits, document["clocked"], document["solved"]),
         ]
@@ -313,6 +354,8 @@ class _Gap:
         )
         tail: dict[str, Any] = {"workload": dict(self.workload.provenance), "dumped": steps}
         tail |= {"plots": [str(path) for path in plots], "run_options": run | self.limits}
+        if args.log is not None:
+            tail = {"log": args.log, "dumped": steps}
         return head | document | self.limits | tail | {"versions": citable_versions()}
 
 
