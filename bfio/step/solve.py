@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
+from typing import Any
 
 from bfio.common.kernels import interpreted
 from formulations.deadline import Deadline, TimeLimit
@@ -26,6 +27,7 @@ def solve_step(
     seed: int = 0,
     second: Second | str | None = None,
     slack: int = 0,
+    model: Any = None,
 ) -> StepResult:
     """Solve one step problem and check the answer.
 
@@ -48,6 +50,9 @@ def solve_step(
         limit of the same size.
     slack : int
         ε: increase of the first objective allowed for the second, in units of the first.
+    model : pyomo.environ.ConcreteModel, optional
+        The model of ``formulations.step.build(problem)`` with rows of yours added, or another
+        objective; for the backends only. ``objective`` is then that of the model.
 
     Returns
     -------
@@ -70,7 +75,13 @@ def solve_step(
         "brute-force": lambda: solve_by_enumeration(problem, time_limit=deadline),
     }
     first = StepProgram.solve_by(
-        problem, method, time_limit=deadline, seed=seed, work_limit=work_limit, own=own
+        problem,
+        method,
+        time_limit=deadline,
+        seed=seed,
+        work_limit=work_limit,
+        own=own,
+        model=model,
     )
     if wanted is None:
         return first

@@ -12,6 +12,7 @@ import pytest
 
 from bfio.cli.command import DONE
 from bfio.cli.problem_command import problem_command
+from bfio.programs import ProgramKind
 from formulations import CapabilityError, InputError
 from formulations.arrays import FloatArray, IntArray, integer_vector
 from formulations.formulation import Formulation
@@ -133,8 +134,13 @@ def test_its_command_reads_solves_and_prints(
         "place",
         "place",
         "place",
-        problem=f"{__name__}:Placement",
-        solve=f"{__name__}:PlacementProgram.solve_by",
+        kind=ProgramKind(
+            "place",
+            problem=f"{__name__}:Placement",
+            program="",
+            solve=f"{__name__}:PlacementProgram.solve_by",
+            methods=("cp-sat",),
+        ),
     )
     file = tmp_path / "place.json"
     file.write_text('{"sizes": [3, 5, 4, 8]}')

@@ -4,7 +4,7 @@ import os
 import time
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from math import inf
 from typing import Any
@@ -100,7 +100,7 @@ class HindsightResult:
     bound: int
     method: str
     priced: int
-    certificate: PriceCertificate | None = None
+    certificate: PriceCertificate | None = field(default=None, repr=False)
     states: int = 0
     seconds: HindsightSeconds = HindsightSeconds()
     stopped_by_time: bool = False
@@ -370,6 +370,7 @@ def solve_latency(
     method: str = "exact",
     time_limit: TimeLimit = None,
     seed: int = 0,
+    model: Any = None,
 ) -> LatencyResult:
     """Solve a hindsight latency problem and check the result.
 
@@ -385,6 +386,9 @@ def solve_latency(
         Time limit in wall-clock seconds.
     seed : int
         Random seed of the backends.
+    model : pyomo.environ.ConcreteModel, optional
+        The model of ``build(problem)`` with rows of yours added, or another objective; for the
+        backends only. ``objective`` is then that of the model.
 
     Returns
     -------
@@ -405,6 +409,7 @@ def solve_latency(
         time_limit=deadline,
         seed=seed,
         own={"exact": lambda: _exact(problem, deadline)},
+        model=model,
     )
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
 from math import inf
+from typing import Any
 
 import numpy as np
 
@@ -100,6 +101,7 @@ def solve_makespan(
     method: str = "exact",
     time_limit: TimeLimit = None,
     seed: int = 0,
+    model: Any = None,
 ) -> MakespanResult:
     """Find a schedule with minimum objective, and the best bound within the limits.
 
@@ -115,6 +117,9 @@ def solve_makespan(
         CP-SAT.
     seed : int
         Random seed of the backends; the search is deterministic.
+    model : pyomo.environ.ConcreteModel, optional
+        The model of ``build(problem)`` with rows of yours added, or another objective; for the
+        backends only. ``objective`` is then that of the model.
 
     Returns
     -------
@@ -136,6 +141,7 @@ def solve_makespan(
         time_limit=deadline,
         seed=seed,
         own={"exact": lambda: _exact(problem, deadline, seed)},
+        model=model,
     )
 
 
