@@ -1,7 +1,7 @@
 """A program whose Pyomo statement the user has changed: rows added, or another objective.
 
 ``build(problem)`` states a program; the user adds constraints to the model, or replaces its
-objective, and ``Formulation.solve(problem, model=model)`` solves the result. Every row of the
+objective, and `solve_changed` solves the result. Every row of the
 original program must still be there, so that its checker holds for every solution. The added rows
 and the objective are evaluated from the model, in integers.
 """
@@ -16,13 +16,18 @@ from typing import Any, Generic
 import numpy as np
 
 from formulations.arrays import FloatArray
-from formulations.errors import InputError
+from formulations.backends import SolveLimits, check_method
+from formulations.deadline import TimeLimit, checked_work_limit
+from formulations.errors import CapabilityError, InputError
 from formulations.formulation import Formulation, P, R, S
 from formulations.standard_form import StandardForm, compile_model
 
 #: Violation of a row with continuous variables or fractional data that counts as rounding.
 _TOLERANCE = Fraction(1, 1_000_000)
 _KEEP = "keep the rows of build(problem); add rows, or replace model.objective"
+
+#: Methods of this project that know a program's data only.
+OWN_METHODS = ("exact", "two-stage", "brute-force")
 
 #: A row of a standard form: its coefficients by column name, and its two sides.
 _Row = tuple[dict[str, float], float, float]
@@ -171,6 +176,42 @@ class ChangedProgram(Formulation[P, Changed[S], R], Generic[P, S, R]):
         bounded = np.isfinite(form.lower) & np.isfinite(form.upper) & form.integral
         whole = (form.objective % 1 == 0).all() and form.offset % 1 == 0
         return bool(whole and bounded[used].all())
+
+
+def solve_changed(
+    original: Formulation[P, S, R],
+    model: Any,
+    method: str,
+    *,
+    time_limit: TimeLimit = None,
+    seed: int = 0,
+    work_limit: int | None = None,
+) -> R:
+    """Solve a changed program by a backend, or bound it by ``lp``.
+
+    Parameters
+    ----------
+    original, model
+        See `ChangedProgram`.
+    method : str
+        ``cp-sat``, ``highs``, ``pyomo``, ``pyomo:SOLVER`` or ``lp``.
+    time_limit, seed, work_limit
+        See `Formulation.solve`.
+
+    Raises
+    ------
+    InputError
+        As `ChangedProgram`, or if the method is unknown.
+    CapabilityError
+        If the method is one of our own, which do not read the rows of a model.
+    """
+    if method in OWN_METHODS:
+        what = f"{method} does not read the rows of a model"
+        raise CapabilityError("method", what, 'use method="cp-sat" or "highs"')
+    check_method(method, ("lp",))
+    limits = SolveLimits(time_limit, seed, work_limit=checked_work_limit(work_limit))
+    changed: ChangedProgram[P, S, R] = ChangedProgram(original, model)
+    return changed.solved(method, limits)
 
 
 def _costs(form: StandardForm) -> dict[str, float]:

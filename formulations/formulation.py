@@ -139,7 +139,6 @@ class Formulation(ABC, Generic[P, S, R]):
         hint: S | None = None,
         seed: int = 0,
         work_limit: int | None = None,
-        model: Any = None,
     ) -> R:
         """Solve the program of a problem with a backend.
 
@@ -158,8 +157,6 @@ class Formulation(ABC, Generic[P, S, R]):
             Random seed of the solver.
         work_limit : int, optional
             Ticks (`formulations.deadline`).
-        model : pyomo.environ.ConcreteModel, optional
-            The statement with rows added or another objective (`formulations.changed`).
 
         Returns
         -------
@@ -175,12 +172,7 @@ class Formulation(ABC, Generic[P, S, R]):
             If the program is too large to write, or the solver cannot be limited by work.
         """
         limits = SolveLimits(time_limit, seed, work_limit=checked_work_limit(work_limit))
-        if model is None:
-            return cls(problem).solved(backend, limits, hint)
-        from formulations.changed import ChangedProgram
-
-        changed: ChangedProgram[P, S, R] = ChangedProgram(cls(problem), model)
-        return changed.solved(backend, limits)
+        return cls(problem).solved(backend, limits, hint)
 
     def solved(
         self, method: str = "cp-sat", limits: SolveLimits = NO_LIMITS, hint: S | None = None
@@ -301,7 +293,6 @@ class Formulation(ABC, Generic[P, S, R]):
         seed: int = 0,
         work_limit: int | None = None,
         own: Mapping[str, Callable[[], R]] | None = None,
-        model: Any = None,
     ) -> R:
         """Solve by a backend, by enumeration, or by a method of the caller's own.
 
@@ -319,16 +310,13 @@ class Formulation(ABC, Generic[P, S, R]):
             Ticks for a backend (`formulations.deadline`).
         own : mapping, optional
             The caller's methods by name.
-        model : pyomo.environ.ConcreteModel, optional
-            A changed statement, see `solve`; backends only.
 
         Raises
         ------
         InputError
             If the method is unknown, or the seed no integer from 0 to 2^31 - 1.
         CapabilityError
-            If the problem is too large for a backend or for enumeration, or the method is no
-            backend and a model is given.
+            If the problem is too large for a backend or for enumeration.
         """
         integer(seed, "seed", maximum=2**31 - 1)
         methods = dict(own or {})
@@ -337,17 +325,9 @@ class Formulation(ABC, Generic[P, S, R]):
         )
         check_method(method, (*methods, "lp"))
         if method in methods:
-            if model is not None:
-                what = f"{method} does not read the rows of a model"
-                raise CapabilityError("method", what, 'use method="cp-sat" or "highs"')
             return methods[method]()
         return cls.solve(
-            problem,
-            backend=method,
-            time_limit=time_limit,
-            seed=seed,
-            work_limit=work_limit,
-            model=model,
+            problem, backend=method, time_limit=time_limit, seed=seed, work_limit=work_limit
         )
 
     @classmethod

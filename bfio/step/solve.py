@@ -69,6 +69,8 @@ def solve_step(
     check_kind(problem, StepProblem, "problem", "solve_step(StepProblem.from_mapping(...))")
     wanted = None if second is None else member(Second, second, "second")
     integer(slack, "slack", maximum=MAX_OBJECTIVE // problem.scale // 4)
+    if model is not None:
+        return _changed(problem, model, method, deadline, work_limit, seed, wanted)
     own: dict[str, Callable[[], StepResult]] = {
         "exact": lambda: _exact(problem, deadline, work_limit),
         "two-stage": lambda: _two_stage(problem, deadline),
@@ -81,13 +83,35 @@ def solve_step(
         seed=seed,
         work_limit=work_limit,
         own=own,
-        model=model,
     )
     if wanted is None:
         return first
     from bfio.step.second.result import chosen_result
 
     return chosen_result(problem, first, wanted, slack, deadline, work_limit)
+
+
+def _changed(
+    problem: StepProblem,
+    model: Any,
+    method: str,
+    deadline: Deadline,
+    work_limit: int | None,
+    seed: int,
+    second: Second | None,
+) -> StepResult:
+    from formulations.changed import solve_changed
+
+    if second is not None:
+        raise CapabilityError("second", "not supported with a model", "leave one of them out")
+    return solve_changed(
+        StepProgram(problem),
+        model,
+        method,
+        time_limit=deadline,
+        seed=seed,
+        work_limit=work_limit,
+    )
 
 
 def _two_stage(problem: StepProblem, deadline: Deadline) -> StepResult:

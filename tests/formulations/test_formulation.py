@@ -105,7 +105,7 @@ def test_an_own_method_is_chosen_by_its_name() -> None:
     """The caller's own methods are supported; the error for an unknown one lists all methods."""
     own = PlacementProgram(PROBLEM).answer((0, 0, 0, 1), Termination.FEASIBLE, 10, method="own")
     assert PlacementProgram.solve_by(PROBLEM, "own", own={"own": lambda: own}) is own
-    with pytest.raises(InputError, match="use one of own, brute-force, cp-sat"):
+    with pytest.raises(InputError, match="use one of own, brute-force, lp, cp-sat"):
         PlacementProgram.solve_by(PROBLEM, "mine", own={"own": lambda: own})
     with pytest.raises(CapabilityError, match="nothing to enumerate by"):
         PlacementProgram.solve_by(PROBLEM, "brute-force")

@@ -34,6 +34,7 @@ from bfio.hindsight.latency.configurations import (
 from bfio.hindsight.latency.schedule import good_starts, sequential_starts
 from bfio.hindsight.latency.search import MAX_REQUESTS, RoundSearch
 from formulations.arrays import IntArray, integer
+from formulations.changed import solve_changed
 from formulations.deadline import DEFAULT_WORK_LIMIT, FIRST_GRACE_S, Deadline, OutOfTime, TimeLimit
 from formulations.errors import CapabilityError, InputError
 from formulations.hindsight_latency import (
@@ -403,13 +404,16 @@ def solve_latency(
         If the problem is too large for a backend or for enumeration.
     """
     deadline = Deadline.of(time_limit)
+    if model is not None:
+        return solve_changed(
+            LatencyProgram(problem), model, method, time_limit=deadline, seed=seed
+        )
     return LatencyProgram.solve_by(
         problem,
         method,
         time_limit=deadline,
         seed=seed,
         own={"exact": lambda: _exact(problem, deadline)},
-        model=model,
     )
 
 

@@ -21,6 +21,7 @@ from bfio.hindsight.in_hand import InHand
 from bfio.hindsight.makespan.filling import filled, takes_insertions
 from bfio.hindsight.makespan.search import SearchForm, StepSearch, is_searchable, search_form
 from bfio.hindsight.makespan.states import rehash
+from formulations.changed import solve_changed
 from formulations.deadline import FIRST_GRACE_S, UNLIMITED, Deadline, OutOfTime, TimeLimit
 from formulations.errors import CapabilityError
 from formulations.hindsight_makespan import (
@@ -135,13 +136,16 @@ def solve_makespan(
         If the problem is too large for a backend or for enumeration.
     """
     deadline = Deadline.of(time_limit)
+    if model is not None:
+        return solve_changed(
+            MakespanProgram(problem), model, method, time_limit=deadline, seed=seed
+        )
     return MakespanProgram.solve_by(
         problem,
         method,
         time_limit=deadline,
         seed=seed,
         own={"exact": lambda: _exact(problem, deadline, seed)},
-        model=model,
     )
 
 
