@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from bfio.gap.report import GapReport
     from bfio.prediction.evaluation import evaluate_predictor
     from bfio.prediction.report import PredictorReport
+    from bfio.programs import solve
     from bfio.step.solve import solve_step
     from bfio.version import __version__
     from bfio.workloads import Workload, read_trace, synthetic
@@ -40,6 +41,7 @@ _HOMES = {
     "measure_gap": "bfio.gap.measure",
     "read_trace": "bfio.workloads",
     "simulate": "bfio.decode.simulation",
+    "solve": "bfio.programs",
     "solve_step": "bfio.step.solve",
     "synthetic": "bfio.workloads",
     "__version__": "bfio.version",
@@ -62,6 +64,7 @@ __all__ = [
     "measure_gap",
     "read_trace",
     "simulate",
+    "solve",
     "solve_step",
     "synthetic",
 ]

@@ -109,6 +109,10 @@ class Formulation(ABC, Generic[P, S, R]):
         """Return further fields of each result."""
         return {}
 
+    def fields_of(self, solution: S | None) -> dict[str, Any]:
+        """Return the result fields for a solution."""
+        return self.result.fields_of(solution)
+
     def groups(self) -> Sequence[str]:
         """Return a text per kind that lists its requests, if requests are grouped."""
         return ()
@@ -143,7 +147,8 @@ class Formulation(ABC, Generic[P, S, R]):
         problem
             Data.
         backend : str
-            ``cp-sat``, ``highs``, ``pyomo`` or ``pyomo:SOLVER``.
+            ``cp-sat``, ``highs``, ``pyomo``, ``pyomo:SOLVER``, or ``lp`` (the bound of the linear
+            relaxation, without a solution).
         time_limit : float or Deadline, optional
             Wall-clock seconds to bound, write and solve the program.
         hint : optional
@@ -176,6 +181,8 @@ class Formulation(ABC, Generic[P, S, R]):
         if (answer := self.settled(method)) is not None:
             proven = "there being nothing to choose" if answer.termination in _PROVEN else None
             return replace(answer, solver=own_solver(), proof=proven)
+        if method == "lp":
+            return self._relaxed(limits.deadline)
         solver, deadline, lower = backend(method), limits.deadline, None
         try:
             with deadline.interrupting(FIRST_GRACE_S):
@@ -210,6 +217,29 @@ class Formulation(ABC, Generic[P, S, R]):
             | {"finished": outcome.termination is Termination.OPTIMAL},
             proof=proof_of(outcome, bound, lower),
             ticks=outcome.ticks,
+        )
+
+    def _relaxed(self, deadline: Deadline) -> R:
+        """Return the bound of the linear relaxation: HiGHS's value, rounded up within 1e-6."""
+        lower = None
+        try:
+            with deadline.interrupting():
+                lower = self.lower_bound()
+                _ = self.standard_form
+        except OutOfTime:
+            return self._nothing("lp", lower)
+        outcome = self._relaxation(deadline)
+        if outcome.termination is not Termination.OPTIMAL:
+            return self._nothing("lp", lower)
+        bound, kind = trusted_bound(outcome, lower, None)
+        return self.answer(
+            None,
+            Termination.RELAXED,
+            bound,
+            kind,
+            method="lp",
+            seconds=outcome.seconds,
+            solver=outcome.details,
         )
 
     def _checked_value(self, solution: S | None) -> int | None:
@@ -271,7 +301,7 @@ class Formulation(ABC, Generic[P, S, R]):
         problem
             Data.
         method : str
-            A name in ``own``, ``brute-force`` (tiny problems), or a backend, see `solve`.
+            A name in ``own``, ``brute-force`` (tiny problems), ``lp``, or a backend, see `solve`.
         time_limit : float or Deadline, optional
             Seconds for a backend or for enumeration.
         seed : int
@@ -293,7 +323,7 @@ class Formulation(ABC, Generic[P, S, R]):
         methods.setdefault(
             "brute-force", lambda: cls.solve_by_enumeration(problem, time_limit=time_limit)
         )
-        check_method(method, tuple(methods))
+        check_method(method, (*methods, "lp"))
         if method in methods:
             return methods[method]()
         return cls.solve(
@@ -376,7 +406,7 @@ class Formulation(ABC, Generic[P, S, R]):
             bound_kind=kind,
             violations=violations,
             proof=proof if termination in _PROVEN else None,
-            **self.result.fields_of(solution),
+            **self.fields_of(solution),
             **(self.details() | report),
         )
 
@@ -387,11 +417,13 @@ class Formulation(ABC, Generic[P, S, R]):
         """
         if (answer := self.settled("highs")) is not None:
             return None if answer.objective is None else float(answer.objective)
+        bound = self._relaxation(time_limit).bound
+        return None if bound is None else float(bound)
+
+    def _relaxation(self, time_limit: TimeLimit) -> Outcome:
         form = self.standard_form
         relaxation = replace(form, integral=np.zeros(form.num_columns, dtype=np.bool_))
-        highs = backend("highs")
-        bound = highs.solve(WrittenProgram(relaxation), SolveLimits(time_limit), None).bound
-        return None if bound is None else float(bound)
+        return backend("highs").solve(WrittenProgram(relaxation), SolveLimits(time_limit), None)
 
 
 #: Text for results whose optimality is proven by our own `lower_bound`.

@@ -25,6 +25,8 @@ class Termination(StrEnum):
     OPTIMAL = "optimal"
     #: A checked solution without such a proof (a heuristic, or a float solver that finished).
     FEASIBLE = "feasible"
+    #: The linear relaxation was solved: a bound, and no solution.
+    RELAXED = "relaxed"
     #: No solution exists.
     INFEASIBLE = "infeasible"
     #: The time limit was reached; there may or may not be a solution.
@@ -33,6 +35,15 @@ class Termination(StrEnum):
     WORK_LIMIT = "work_limit"
     #: The solver stopped for another reason, recorded in the solver details.
     FAILED = "failed"
+
+
+#: Status of a result by its termination, where that says all.
+_STATUS = {
+    Termination.OPTIMAL: "optimal, proven",
+    Termination.INFEASIBLE: "infeasible, proven",
+    Termination.RELAXED: "bound only",
+    Termination.FAILED: "failed",
+}
 
 
 class BoundKind(StrEnum):
@@ -235,12 +246,25 @@ class ProgramResult(Solved, Generic[S]):
             return None
         return 0.0 if self.objective == 0 else (self.objective - self.bound) / self.objective
 
+    @property
+    def status(self) -> str:
+        """The outcome in words: ``optimal, proven``; ``solved, bound in floats``; and so on."""
+        stopped = (Termination.TIME_LIMIT, Termination.WORK_LIMIT)
+        if self.termination in stopped:
+            gap = "no solution" if self.gap is None else f"gap {100 * self.gap:.2g} %"
+            return f"stopped, {gap}"
+        if self.termination is Termination.FEASIBLE:
+            return "solved, bound in floats" if self.solver.get("finished") else "feasible"
+        return _STATUS[self.termination]
+
     def summary(self) -> str:
         """Return a few lines of plain text."""
         work = "" if self.ticks is None else f", {self.ticks:,} ticks of work"
         lines = [f"{self.method}: {self.termination} in {self.seconds * 1e3:.1f} ms{work}"]
         if self.objective is not None:
             lines.append(f"objective {self.objective}, bound {self.bound} ({self.bound_kind})")
+        elif self.bound is not None and self.termination is Termination.RELAXED:
+            lines.append(f"bound {self.bound} ({self.bound_kind}), no solution")
         if self.scale != 1:
             lines.append(f"objective and bound are scaled by {self.scale}")
         lines.append(self.origin())

@@ -130,7 +130,7 @@ def constraint(model: Any, *sets: Any, name: str | None = None) -> Callable[[F],
     from formulations.modelling import pyo
 
     def add(rule: F) -> F:
-        setattr(model, name or rule.__name__, pyo.Constraint(*sets, rule=rule))
+        setattr(model, name or rule.__name__, pyo.Constraint(*sets, rule=rule, doc=rule.__doc__))
         return rule
 
     return add

@@ -1,9 +1,7 @@
 """The command of a formulation: read a problem from a file, solve it, print the answer."""
 
 import argparse
-import importlib
 from collections.abc import Callable, Mapping
-from operator import attrgetter
 from typing import Any
 
 from bfio.cli.command import DONE, NOTHING_FOUND, Command
@@ -11,8 +9,9 @@ from bfio.cli.exchange import add_exchange, exchange, is_exchange
 from bfio.cli.options import add_common, add_time_limit
 from bfio.cli.output import print_json, read_problem
 from bfio.cli.so_far import View, begin
+from bfio.programs import ProgramKind
 
-METHODS = "exact (default), cp-sat, highs, pyomo[:SOLVER], brute-force"
+METHODS = "exact (default), cp-sat, highs, pyomo[:SOLVER], brute-force, lp (bound only)"
 
 
 def problem_command(
@@ -20,9 +19,7 @@ def problem_command(
     summary: str,
     description: str,
     *,
-    problem: str,
-    solve: str,
-    program: str = "",
+    kind: ProgramKind,
     file: str = "problem (.json)",
     methods: str = METHODS,
     more_arguments: Callable[[argparse.ArgumentParser], None] = lambda parser: None,
@@ -37,13 +34,8 @@ def problem_command(
     ----------
     name, summary, description : str
         See `Command`.
-    problem, solve : str
-        A `formulations.problem_data.ProblemData`, and a function of it with the keywords
-        ``method``, ``time_limit``, ``seed``, such as `Formulation.solve_by`. Both are given as
-        ``module:name`` and loaded when the command runs.
-        ``module:name``, loaded when the command runs.
-    program : str
-        Its `formulations.formulation.Formulation`, likewise, to support files for other solvers.
+    kind : ProgramKind
+        Where problem, program and solver stand; without a program, no files for other solvers.
     file : str
         Content of the file, for the help text.
     methods : str
@@ -65,14 +57,14 @@ def problem_command(
         parser.add_argument("--method", metavar="NAME", help=methods)
         more_arguments(parser)
         add_time_limit(parser)
-        if program:
+        if kind.program:
             add_exchange(parser)
         add_common(parser)
 
     def run(args: argparse.Namespace) -> int:
-        is_exchanged = bool(program) and is_exchange(args)
+        is_exchanged = bool(kind.program) and is_exchange(args)
         # Load the modules before the time limit starts.
-        solved, _ = _loaded(solve), _loaded(problem)
+        solved, problem = kind.load("solve"), kind.load("problem")
 
         def told(result: Any) -> tuple[dict[str, Any], Callable[[], list[str]], int]:
             document = result.to_mapping() | details(data)
@@ -83,7 +75,7 @@ def problem_command(
         given = {key: value for key in overrides if (value := getattr(args, key)) is not None}
         data = read_problem(args.file, lambda text: _parsed(text, problem, given))
         if is_exchanged:
-            return exchange(args, _loaded(program)(data), name, details(data))
+            return exchange(args, kind.load("program")(data), name, details(data))
         how = {key: getattr(args, key) for key in ("seed", *passed)}
         result = solved(data, method=method, time_limit=deadline, **how)
         document, text, status = told(result)
@@ -100,19 +92,15 @@ def status_of(result: Any) -> int:
     """Return the exit status for a result."""
     from formulations.results import Termination
 
-    answered = result.objective is not None or result.termination is Termination.INFEASIBLE
+    settled = (Termination.INFEASIBLE, Termination.RELAXED)
+    answered = result.objective is not None or result.termination in settled
     return DONE if answered else NOTHING_FOUND
 
 
-def _parsed(text: str, problem: str, given: Mapping[str, object]) -> Any:
+def _parsed(text: str, problem: Any, given: Mapping[str, object]) -> Any:
     from formulations.problem_data import parse_json
 
     document = parse_json(text)
     if isinstance(document, dict):
         document = {**document, **given}
-    return _loaded(problem).from_mapping(document)
-
-
-def _loaded(name: str) -> Any:
-    module, _, attributes = name.partition(":")
-    return attrgetter(attributes)(importlib.import_module(module))
+    return problem.from_mapping(document)

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
+from typing import Any
 
 from bfio.common.kernels import interpreted
 from formulations.deadline import Deadline, TimeLimit
@@ -26,6 +27,7 @@ def solve_step(
     seed: int = 0,
     second: Second | str | None = None,
     slack: int = 0,
+    model: Any = None,
 ) -> StepResult:
     """Solve one step problem and check the answer.
 
@@ -48,6 +50,9 @@ def solve_step(
         limit of the same size.
     slack : int
         ε: increase of the first objective allowed for the second, in units of the first.
+    model : pyomo.environ.ConcreteModel, optional
+        The model of ``formulations.step.build(problem)`` with rows of yours added, or another
+        objective; for the backends only. ``objective`` is then that of the model.
 
     Returns
     -------
@@ -64,19 +69,49 @@ def solve_step(
     check_kind(problem, StepProblem, "problem", "solve_step(StepProblem.from_mapping(...))")
     wanted = None if second is None else member(Second, second, "second")
     integer(slack, "slack", maximum=MAX_OBJECTIVE // problem.scale // 4)
+    if model is not None:
+        return _changed(problem, model, method, deadline, work_limit, seed, wanted)
     own: dict[str, Callable[[], StepResult]] = {
         "exact": lambda: _exact(problem, deadline, work_limit),
         "two-stage": lambda: _two_stage(problem, deadline),
         "brute-force": lambda: solve_by_enumeration(problem, time_limit=deadline),
     }
     first = StepProgram.solve_by(
-        problem, method, time_limit=deadline, seed=seed, work_limit=work_limit, own=own
+        problem,
+        method,
+        time_limit=deadline,
+        seed=seed,
+        work_limit=work_limit,
+        own=own,
     )
     if wanted is None:
         return first
     from bfio.step.second.result import chosen_result
 
     return chosen_result(problem, first, wanted, slack, deadline, work_limit)
+
+
+def _changed(
+    problem: StepProblem,
+    model: Any,
+    method: str,
+    deadline: Deadline,
+    work_limit: int | None,
+    seed: int,
+    second: Second | None,
+) -> StepResult:
+    from formulations.changed import solve_changed
+
+    if second is not None:
+        raise CapabilityError("second", "not supported with a model", "leave one of them out")
+    return solve_changed(
+        StepProgram(problem),
+        model,
+        method,
+        time_limit=deadline,
+        seed=seed,
+        work_limit=work_limit,
+    )
 
 
 def _two_stage(problem: StepProblem, deadline: Deadline) -> StepResult:

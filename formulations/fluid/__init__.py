@@ -1,5 +1,7 @@
 """The fluid model: equilibrium, memory-constrained throughput, and stability region."""
 
+from typing import TYPE_CHECKING
+
 from formulations.fluid.check import (
     admission_bound,
     admission_price_violations,
@@ -31,6 +33,10 @@ from formulations.fluid.solver import (
     solve_margin_program,
     solve_throughput,
 )
+from formulations.lazy import lazy_attributes
+
+if TYPE_CHECKING:
+    from formulations.fluid.programs import build_equilibrium, build_margin, build_throughput
 
 __all__ = [
     "AdmissionResult",
@@ -48,6 +54,9 @@ __all__ = [
     "admission_bound",
     "admission_price_violations",
     "admission_violations",
+    "build_equilibrium",
+    "build_margin",
+    "build_throughput",
     "equilibrium",
     "knapsack",
     "margin_bound",
@@ -61,3 +70,9 @@ __all__ = [
     "work_of",
     "work_rate",
 ]
+
+# Stating a program needs Pyomo, which loads at first use.
+_STATED = ("build_equilibrium", "build_margin", "build_throughput")
+__getattr__, __dir__ = lazy_attributes(
+    __name__, dict.fromkeys(_STATED, "formulations.fluid.programs")
+)

@@ -1,5 +1,7 @@
 """The hindsight latency program: when to start each request under one KV cache."""
 
+from typing import TYPE_CHECKING
+
 from formulations.hindsight_latency.check import (
     PriceCertificate,
     brute_force,
@@ -17,6 +19,10 @@ from formulations.hindsight_latency.problem import (
     occupied_rounds,
 )
 from formulations.hindsight_latency.solver import LatencyProgram, solve, solve_by_enumeration
+from formulations.lazy import lazy_attributes
+
+if TYPE_CHECKING:
+    from formulations.hindsight_latency.program import build
 
 __all__ = [
     "Convention",
@@ -25,6 +31,7 @@ __all__ = [
     "LatencyResult",
     "PriceCertificate",
     "brute_force",
+    "build",
     "certified_bound",
     "kinds",
     "lower_bound",
@@ -35,3 +42,8 @@ __all__ = [
     "total_latency",
     "violations",
 ]
+
+# Stating a program needs Pyomo, which loads at first use.
+__getattr__, __dir__ = lazy_attributes(
+    __name__, {"build": "formulations.hindsight_latency.program"}
+)

@@ -1,5 +1,7 @@
 """The hindsight makespan program: start and worker of each request, with all data known."""
 
+from typing import TYPE_CHECKING
+
 from formulations.hindsight_makespan.bound import lower_bound
 from formulations.hindsight_makespan.check import (
     Trajectory,
@@ -15,6 +17,10 @@ from formulations.hindsight_makespan.problem import (
     MakespanResult,
 )
 from formulations.hindsight_makespan.solver import MakespanProgram, solve, solve_by_enumeration
+from formulations.lazy import lazy_attributes
+
+if TYPE_CHECKING:
+    from formulations.hindsight_makespan.program import build
 
 __all__ = [
     "MakespanObjective",
@@ -23,6 +29,7 @@ __all__ = [
     "MakespanResult",
     "Trajectory",
     "brute_force",
+    "build",
     "kinds",
     "latest_starts",
     "list_schedule",
@@ -33,3 +40,8 @@ __all__ = [
     "trajectory",
     "violations",
 ]
+
+# Stating a program needs Pyomo, which loads at first use.
+__getattr__, __dir__ = lazy_attributes(
+    __name__, {"build": "formulations.hindsight_makespan.program"}
+)

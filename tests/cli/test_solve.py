@@ -163,3 +163,26 @@ def test_second_objectives_that_mean_nothing(
     done = bfio("solve", _write(tmp_path, P1), *arguments)
     assert done.status == 2
     assert message in done.err
+
+
+def test_show_sets_the_methods_side_by_side(bfio: Bfio, tmp_path: Path) -> None:
+    """P1: optimum 2, relaxation 0; each family of rows has its sentence."""
+    name = _write(tmp_path, P1)
+    shown = bfio("show", name, "--methods", "exact,highs,lp", "--json").json
+    assert shown["constraints"] == {"admit_once": 5, "capacity": 3, "use_slots": 1, "peak": 3}
+    answers = {a["method"]: (a["objective"], a["bound"], a["status"]) for a in shown["answers"]}
+    assert answers == {
+        "exact": (2, 2, "optimal, proven"),
+        "highs": (2, 2, "solved, bound in floats"),
+        "lp": (None, 0, "bound only"),
+    }
+    text = bfio("show", name, "--methods", "exact").out
+    assert "(2) No worker takes more than its free slots." in text
+    assert len(text.splitlines()) <= 60
+
+
+def test_show_refuses_a_file_without_a_program(bfio: Bfio, tmp_path: Path) -> None:
+    """One line that says which fields each kind has."""
+    done = bfio("show", _write(tmp_path, {"rate": 3}))
+    assert done.status == 2
+    assert "no problem with a program" in done.err

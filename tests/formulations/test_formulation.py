@@ -12,6 +12,7 @@ import pytest
 
 from bfio.cli.command import DONE
 from bfio.cli.problem_command import problem_command
+from bfio.programs import ProgramKind
 from formulations import CapabilityError, InputError
 from formulations.arrays import FloatArray, IntArray, integer_vector
 from formulations.formulation import Formulation
@@ -104,7 +105,7 @@ def test_an_own_method_is_chosen_by_its_name() -> None:
     """The caller's own methods are supported; the error for an unknown one lists all methods."""
     own = PlacementProgram(PROBLEM).answer((0, 0, 0, 1), Termination.FEASIBLE, 10, method="own")
     assert PlacementProgram.solve_by(PROBLEM, "own", own={"own": lambda: own}) is own
-    with pytest.raises(InputError, match="use one of own, brute-force, cp-sat"):
+    with pytest.raises(InputError, match="use one of own, brute-force, lp, cp-sat"):
         PlacementProgram.solve_by(PROBLEM, "mine", own={"own": lambda: own})
     with pytest.raises(CapabilityError, match="nothing to enumerate by"):
         PlacementProgram.solve_by(PROBLEM, "brute-force")
@@ -133,8 +134,13 @@ def test_its_command_reads_solves_and_prints(
         "place",
         "place",
         "place",
-        problem=f"{__name__}:Placement",
-        solve=f"{__name__}:PlacementProgram.solve_by",
+        kind=ProgramKind(
+            "place",
+            problem=f"{__name__}:Placement",
+            program="",
+            solve=f"{__name__}:PlacementProgram.solve_by",
+            methods=("cp-sat",),
+        ),
     )
     file = tmp_path / "place.json"
     file.write_text('{"sizes": [3, 5, 4, 8]}')

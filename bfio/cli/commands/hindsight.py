@@ -8,6 +8,7 @@ from bfio.cli.command import DONE, NOTHING_FOUND
 from bfio.cli.exchange import is_exchange
 from bfio.cli.output import can_print, print_json, read_problem
 from bfio.cli.problem_command import problem_command
+from bfio.programs import LATENCY
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
@@ -117,8 +118,10 @@ def _online(problem: "LatencyProblem", algorithm: str, seed: int) -> dict[str, A
 
 def _lines(answer: dict[str, Any]) -> list[str]:
     """Return the answer as text lines."""
-    from formulations.results import BoundKind, origin
+    from formulations.results import BoundKind, Termination, origin
 
+    if answer["termination"] == Termination.RELAXED.value:
+        return [f"{answer['method']}: relaxed, bound {answer['bound']} rounds, no schedule"]
     if answer["objective"] is None:
         why = answer.get("reason") or answer["termination"]
         return [f"{answer['method']}: no schedule ({why})"]
@@ -175,9 +178,7 @@ _SOLVER = problem_command(
     "hindsight",
     "least total latency under one KV cache, exactly or by an online algorithm",
     _DESCRIPTION,
-    problem="formulations.hindsight_latency:LatencyProblem",
-    program="formulations.hindsight_latency:LatencyProgram",
-    solve="bfio.hindsight.latency:solve_latency",
+    kind=LATENCY,
     file="requests, memory and convention (.json)",
     more_arguments=_add_algorithm,
     details=_details,

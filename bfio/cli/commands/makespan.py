@@ -4,6 +4,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from bfio.cli.problem_command import problem_command
+from bfio.programs import MAKESPAN
 
 if TYPE_CHECKING:
     from formulations.hindsight_makespan import MakespanProblem, MakespanResult
@@ -116,9 +117,7 @@ COMMAND = problem_command(
     "makespan",
     "the best schedule of barrier-synchronised workers in hindsight, with its bound",
     _DESCRIPTION,
-    problem="formulations.hindsight_makespan:MakespanProblem",
-    program="formulations.hindsight_makespan:MakespanProgram",
-    solve="bfio.hindsight.makespan:solve_makespan",
+    kind=MAKESPAN,
     file="machine and requests (.json)",
     more_arguments=_add_objective,
     overrides=("objective", "memory"),

@@ -1,6 +1,7 @@
 """``bfio pause``: which active requests run a step, which pause, and which waiting ones start."""
 
 from bfio.cli.problem_command import problem_command
+from bfio.programs import PAUSING
 
 _DESCRIPTION = """\
 Which active requests should run the next step, which pause (their cache kept), and which waiting
@@ -34,8 +35,7 @@ COMMAND = problem_command(
     "pause",
     "which active requests run a step, so that the time per token is least",
     _DESCRIPTION,
-    problem="formulations.pausing:PausingProblem",
-    solve="bfio.pausing:solve_pausing",
+    kind=PAUSING,
     file="workers, active and waiting requests (.json)",
     methods="exact (default), heuristic, cp-sat, highs, pyomo[:SOLVER], brute-force",
 )

@@ -10,6 +10,7 @@ from bfio.cli.exchange import is_exchange
 from bfio.cli.options import add_work_limit
 from bfio.cli.output import naming, progress_bar, read_text
 from bfio.cli.problem_command import problem_command, status_of
+from bfio.programs import STEP
 from formulations.errors import InputError
 
 #: Arguments passed to the solver unchanged.
@@ -96,11 +97,10 @@ _SOLVER = problem_command(
     "solve",
     "solve one step problem (or a file of them) exactly or by heuristic",
     _DESCRIPTION,
-    problem="formulations.step:StepProblem",
-    program="formulations.step:StepProgram",
-    solve="bfio.step.solve:solve_step",
+    kind=STEP,
     file="step problem (.json, or .jsonl for many)",
-    methods="exact (default), two-stage, cp-sat, highs, pyomo[:SOLVER], brute-force",
+    methods="exact (default), two-stage, cp-sat, highs, pyomo[:SOLVER], brute-force, "
+    "lp (bound only)",
     more_arguments=_add_second,
     passed=_PASSED,
 )

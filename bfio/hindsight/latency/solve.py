@@ -4,7 +4,7 @@ import os
 import time
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from math import inf
 from typing import Any
@@ -34,6 +34,7 @@ from bfio.hindsight.latency.configurations import (
 from bfio.hindsight.latency.schedule import good_starts, sequential_starts
 from bfio.hindsight.latency.search import MAX_REQUESTS, RoundSearch
 from formulations.arrays import IntArray, integer
+from formulations.changed import solve_changed
 from formulations.deadline import DEFAULT_WORK_LIMIT, FIRST_GRACE_S, Deadline, OutOfTime, TimeLimit
 from formulations.errors import CapabilityError, InputError
 from formulations.hindsight_latency import (
@@ -100,7 +101,7 @@ class HindsightResult:
     bound: int
     method: str
     priced: int
-    certificate: PriceCertificate | None = None
+    certificate: PriceCertificate | None = field(default=None, repr=False)
     states: int = 0
     seconds: HindsightSeconds = HindsightSeconds()
     stopped_by_time: bool = False
@@ -370,6 +371,7 @@ def solve_latency(
     method: str = "exact",
     time_limit: TimeLimit = None,
     seed: int = 0,
+    model: Any = None,
 ) -> LatencyResult:
     """Solve a hindsight latency problem and check the result.
 
@@ -385,6 +387,9 @@ def solve_latency(
         Time limit in wall-clock seconds.
     seed : int
         Random seed of the backends.
+    model : pyomo.environ.ConcreteModel, optional
+        The model of ``build(problem)`` with rows of yours added, or another objective; for the
+        backends only. ``objective`` is then that of the model.
 
     Returns
     -------
@@ -399,6 +404,10 @@ def solve_latency(
         If the problem is too large for a backend or for enumeration.
     """
     deadline = Deadline.of(time_limit)
+    if model is not None:
+        return solve_changed(
+            LatencyProgram(problem), model, method, time_limit=deadline, seed=seed
+        )
     return LatencyProgram.solve_by(
         problem,
         method,

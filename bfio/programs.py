@@ -1,0 +1,138 @@
+"""The programs that `bfio.solve` and ``bfio show`` handle, by kind of problem."""
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any
+
+from formulations.deadline import TimeLimit
+from formulations.errors import InputError
+
+
+@dataclass(frozen=True)
+class ProgramKind:
+    """One kind of problem: where its data, its statement and its solver stand.
+
+    Parameters
+    ----------
+    command : str
+        Command of `bfio` that solves a file of it.
+    problem, program, solve : str
+        ``module:name`` of the `ProblemData`, of its `Formulation`, and of the function
+        ``solve(problem, method=..., time_limit=..., seed=..., model=...)``.
+    methods : tuple of str
+        Methods, ``exact`` first; ``pyomo:SOLVER`` besides.
+    fields : frozenset of str
+        Fields by which a document of this kind is recognised.
+    """
+
+    command: str
+    problem: str
+    program: str
+    solve: str
+    methods: tuple[str, ...]
+    fields: frozenset[str] = frozenset()
+
+    def load(self, what: str) -> Any:
+        """Return the object behind ``problem``, ``program`` or ``solve``."""
+        module, _, name = getattr(self, what).partition(":")
+        return attrgetter(name)(importlib.import_module(module))
+
+
+_METHODS = ("exact", "cp-sat", "highs", "pyomo", "brute-force", "lp")
+STEP = ProgramKind(
+    "solve",
+    "formulations.step:StepProblem",
+    "formulations.step:StepProgram",
+    "bfio.step.solve:solve_step",
+    ("exact", "two-stage", *_METHODS[1:]),
+    frozenset({"capacity", "base", "contribution"}),
+)
+LATENCY = ProgramKind(
+    "hindsight",
+    "formulations.hindsight_latency:LatencyProblem",
+    "formulations.hindsight_latency:LatencyProgram",
+    "bfio.hindsight.latency:solve_latency",
+    _METHODS,
+    frozenset({"memory", "requests"}),
+)
+MAKESPAN = ProgramKind(
+    "makespan",
+    "formulations.hindsight_makespan:MakespanProblem",
+    "formulations.hindsight_makespan:MakespanProgram",
+    "bfio.hindsight.makespan:solve_makespan",
+    _METHODS,
+    frozenset({"workers", "slots", "requests"}),
+)
+#: Solved by a sequence of programs, so that no single one can be shown.
+PAUSING = ProgramKind(
+    "pause",
+    "formulations.pausing:PausingProblem",
+    "",
+    "bfio.pausing:solve_pausing",
+    ("exact", "heuristic", *_METHODS[1:-1]),
+    frozenset({"capacity", "active", "max_pauses"}),
+)
+#: The kinds, those with the most fields first: a makespan document may have a memory, too.
+KINDS = (STEP, MAKESPAN, LATENCY)
+
+
+def kind_of(document: object, where: str) -> ProgramKind:
+    """Return the kind of problem in a document.
+
+    Raises
+    ------
+    InputError
+        If it is none of `KINDS`.
+    """
+    if isinstance(document, Mapping):
+        for kind in KINDS:
+            if kind.fields <= document.keys():
+                return kind
+    wanted = "; ".join(f"{kind.command}: {', '.join(sorted(kind.fields))}" for kind in KINDS)
+    raise InputError(where, "no problem with a program", f"give the fields of one ({wanted})")
+
+
+def solve(
+    problem: Any,
+    *,
+    method: str = "exact",
+    time_limit: TimeLimit = None,
+    seed: int = 0,
+    model: Any = None,
+) -> Any:
+    """Solve any integer program of the toolkit: a step, hindsight latency, or makespan problem.
+
+    Parameters
+    ----------
+    problem : StepProblem, LatencyProblem or MakespanProblem
+        Data.
+    method : str
+        ``exact``, ``cp-sat``, ``highs``, ``pyomo`` or ``pyomo:SOLVER``, ``brute-force`` (tiny
+        problems), ``lp`` (the bound of the linear relaxation); for a step also ``two-stage``.
+    time_limit : float or Deadline, optional
+        Wall-clock seconds.
+    seed : int
+        Random seed of the solver.
+    model : pyomo.environ.ConcreteModel, optional
+        The statement of ``build(problem)`` with rows added, or another objective
+        (`formulations.changed`).
+
+    Returns
+    -------
+    ProgramResult
+        Optimal only if a bound derived in integers equals the objective.
+
+    Raises
+    ------
+    InputError
+        If the problem is of another kind, or the method is unknown.
+    """
+    for kind in KINDS:
+        if isinstance(problem, kind.load("problem")):
+            return kind.load("solve")(
+                problem, method=method, time_limit=time_limit, seed=seed, model=model
+            )
+    what = f"a {type(problem).__name__} is no StepProblem, LatencyProblem or MakespanProblem"
+    raise InputError("problem", what, "see docs/step.md for the functions of other problems")

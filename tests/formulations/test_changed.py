@@ -1,0 +1,121 @@
+"""Programs whose Pyomo statement was changed by the user, against enumeration."""
+
+from itertools import product
+
+import numpy as np
+import pyomo.environ as pyo
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import bfio
+from formulations import CapabilityError, InputError
+from formulations.changed import ChangedProgram
+from formulations.hindsight_latency import LatencyProblem, brute_force
+from formulations.hindsight_latency.program import build as build_latency
+from formulations.results import Termination
+from formulations.step import StepProblem, StepProgram, build, violations
+from tests.formulations.strategies import step_problems
+from tests.formulations.test_check import P1
+
+
+@given(step_problems(max_requests=4).filter(lambda p: p.num_requests > 1), st.data())
+def test_added_rows_and_another_objective_match_enumeration(
+    problem: StepProblem, data: st.DataObject
+) -> None:
+    """Two requests apart, a cap on the first peak, and the original or another objective."""
+    first, second = data.draw(st.permutations(range(problem.num_requests)))[:2]
+    cap = data.draw(st.integers(0, 60))
+    other = data.draw(st.booleans())
+    model = build(problem)
+    model.apart = pyo.Constraint(
+        model.workers, rule=lambda m, g: m.x[first, g] + m.x[second, g] <= 1
+    )
+    model.cap = pyo.Constraint(expr=model.M[0] <= cap)
+    if other:
+        model.objective.deactivate()
+        model.mine = pyo.Objective(expr=sum(i * model.x[i, g] for i, g in model.x))
+    choices = product([None, *range(problem.num_workers)], repeat=problem.num_requests)
+    values = [
+        sum(i for i, g in enumerate(a) if g is not None) if other else problem.objective_value(a)
+        for a in choices
+        if not violations(problem, a)
+        and (a[first] is None or a[first] != a[second])
+        and (problem.loads(a) * problem.time_weights[:, None]).max(axis=0)[0] <= cap
+    ]
+    if problem.num_admitted == 0:
+        return
+    result = bfio.solve_step(problem, model=model, method="cp-sat", time_limit=10.0)
+    if not values:
+        assert result.termination is Termination.INFEASIBLE
+    else:
+        assert result.is_optimal
+        assert result.objective == min(values)
+        assert not violations(problem, result.required_solution())
+
+
+def test_an_added_row_that_a_solution_breaks_is_named() -> None:
+    """The checker evaluates added rows, not only those of the original program."""
+    model = build(P1)
+    model.apart = pyo.Constraint(model.workers, rule=lambda m, g: m.x[1, g] + m.x[4, g] <= 1)
+    changed = ChangedProgram(StepProgram(P1), model)
+    form = changed.standard_form
+    together = {"x[1,1]": 1.0, "x[4,1]": 1.0, "x[0,0]": 1.0, "M[0]": 60.0}
+    found = changed.solution_at(np.array([together.get(n, 0.0) for n in form.column_names]))
+    assert changed.violations(found) == {"apart[1]": 1}
+
+
+@pytest.mark.parametrize("change", ["dropped", "loosened", "bound"])
+def test_a_model_without_a_row_of_the_program_is_refused(change: str) -> None:
+    """Else the checker of the program would refuse valid solutions of the model."""
+    model = build(P1)
+    if change == "dropped":
+        model.capacity[0].deactivate()
+    elif change == "loosened":
+        model.capacity[0].set_value(model.capacity[0].body <= 5)
+    else:
+        model.M[0].setub(10**6)
+    with pytest.raises(InputError, match=r"model\.(capacity\[0\]|M\[0\]): .*loosened"):
+        bfio.solve_step(P1, model=model, method="cp-sat")
+
+
+def test_fractional_objectives_and_own_methods_are_refused() -> None:
+    """Optimality is proven in integers, and our own methods read no rows."""
+    model = build(P1)
+    model.objective.set_value(0.5 * model.M[0])
+    with pytest.raises(InputError, match="fractional"):
+        bfio.solve_step(P1, model=model, method="cp-sat")
+    with pytest.raises(CapabilityError, match="exact does not read the rows"):
+        bfio.solve_step(P1, model=build(P1))
+
+
+def test_a_hindsight_program_takes_rows_too() -> None:
+    """Request 2 starts at round 4 at the earliest, by hand one round later than it could."""
+    problem = LatencyProblem(10, *np.array([[0, 0, 1], [3, 2, 2], [3, 4, 2]]))
+    model = build_latency(problem, aggregate=True)
+    free = bfio.solve(problem, method="cp-sat", model=model)
+    assert free.objective == brute_force(problem)[0]
+    late = [model.x[key] for key in model.x if key[0] == 2 and key[1] < 4]
+    model.late = pyo.Constraint(expr=sum(late) == 0)
+    held = bfio.solve(problem, method="cp-sat", model=model)
+    assert held.is_optimal
+    assert held.starts is not None
+    assert held.starts[2] >= 4
+    assert held.objective > free.objective
+
+
+@given(step_problems(max_requests=4))
+def test_the_relaxation_is_a_bound_without_a_solution(problem: StepProblem) -> None:
+    """It lies between the combinatorial bound and the optimum."""
+    relaxed = bfio.solve(problem, method="lp")
+    best = StepProgram(problem).brute_force()
+    if relaxed.termination is Termination.RELAXED and best is not None:
+        assert relaxed.assignment is None
+        assert StepProgram(problem).lower_bound() <= relaxed.bound <= best[0]
+
+
+def test_solve_names_the_kinds_it_takes() -> None:
+    """One line, for a problem of another kind."""
+    with pytest.raises(InputError, match="a int is no StepProblem"):
+        bfio.solve(3)
+    assert bfio.solve(P1).is_optimal
