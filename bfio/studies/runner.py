@@ -177,6 +177,19 @@ def _row(future: "Future", status: str, task: Task, address: str) -> Row:
 
 
 @contextmanager
+def _closed(client: "Client") -> "Iterator[None]":
+    """Close a client at the end, also if its scheduler is lost."""
+    try:
+        yield
+    finally:
+        try:
+            client.close()
+        except RuntimeError:
+            # Dask cancels a connection attempt twice if the scheduler was lost just before.
+            client.close()
+
+
+@contextmanager
 def _connected(address: str) -> "Iterator[Client]":
     """Connect to a scheduler with at least one worker; finally end idle processes."""
     try:
@@ -191,7 +204,7 @@ def _connected(address: str) -> "Iterator[Client]":
         raise InputError(
             f"cluster {address}", f"no scheduler answers ({error})", "check the address"
         ) from None
-    with client:
+    with _closed(client):
         try:
             client.wait_for_workers(1, timeout=_CONNECT_SECONDS)
         except TimeoutError:

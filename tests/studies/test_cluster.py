@@ -12,10 +12,14 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from bfio.studies import runner
 from bfio.studies.row import Limits, Row, Status, Task
 from bfio.studies.runner import StudyRunOptions, compute_on_cluster, run_study
 from bfio.studies.study import Grid, Study
@@ -25,10 +29,9 @@ from tests.places import ROOT
 from tests.processes import PATIENCE_S, children, is_running, started, wait_until
 from tests.studies.kept import num_rows
 
-Client = pytest.importorskip(
-    "distributed", reason="Dask is not installed (extra 'cluster')"
-).Client
-
+# Not `importorskip`, which imports Dask in every process that collects tests.
+if find_spec("distributed") is None:
+    pytest.skip("Dask is not installed (extra 'cluster')", allow_module_level=True)
 
 _LIMITS = Limits(seconds=60, memory_gib=1)
 
@@ -69,6 +72,8 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
     """Start a scheduler and two workers of one thread each, on loopback."""
+    from distributed import Client
+
     file = tmp_path / "scheduler.json"
     place = ("--scheduler-file", str(file))
     with contextlib.ExitStack() as stack:
@@ -223,6 +228,22 @@ def test_a_row_whose_worker_dies_before_it_is_fetched_is_waited_for(
     orders = [Order(task, str(ROOT)) for task in tasks]
     rows = list(compute_on_cluster(orders, _LIMITS, "nowhere"))
     assert sorted(row.task.key for row in rows) == ["a", "b", "c"]
+
+
+def test_a_client_is_closed_although_its_scheduler_is_lost() -> None:
+    """Dask may cancel a connection attempt twice: the first call of `close` raises its error."""
+    errors: list[Exception] = [RuntimeError("Cannot change state of expiring Timeout")]
+
+    def close() -> None:
+        if errors:
+            raise errors.pop()
+        closed.append(True)
+
+    closed: list[bool] = []
+    client: Any = SimpleNamespace(close=close)
+    with pytest.raises(KeyError), runner._closed(client):  # noqa: SLF001
+        raise KeyError
+    assert closed == [True]
 
 
 def test_no_scheduler_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
