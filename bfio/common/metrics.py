@@ -7,7 +7,7 @@ step, no completed request, no trajectory kept) is None, never 0 or NaN.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -145,6 +145,8 @@ class Metric(Generic[Record]):
         Function from a record to the averaged quantity; None for metrics that are not averages.
     domain : Domain
         Domain of its values. Intervals over rows of a study stay within it.
+    together : callable, optional
+        Function from a record to the values, by name, of all metrics that share its quantity.
     """
 
     name: str
@@ -154,6 +156,7 @@ class Metric(Generic[Record]):
     column: Column | None = None
     average: Callable[[Record], Average] | None = None
     domain: Domain = Domain.NON_NEGATIVE
+    together: Callable[[Record], dict[str, Value]] | None = None
 
 
 class MetricTable(Generic[Record]):
@@ -233,36 +236,43 @@ class MetricTable(Generic[Record]):
         columns = shown or {}
 
         def register(values: Callable[[Record], FloatArray]) -> Callable[[Record], FloatArray]:
-            self._add(
-                _averaging(
-                    f"{name}_mean{ending}",
-                    unit,
-                    f"mean {description}",
-                    lambda record: Average(values(record)),
-                    columns.get("mean"),
-                )
+            def together(record: Record) -> dict[str, Value]:
+                return dict(zip(names, _distribution(values(record)), strict=True))
+
+            def one(record: Record, name: str) -> Value:
+                return together(record)[name]
+
+            mean = _averaging(
+                f"{name}_mean{ending}",
+                unit,
+                f"mean {description}",
+                lambda record: Average(values(record)),
+                columns.get("mean"),
             )
-            for label, (share, words) in _PERCENTILES.items():
-                self._add(
-                    Metric(
-                        f"{name}_{label}{ending}",
-                        unit,
-                        f"{words} {description}",
-                        partial(_percentile_of, values, share),
-                        columns.get(label),
-                    )
-                )
+            metrics = [mean]
+            for label, (_, words) in _PERCENTILES.items():
+                own, text = f"{name}_{label}{ending}", f"{words} {description}"
+                metrics.append(Metric(own, unit, text, partial(one, name=own), columns.get(label)))
+            names = [metric.name for metric in metrics]
+            for metric in metrics:
+                self._add(replace(metric, together=together))
             return values
 
         return register
 
     def measure(self, record: Record) -> dict[str, Value]:
         """Return every metric of a record, by name."""
-        return {metric.name: metric.compute(record) for metric in self}
+        found: dict[str, Value] = {}
+        for metric in self:
+            if metric.together is None:
+                found[metric.name] = metric.compute(record)
+            elif metric.name not in found:
+                found |= metric.together(record)
+        return found
 
-    def averages(self, record: Record) -> dict[str, Average]:
-        """Return the averaged quantities of a record, by name of the metric."""
-        return {m.name: m.average(record) for m in self if m.average is not None}
+    def averages(self, record: Record) -> Iterator[tuple[str, Average]]:
+        """Yield name and averaged quantity of each average, one at a time to save memory."""
+        return ((m.name, m.average(record)) for m in self if m.average is not None)
 
     def half_widths(self, record: Record) -> dict[str, float | None]:
         """Return half the widths of the 95 % intervals of the averages, by name, in their units.
@@ -271,7 +281,7 @@ class MetricTable(Generic[Record]):
         """
         return {
             name: half_width(average.numerator, average.denominator)
-            for name, average in self.averages(record).items()
+            for name, average in self.averages(record)
         }
 
     def columns(self, more: Sequence[str] = ()) -> list[tuple[str, Column]]:
@@ -352,7 +362,9 @@ def percentile(values: FloatArray, percent: float) -> float | None:
     return float(np.percentile(values, percent)) if len(values) else None
 
 
-def _percentile_of(
-    values: Callable[[Record], FloatArray], percent: float, record: Record
-) -> float | None:
-    return percentile(values(record), percent)
+def _distribution(values: FloatArray) -> list[float | None]:
+    """Return mean and percentiles, computed together, as each would copy the values."""
+    shares = [share for share, _ in _PERCENTILES.values()]
+    if len(values) == 0:
+        return [None] * (1 + len(shares))
+    return [Average(values).value, *np.percentile(values, shares).tolist()]

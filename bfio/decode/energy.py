@@ -36,8 +36,9 @@ if TYPE_CHECKING:
     from formulations.arrays import FloatArray, IntArray
 
 
-#: Entries (step, worker) of a trajectory that are processed at once.
-_CHUNK_CELLS = 1 << 20
+#: Entries (step, worker) of a trajectory that are summed at once, and those that are computed at
+#: once: few enough for the processor's cache.
+_CHUNK_CELLS, _BLOCK_CELLS = 1 << 20, 1 << 14
 
 
 class EnergyReading(StrEnum):
@@ -97,13 +98,25 @@ def step_energies(
 
     Inputs are loads [tokens] and active requests, shape (K, G); ``factors`` as in `busy_times`.
     """
-    whole = np.broadcast_to(durations[:, None], loads.shape)
-    busy = whole
+    return _energies(loads, running, durations, cluster, model, reading, factors)[0]
+
+
+def _energies(
+    loads: IntArray,
+    running: IntArray,
+    durations: FloatArray,
+    cluster: Cluster,
+    model: EnergyModel,
+    reading: EnergyReading,
+    factors: FloatArray | None,
+) -> tuple[FloatArray, FloatArray]:
+    """Return energy and busy time of each worker in each step; see `step_energies`."""
+    busy = whole = np.broadcast_to(durations[:, None], loads.shape)
     if reading == EnergyReading.TWO_PHASE:
         busy = busy_times(loads, durations, cluster, factors)
     # A busy time of 0 s happens only without active requests, where the rate is 0.
     rate = np.divide(running, busy, out=np.zeros(loads.shape), where=running > 0)
-    return model.power(rate) * busy + model.idle_power_w * (whole - busy)
+    return model.power(rate) * busy + model.idle_power_w * (whole - busy), busy
 
 
 def energy_account(
@@ -137,7 +150,7 @@ def energy_account(
         energy_j += float(energies.sum())
         busy_s += float(busy.sum())
         lasting = durations > 0
-        powers = energies[lasting].sum(axis=1) / durations[lasting]
+        powers = energies.sum(axis=1)[lasting] / durations[lasting]
         peak_power_w = max(peak_power_w, float(powers.max(initial=0.0)))
     if reading == EnergyReading.AVERAGED:
         busy_s = whole_s
@@ -154,18 +167,23 @@ def _cells(
 ) -> Iterator[tuple[IntArray, FloatArray, FloatArray]]:
     """Yield chunks of the steps, with energy and busy time of each worker in each step.
 
-    Chunks limit memory: for a long run, intermediate arrays of shape (K, G) would be too large.
+    Chunks limit memory: for a long run, arrays of shape (K, G) would be too large.
     """
     assert run.loads is not None
     assert run.running is not None
     cluster, slow = run.cluster, None
+    block = 1 + _BLOCK_CELLS // cluster.workers
     for part in np.array_split(steps, 1 + len(steps) * cluster.workers // _CHUNK_CELLS):
-        loads, running, durations = run.loads[part], run.running[part], run.duration_s[part]
         if run.options.stragglers != NO_EVENTS:
             schedule = stragglers_of(run.options.stragglers, cluster.workers, run.options.seed)
             slow = schedule.factors(run.start_s[part], cluster.workers)
-        energies = step_energies(loads, running, durations, cluster, model, reading, slow)
-        yield part, energies, busy_times(loads, durations, cluster, slow)
+        energies, busy = np.empty((2, len(part), cluster.workers))
+        for first in range(0, len(part), block):
+            rows = slice(first, first + block)
+            seen = [values[part[rows]] for values in (run.loads, run.running, run.duration_s)]
+            own = None if slow is None else slow[rows]
+            energies[rows], busy[rows] = _energies(*seen, cluster, model, reading, own)
+        yield part, energies, busy
 
 
 @dataclass(eq=False)

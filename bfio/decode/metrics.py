@@ -244,7 +244,7 @@ def _started_prompt_mean(part: RunPart) -> Average:
     Column("waiting\n[tokens]", by_default=False),
 )
 def _waiting_prompt_mean(part: RunPart) -> Average:
-    return part.mean_waiting(part.run.prompt_tokens)
+    return part.mean_waiting("prompt_tokens")
 
 
 @METRICS.average(
@@ -254,7 +254,7 @@ def _waiting_prompt_mean(part: RunPart) -> Average:
     Column("waiting\n[steps]", by_default=False),
 )
 def _waiting_age_mean(part: RunPart) -> Average:
-    revealed = part.mean_waiting(part.run.reveal_step)
+    revealed = part.mean_waiting("reveal_step")
     assert revealed.denominator is not None
     steps = part.steps[part.run.waiting[part.steps] > 0]
     return Average(steps * revealed.denominator - revealed.numerator, revealed.denominator)
@@ -414,9 +414,10 @@ def _goodput_tokens(part: RunPart) -> Value:
 )
 def _fairness(part: RunPart) -> Value:
     # If steps take no time, all requests are served at once and have no rate.
-    if len(part.completed) == 0 or not part.latencies.all():
+    latencies = part.latencies
+    if len(latencies) == 0 or not latencies.all():
         return None
-    return jain_index(part.run.emitted_tokens[part.completed] / part.latencies)
+    return jain_index(part.run.emitted_tokens[part.completed] / latencies)
 
 
 # Energy and power.

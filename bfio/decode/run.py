@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from bfio.common.metrics import exact_sum
 from bfio.decode.cluster import Cluster
 from bfio.decode.measured import MeasuredPart
 from bfio.decode.options import Dispatch, RunOptions
+from bfio.decode.stints import waiting_totals
 from formulations.arrays import BoolArray, FloatArray, IntArray
 from formulations.errors import InputError, use_one_of
 from formulations.results import data_frame, html_table
@@ -264,6 +266,11 @@ class Run:
     def tokens(self) -> int:
         """Tokens emitted."""
         return exact_sum(self.active)
+
+    @cached_property
+    def waiting_totals(self) -> dict[str, IntArray]:
+        """See `bfio.decode.stints.waiting_totals`."""
+        return waiting_totals(self)
 
     def resting(self) -> IntArray:
         """Return the number of requests that rest at each step, shape (K,)."""

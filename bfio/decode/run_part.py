@@ -10,13 +10,16 @@ from bfio.decode.energy import EnergyAccount, EnergyReading, energy_account
 from bfio.decode.energy_model import EnergyModel
 from bfio.decode.features.stragglers import stragglers_of
 from bfio.decode.run import Run
-from bfio.decode.stints import Cause, Stints, cancelled_while_waiting, stints
+from bfio.decode.stints import Cause, Stints, stints
 from formulations.arrays import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True)
 class RunPart:
-    """Some steps of a run and the requests that belong to them."""
+    """Some steps of a run and the requests that belong to them.
+
+    Series over requests are computed anew each time, as a long run has millions of entries.
+    """
 
     run: Run  #: The run.
     steps: IntArray  #: Increasing step indices.
@@ -42,6 +45,8 @@ class RunPart:
 
     def interrupted_tokens(self, *causes: Cause) -> int:
         """Return prompt and emitted tokens of requests interrupted in these steps for a cause."""
+        if len(self.run.interruptions) == 0:
+            return 0
         which = np.isin(self.stints.cause, causes) & np.isin(self.stints.end, self.steps)
         prompts = self.run.prompt_tokens[self.stints.request[which]]
         return exact_sum(prompts + self.stints.emitted[which])
@@ -49,7 +54,8 @@ class RunPart:
     @cached_property
     def completed(self) -> IntArray:
         """The requests of the part that completed."""
-        return self.started[self.run.finish_step[self.started] >= 0]
+        is_done = self.run.finish_step[self.started] >= 0
+        return self.started if is_done.all() else self.started[is_done]
 
     @cached_property
     def imbalance(self) -> IntArray:
@@ -66,31 +72,18 @@ class RunPart:
         balanced: FloatArray = run.duration_s[self.steps] - waited
         return balanced
 
-    def mean_waiting(self, values: IntArray) -> Average:
-        """Average a value of requests left waiting after admission, over requests and steps."""
-        run, change = self.run, np.zeros(self.run.steps + 1, dtype=np.int64)
-        revealed, stints = np.flatnonzero(run.reveal_step >= 0), self.stints
-        np.add.at(change, run.reveal_step[revealed], values[revealed])
-        for steps, which, sign in (
-            (stints.start, stints.was_waiting, -1),
-            (stints.end, stints.waits_again, 1),
-        ):
-            np.add.at(change, steps[which], sign * values[stints.request[which]])
-        gone = np.flatnonzero(cancelled_while_waiting(run, stints))
-        np.add.at(change, run.cancel_step[gone], -values[gone])
-        if run.expiries is not None:
-            who, ready, lost = run.expiries.T
-            np.add.at(change, ready, values[who])
-            np.add.at(change, lost, -values[who])
-        some = self.steps[run.waiting[self.steps] > 0]
-        return Average(np.cumsum(change)[some], run.waiting[some].astype(np.float64))
+    def mean_waiting(self, field: str) -> Average:
+        """Average a field of requests left waiting after admission, over requests and steps."""
+        some = self.steps[self.run.waiting[self.steps] > 0]
+        total = self.run.waiting_totals[field]
+        return Average(total[some], self.run.waiting[some].astype(np.float64))
 
     @cached_property
     def idle_fractions(self) -> FloatArray:
         """``1 - mean load / max load`` of each step."""
         return self.run.idle_fractions()[self.steps]
 
-    @cached_property
+    @property
     def times_per_token(self) -> FloatArray:
         """``(finish - start)/o_i`` of each completed request (BF-IO eq. 9) [s].
 
@@ -116,12 +109,12 @@ class RunPart:
         awake: FloatArray = self.times_per_token - at_rest[ids] / run.emitted_tokens[ids]
         return awake
 
-    @cached_property
+    @property
     def delays(self) -> FloatArray:
         """Time each completed request waited, from arrival or reveal to its first step [s]."""
         return self.run.start_s[self.run.start_step[self.completed]] - self._origin_s
 
-    @cached_property
+    @property
     def first_tokens(self) -> FloatArray:
         """Time from arrival or reveal to the first token of each completed request [s]."""
         run, ids = self.run, self.completed
@@ -139,7 +132,7 @@ class RunPart:
         waited = float((own_s.max(axis=1) - own_s.mean(axis=1)).sum())
         return waited / whole if whole else None
 
-    @cached_property
+    @property
     def latencies(self) -> FloatArray:
         """Time from arrival or reveal to the last token of each completed request [s]."""
         return self._finish_s - self._origin_s

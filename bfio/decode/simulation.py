@@ -98,7 +98,11 @@ def simulate(
     chosen = choose(policy, policy_options)
     check_options_are_read([chosen], policy_options, asked, machine)
     run = _run(workload, chosen, machine, engine, watching, history, asked)
-    return replace(run, measured=measured_part(workload, run.cluster, run.options))
+    measured = measured_part(workload, run.cluster, run.options)
+    # The arrays of the workload replace the copies that the engines wrote on, to save memory.
+    emitted = workload.output_tokens if run.is_drained else run.emitted_tokens
+    prompts = workload.prompt_tokens
+    return replace(run, measured=measured, prompt_tokens=prompts, emitted_tokens=emitted)
 
 
 def _run(

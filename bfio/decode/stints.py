@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -80,6 +80,35 @@ def stints(run: Run) -> Stints:
         which = stints_of(run.rests, request, start, run.steps)
         np.add.at(rested, which, run.rests[:, 2] - run.rests[:, 1])
     return Stints(request, worker, start, end, cause, rested)
+
+
+def waiting_totals(run: Run) -> dict[str, IntArray]:
+    """Return sums over the requests left waiting after admission at each step, shape (K,).
+
+    The sums are those of ``prompt_tokens`` and of ``reveal_step``.
+    """
+    # Events that did not happen, at step -1, change the last entry, which is left out.
+    everyone: Any = slice(None)
+    changes = [(np.add, run.reveal_step, everyone), (np.subtract, run.start_step, everyone)]
+    if len(run.interruptions) > 0 or run.cancelled > 0:
+        of = stints(run)
+        later = of.was_waiting & (of.start != run.start_step[of.request])
+        gone = np.flatnonzero(cancelled_while_waiting(run, of))
+        changes += [
+            (np.subtract, of.start[later], of.request[later]),
+            (np.add, of.end[of.waits_again], of.request[of.waits_again]),
+            (np.subtract, run.cancel_step[gone], gone),
+        ]
+    if run.expiries is not None:
+        who, ready, lost = run.expiries.T
+        changes += [(np.add, ready, who), (np.subtract, lost, who)]
+    totals = {}
+    for name in ("prompt_tokens", "reveal_step"):
+        change, values = np.zeros(run.steps + 1, dtype=np.int64), getattr(run, name)
+        for operation, steps, requests in changes:
+            operation.at(change, steps, values[requests])
+        totals[name] = np.cumsum(change[:-1])
+    return totals
 
 
 def stints_of(rests: IntArray, request: IntArray, start: IntArray, steps: int) -> IntArray:

@@ -1,5 +1,8 @@
 """The secondary objective of a step: its minimum among near-optimal assignments."""
 
+from typing import TYPE_CHECKING
+
+from formulations.lazy import lazy_attributes
 from formulations.second.check import second_value, violations
 from formulations.second.problem import (
     Second,
@@ -8,7 +11,9 @@ from formulations.second.problem import (
     second_problem,
     without_idle_steps,
 )
-from formulations.second.solver import SecondProgram, solve
+
+if TYPE_CHECKING:
+    from formulations.second.solver import SecondProgram, solve
 
 __all__ = [
     "Second",
@@ -21,3 +26,7 @@ __all__ = [
     "violations",
     "without_idle_steps",
 ]
+
+__getattr__, __dir__ = lazy_attributes(
+    __name__, dict.fromkeys(("SecondProgram", "solve"), "formulations.second.solver")
+)

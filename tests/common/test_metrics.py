@@ -51,7 +51,7 @@ def test_without_observations_an_average_and_a_percentile_are_none() -> None:
 
 def test_averages_are_told_from_other_metrics() -> None:
     """An interval makes sense for them alone."""
-    averages = _table().averages(np.array([1.0, 2.0]))
+    averages = dict(_table().averages(np.array([1.0, 2.0])))
 
     assert set(averages) == {"mean", "wait_mean_s"}
     assert averages["mean"].value == 1.5

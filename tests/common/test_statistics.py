@@ -4,12 +4,28 @@ import math
 
 import numpy as np
 import pytest
+from scipy.special import stdtrit
 
-from bfio.common.statistics import BATCHES, MIN_STEPS, batch_means, fit_line, half_width
+from bfio.common.statistics import (
+    BATCHES,
+    CONFIDENCE,
+    MIN_STEPS,
+    batch_means,
+    fit_line,
+    half_width,
+    student_t,
+)
 from formulations.arrays import FloatArray
 
 #: The 97.5 % quantile of Student's t with 19 degrees of freedom, from a printed table.
 T_19 = 2.0930
+
+
+def test_quantiles_are_those_of_scipy() -> None:
+    """Those of few degrees stand in a table; SciPy says that there is none for 0 degrees."""
+    for degrees in range(30):
+        expected = stdtrit(degrees, (1 + CONFIDENCE) / 2)
+        assert student_t(degrees) == pytest.approx(expected, rel=1e-15, nan_ok=True)
 
 
 def test_a_constant_has_no_width() -> None:

@@ -313,10 +313,11 @@ def _prefix_hit_tokens(part: RunPart) -> Value:
     Domain.SHARE,
 )
 def _prefix_hit_rate(part: RunPart) -> Average:
-    hits, prompts = part.run.prefix_hit_tokens, _started_again_tokens(part)[part.steps]
-    if hits is None or not prompts.any():
+    hits = part.run.prefix_hit_tokens
+    if hits is None:
         return NOTHING
-    return Average(hits[part.steps], prompts)
+    prompts = _started_again_tokens(part)[part.steps]
+    return Average(hits[part.steps], prompts) if prompts.any() else NOTHING
 
 
 #: Largest total number of blocks of all workers (about 1 GiB).

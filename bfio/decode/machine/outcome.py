@@ -86,15 +86,18 @@ def finished_run(
         kept["chunks"] = batching.log()
     if rests is not None:
         kept |= {"rests": rests.log(), "max_pauses": rests.max_pauses}
+    emitted = emitted_tokens(state)
+    # In place, which saves memory: from here on, the state is not needed.
+    marks.last[marks.last >= state.counters[STEP]] = -1
     return Run(
         reveal_step=frozen(marks.reveal),
         start_step=frozen(marks.first),
         last_start_step=frozen(marks.start),
-        finish_step=frozen(np.where(marks.last < state.counters[STEP], marks.last, -1)),
+        finish_step=frozen(marks.last),
         worker=frozen(marks.worker),
         bound_step=frozen(marks.bound),
         prompt_tokens=frozen(state.requests.prompt),
-        emitted_tokens=frozen(emitted_tokens(state)),
+        emitted_tokens=frozen(emitted),
         cancel_step=frozen(marks.cancel) if len(marks.cancel) else nowhere,
         reveal_s=frozen(state.reveal_s),
         arrival_s=frozen(state.arrival_s) if state.settings.timed else None,

@@ -305,9 +305,9 @@ def _arrival_seconds(workload: Workload, cluster: Cluster, options: RunOptions) 
     return workload.exact_arrivals().scaled(1 / factor).seconds()
 
 
-#: Largest number of steps of a chunk, and of entries of its loads (8 MiB).
+#: Largest number of steps of a chunk, and of entries of its loads (2 MiB).
 MAX_CHUNK_STEPS = 20_000
-MAX_CHUNK_ENTRIES = 2**20
+MAX_CHUNK_ENTRIES = 2**18
 
 
 #: Room of a chunk for interruptions, in addition to those of its last step.
@@ -315,10 +315,9 @@ LOG_SIZE = 4096
 
 
 class Chunks:
-    """The records of all chunks of a run.
+    """The records of all chunks of a run, joined.
 
-    Loads and running requests are kept only on request. Otherwise all chunks share one array for
-    them, so that memory does not grow with G times the number of steps.
+    Loads and running requests are kept only on request. All chunks share one array for them.
     """
 
     def __init__(self, state: State, keep_trajectory: bool) -> None:
@@ -332,43 +331,40 @@ class Chunks:
         self._most_expiries = expiring + LOG_SIZE if expiring else 0
         self.keeps = keep_trajectory
         self.most_steps = max(1, min(MAX_CHUNK_STEPS, MAX_CHUNK_ENTRIES // self._num_workers))
-        self._shared: tuple[IntArray, IntArray] | None = None
-        self._kept = [self.new(0)]
+        self._shared = self._trajectory(self.most_steps)
+        loads, running = self._trajectory(0)
+        self._kept = self.new(0)._replace(loads=loads, running=running)
 
     def new(self, num_steps: int) -> Record:
         """Return an empty record of at most ``most_steps`` steps."""
         times = [np.empty(num_steps) for _ in range(3)]
         counts = [np.empty(num_steps, dtype=np.int64) for _ in range(6)]
-        if self.keeps or num_steps == 0:
-            trajectory = self._trajectory(num_steps)
-        else:
-            trajectory = self._shared = self._shared or self._trajectory(self.most_steps)
         balanced_s = np.empty(num_steps if self._paces else 0)
         log = np.empty((self._log_size if num_steps else 0, 5), dtype=np.int64)
         hits = np.empty(num_steps if self._caches else 0, dtype=np.int64)
         expiries = np.empty((self._most_expiries if num_steps else 0, 3), dtype=np.int64)
         refused = np.empty(num_steps if self._reports else 0, dtype=np.int64)
         rows = (log, hits, expiries, refused)
-        return Record._make([*times, *counts, *trajectory, balanced_s, *rows])
+        return Record._make([*times, *counts, *self._shared, balanced_s, *rows])
 
     def keep(self, record: Record, num_steps: int, state: State) -> None:
         """Keep the first ``num_steps`` of a record, with their interruptions and expiries."""
         rows = num_steps if self.keeps else 0
-        kept = Record._make(array[:num_steps] for array in record)
-        self._kept.append(
-            kept._replace(
-                loads=record.loads[:rows],
-                running=record.running[:rows],
-                # A copy, since a view would keep the whole mostly empty log in memory.
-                interruptions=record.interruptions[: state.counters[LOGGED]].copy(),
-                expiries=record.expiries[: state.counters[EXPIRED]].copy(),
-            )
+        new = Record._make(array[:num_steps] for array in record)._replace(
+            loads=record.loads[:rows],
+            running=record.running[:rows],
+            interruptions=record.interruptions[: state.counters[LOGGED]],
+            expiries=record.expiries[: state.counters[EXPIRED]],
         )
+        for kept, more in zip(self._kept, new, strict=True):
+            # In place, as the loads of a long run take much memory; nothing else refers to them.
+            end = len(kept)
+            kept.resize((end + len(more), *kept.shape[1:]), refcheck=False)
+            kept[end:] = more
 
     def joined(self) -> Record:
         """Return the joined record of all chunks."""
-        return Record._make(np.concatenate(parts) for parts in zip(*self._kept, strict=True))
+        return self._kept
 
-    def _trajectory(self, num_steps: int) -> tuple[IntArray, IntArray]:
-        shape = (num_steps, self._num_workers)
-        return np.empty(shape, dtype=np.int64), np.empty(shape, dtype=np.int64)
+    def _trajectory(self, num_steps: int) -> list[IntArray]:
+        return [np.empty((num_steps, self._num_workers), dtype=np.int64) for _ in range(2)]

@@ -16,12 +16,12 @@ from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.state import DecodeState
 from formulations.arrays import BoolArray, IntArray
 from formulations.errors import InputError
-from formulations.pausing import PausingProblem
-from formulations.pausing.check import Solution
 from formulations.scalars import MAX_TOKENS
 
 if TYPE_CHECKING:
     from bfio.decode.policy_registry import ChosenPolicy
+    from formulations.pausing import PausingProblem
+    from formulations.pausing.check import Solution
 
 #: Value of the option ``base`` if the program routes as well.
 PROGRAM = "program"
@@ -99,6 +99,8 @@ class Pausing:
         self, state: DecodeState, starts_on: IntArray, sizes: IntArray, admits: bool = False
     ) -> PausingProblem:
         """Return the program: requests started by the base policy count as active and must run."""
+        from formulations.pausing import PausingProblem
+
         if state.step_units is None:
             what = "a token takes no time, so no step is shorter for a rest"
             raise InputError("policy pausing", what, "give token_time_s > 0, or max_pauses 0")

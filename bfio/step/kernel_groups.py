@@ -1,4 +1,7 @@
-"""The kernels of this package."""
+"""The kernel groups of the methods for a step.
+
+They stand above the packages that hold the kernels, whose import takes a tenth of a second.
+"""
 
 from bfio.common.kernel_groups import KernelGroup
 
@@ -10,4 +13,5 @@ GROUPS = (
         "bfio.step.exact.windows.prepare:prepare_windows",
         20,
     ),
+    KernelGroup("second", ("bfio.step.second",), "bfio.step.second.search:prepare_second", 4),
 )
