@@ -11,11 +11,12 @@ PIP := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-c
 # Dozens of processes are started below; each would compile numpy's and scipy's sources anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-deep test-plain test-proofs docs test-docs quality lock clean
+.PHONY: help demo test test-core test-deep test-plain test-proofs docs test-docs quality lock clean
 
 help:
 	@echo "make demo        the main job on an embedded default "
 	@echo "make test        the test suite"
+	@echo "make test-core   what may differ under another Python or other versions of packages"
 	@echo "make test-proofs 20,000 tiny problems of every program against enumeration, by the hour"
 	@echo "make test-deep   thousands of instances per property, by the hour"
 	@echo "make test-plain  the engines without Numba's private parts"
@@ -44,6 +45,18 @@ demo: $(READY)
 test: $(TESTED)
 	$(BIN)/bfio prepare
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not deep and not site"
+
+# Run by CI under other Pythons. It compiles what it calls, as all kernels take minutes. The time
+# that help takes is a matter of `make test`.
+test-core: $(TESTED)
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not deep and not site" \
+	  --deselect tests/cli/test_runs.py::test_help_is_immediate \
+	  tests/test_surface.py tests/test_solver_coexistence.py tests/cli/test_runs.py tests/cli/test_solve.py \
+	  tests/decode/test_reference.py tests/decode/machine/test_greedy.py tests/wait/test_reference.py \
+	  tests/kvcache/test_engines.py tests/kvcache/test_look_ahead.py tests/step/exact/test_solve_exact.py \
+	  tests/step/two_stage/test_two_stage.py tests/hindsight tests/formulations/test_contract.py \
+	  tests/formulations/test_step_program.py tests/formulations/test_step_solve.py \
+	  tests/workloads/test_formats.py tests/workloads/test_reader.py tests/workloads/test_columnar.py
 
 # Notebooks run too, and import what the site needs.
 test-deep: $(TESTED) $(DOCUMENTED)

@@ -1,6 +1,7 @@
 """The wheel: its contents, and its use without a checkout."""
 
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -82,7 +83,10 @@ def test_every_dependency_is_locked_and_justified() -> None:
 
 
 def test_citation_and_changelog_are_of_this_version() -> None:
-    """The version stands in three places, the same."""
+    """The version stands in three places, its date in two, the same."""
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text()
-    assert f"\n## {version}\n" in (ROOT / "CHANGELOG.md").read_text()
+    citation = (ROOT / "CITATION.cff").read_text()
+    released = re.search(r"\nversion: (.*)\ndate-released: (\d{4}-\d\d-\d\d)\n", citation)
+    assert released is not None
+    assert released[1] == version
+    assert f"\n## {version} ({released[2]})\n" in (ROOT / "CHANGELOG.md").read_text()

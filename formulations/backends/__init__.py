@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 _FORM = "write a class with a method solve(self, program, limits, hint) that returns an Outcome"
-_BACKENDS: dict[str, type[Highs] | type[CpSat] | type[PyomoSolver]] = {
+_BACKENDS: dict[str, Callable[[], Backend]] = {
     "cp-sat": CpSat,
     "highs": Highs,
     "pyomo": PyomoSolver,
