@@ -1,4 +1,4 @@
-"""The command of a formulation: read a problem from a file, solve it, print the answer."""
+"""Build the command of a formulation: read a problem from a file, solve it, print the answer."""
 
 import argparse
 import importlib
@@ -23,7 +23,7 @@ def problem_command(
     problem: str,
     solve: str,
     program: str = "",
-    file: str = "problem (.json)",
+    file: str = "problem file (.json)",
     methods: str = METHODS,
     more_arguments: Callable[[argparse.ArgumentParser], None] = lambda parser: None,
     overrides: tuple[str, ...] = (),
@@ -41,7 +41,6 @@ def problem_command(
         A `formulations.problem_data.ProblemData`, and a function of it with the keywords
         ``method``, ``time_limit``, ``seed``, such as `Formulation.solve_by`. Both are given as
         ``module:name`` and loaded when the command runs.
-        ``module:name``, loaded when the command runs.
     program : str
         Its `formulations.formulation.Formulation`, likewise, to support files for other solvers.
     file : str

@@ -72,7 +72,7 @@ def test_a_repeated_run_measures_nothing(
     """All rows are there."""
     before = [row.finished_at for row in _rows(finished)]
     assert main(["run", *SMOKE, "--out", str(finished)]) == DONE
-    assert f"{NUM_ROWS} of {NUM_ROWS} rows there already" in capsys.readouterr().err
+    assert f"{NUM_ROWS} of {NUM_ROWS} rows already stored" in capsys.readouterr().err
     assert [row.finished_at for row in _rows(finished)] == before
 
 

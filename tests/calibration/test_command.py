@@ -89,7 +89,7 @@ def test_json_lines_and_a_mean(bfio: Bfio) -> None:
     ("content", "arguments", "message"),
     [
         ("", (), "the file is empty"),
-        (HEAD, (), "no row below the header"),
+        (HEAD, (), "has no row below the header"),
         ("time,load_0\n1,2\n", (), "no column 'duration_s' among 'time', 'load_0'"),
         ("duration_s,load_0\n1,2\n", ("--duration", "took"), "no column 'took'"),
         ("duration_s,mean_load\n1,2\n", (), "no column 'max_load'"),

@@ -88,12 +88,12 @@ def test_a_fixed_trace_and_a_policy_that_never_draws(tmp_path: Path) -> None:
     assert records["random"]["pairs"] == 4
     view = build(results.study.report.tables[0], results)
     notes = " ".join(str(part) for note in view.notes for part in note)
-    assert "the seed changes nothing there" in notes
+    assert "neither requests nor run" in notes
     assert "resample = true" in notes
     (table,) = markdown_tables(results.study, parsed_records(records_csv(results))).values()
     line = next(line for line in table.splitlines() if line.startswith("| fcfs |"))
     assert " to " not in line.split("|")[2]
-    assert "(the seed changes nothing)" in line
+    assert "(rows differ only in an unused seed)" in line
 
 
 def test_it_is_said_at_plan_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -178,6 +178,6 @@ def test_equal_values_of_different_seeds(tmp_path: Path) -> None:
     assert results.repeated == 0
     (record,) = _records(results).values()
     assert "lower" not in record
-    assert record["no_interval"] == "all rows equal"
+    assert record["no_interval"] == "all values equal"
     (table,) = markdown_tables(results.study, parsed_records(records_csv(results))).values()
-    assert "(all rows equal)" in table
+    assert "(all values equal)" in table
