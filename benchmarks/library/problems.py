@@ -97,7 +97,7 @@ class Variant:
     def about(self) -> str:
         """Return a description of the variant as text."""
         known = {
-            "none": "no ends known",
+            "none": "no end known",
             "active": "ends of active requests known",
             "all": "all ends known",
         }
@@ -286,13 +286,13 @@ def worst_problems() -> Iterator[tuple[str, str, str, str, str, dict[str, Any]]]
     for policy, memory, convention, rows in listed:
         space = CacheSpace(len(rows), memory, convention=Convention(convention))
         name = f"latency-worst-{policy}-n{len(rows)}-{convention.lower()}"
-        about = f"worst case of {policy} for its size, memory {memory}, convention {convention}"
+        about = f"worst for {policy} of its size, memory {memory}, convention {convention}"
         document = space.problem(memory, rows).to_mapping()
         yield "latency", name, FAMILY, about, "synthetic", document
     for policy, workers, criterion, requests in _BARRIER:
         barrier = BarrierSpace(len(requests), workers, criterion=Criterion(criterion))
         name = f"makespan-worst-{policy}-{workers}x1-n{len(requests)}-{criterion}"
-        about = f"worst case of {policy} for its size, {workers} workers of 1 slot, {criterion}"
+        about = f"worst for {policy} of its size, {workers} workers of 1 slot, {criterion}"
         document = barrier.problem(requests).to_mapping()
         yield "makespan", name, FAMILY, about, "synthetic", document
 

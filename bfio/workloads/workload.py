@@ -224,7 +224,7 @@ class Workload:
         share = training_share(share)
         first = int(share * len(self))
         if first == 0:
-            what = f"{share} of {len(self)} requests leaves no training or no served request"
+            what = f"{share} of {len(self)} requests leaves none to learn from"
             raise InputError("train_share", what, "give more requests or a larger share")
         order = np.arange(len(self))
         learned = {"train_share": str(share), "requests_to_learn_from": first}

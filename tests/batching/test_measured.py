@@ -42,7 +42,7 @@ def test_noise_is_averaged() -> None:
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ("tokens\n1\n", "no column duration_s"),
+        ("tokens\n1\n", "column duration_s is missing"),
         ("tokens,duration_s\n1,x\n", "row 1"),
         ("tokens,duration_s\n0,1\n", "0 tokens"),
         ("tokens,duration_s\n1,inf\n", "inf s"),

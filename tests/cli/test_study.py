@@ -112,7 +112,10 @@ def test_reports_of_rows_that_are_not_there(bfio: Bfio, tmp_path: Path) -> None:
         words = ("study", "report", "study.toml", "--store", "kept/s.sqlite", "--format", form)
         done = bfio(*words, "--seed", "12345")
         assert done.status == 2
-        assert "the store has 2 rows of other code, data or arguments; run the study first" in done.err
+        assert (
+            "the store has 2 rows of other code, data or arguments; run the study first"
+            in done.err
+        )
     _study(tmp_path, "1, 2, 3")
     done = bfio("study", "report", "study.toml", "--store", "kept/s.sqlite")
     assert (done.status, "kept/s-report/report.html" in done.out) == (0, True)

@@ -93,7 +93,7 @@ def test_a_fixed_trace_and_a_policy_that_never_draws(tmp_path: Path) -> None:
     (table,) = markdown_tables(results.study, parsed_records(records_csv(results))).values()
     line = next(line for line in table.splitlines() if line.startswith("| fcfs |"))
     assert " to " not in line.split("|")[2]
-    assert "(rows differ only in an unused seed)" in line
+    assert "(the seed changes nothing)" in line
 
 
 def test_it_is_said_at_plan_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -178,6 +178,6 @@ def test_equal_values_of_different_seeds(tmp_path: Path) -> None:
     assert results.repeated == 0
     (record,) = _records(results).values()
     assert "lower" not in record
-    assert record["no_interval"] == "all values equal"
+    assert record["no_interval"] == "all rows equal"
     (table,) = markdown_tables(results.study, parsed_records(records_csv(results))).values()
-    assert "(all values equal)" in table
+    assert "(all rows equal)" in table

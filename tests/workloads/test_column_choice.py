@@ -130,7 +130,7 @@ def test_the_printed_command_reads_the_file(
         ("prompt=a,prompt=b,output=c", "prompt is given twice"),
         ("promt=a,output=b", "unknown role 'promt'; did you mean prompt"),
         ("prompt=a,output=z", "no column 'z'"),
-        ("prompt=a", "no column for output"),
+        ("prompt=a", "role output has no column"),
         ("arrival=c,arrival_ms=d,prompt=a,output=b", "arrival and arrival_ms"),
         ("prompt=a,output=a", "column 'a' has two roles"),
     ],

@@ -99,7 +99,7 @@ def test_fetch_to_a_name(server: str, tmp_path: Path) -> None:
         ("/nothing.csv", "the server answered 404"),
         ("/page.html", "not a trace"),
         ("/pointer.csv", "not a trace"),
-        ("/short.csv", "bytes arrived"),
+        ("/short.csv", "bytes were received"),
     ],
 )
 def test_failure_leaves_nothing(server: str, tmp_path: Path, path: str, message: str) -> None:

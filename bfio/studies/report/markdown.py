@@ -36,8 +36,8 @@ SETTINGS = "settings"
 _DIGITS = 8
 #: Marks of cells that need caution: the column with the count of rows, and the reason.
 _MARKS = {
-    "†": ("rows_unproven", "an optimum was not proven"),
-    "‡": ("rows_clocked", "a time limit ended a solve, so numbers may differ between machines"),
+    "†": ("rows_unproven", "an optimum is unproven"),
+    "‡": ("rows_clocked", "a time limit stopped a solve; numbers may differ between machines"),
 }
 
 _BLOCK = re.compile(r"(<!-- table (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -305,7 +305,7 @@ def _footnotes(plan: Table, records: Sequence[Record]) -> Iterator[str]:
         }.values()
         if of_lines:
             marked, done = (sum(int(r[name]) for r in of_lines) for name in (count, "rows_done"))
-            yield f"{mark} Rows for which {meaning}: {marked} of {done}."
+            yield f"{mark} Rows in which {meaning}: {marked} of {done}."
 
 
 def _estimated(record: Record, *names: str) -> str:

@@ -108,7 +108,7 @@ def estimate_of(
     values = [number_of(row, name) for row in own]
     found = summarize(values, statistic, domain_of(own, name, log=log))
     if found.count == 1 and len(own) < len(rows):
-        return replace(found, why_none="rows differ only in an unused seed")
+        return replace(found, why_none="the seed changes nothing")
     return found
 
 

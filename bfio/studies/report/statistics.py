@@ -117,9 +117,9 @@ def _estimate(
     """Return an estimate; an interval of width 0 is replaced by the reason for its absence."""
     why = ""
     if are_equal(ordered[0], ordered[-1]):
-        interval, why = None, "all values equal" if len(ordered) > 1 else ""
+        interval, why = None, "all rows equal" if len(ordered) > 1 else ""
     elif interval is not None and are_equal(interval.lower, interval.upper):
-        interval, why = None, "most values equal"
+        interval, why = None, "most rows equal"
     return Estimate(value, interval, len(ordered), undefined, why)
 
 

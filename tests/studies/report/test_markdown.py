@@ -124,8 +124,8 @@ def test_rows_to_be_taken_with_care_are_marked() -> None:
     assert "†" not in "".join(fcfs)
     assert [cell[-3:] for cell in exact[1:]] == [" †‡", " †‡"]
     assert table.notes == (
-        "† Rows for which an optimum was not proven: 2 of 2.",
-        "‡ Rows for which a time limit ended a solve, so numbers may differ between machines: "
+        "† Rows in which an optimum is unproven: 2 of 2.",
+        "‡ Rows in which a time limit stopped a solve; numbers may differ between machines: "
         "1 of 2.",
     )
     assert table.markdown().endswith(f"|\n\n{table.notes[0]}\n\n{table.notes[1]}\n")

@@ -204,7 +204,7 @@ def test_ratios_turn_over(pairs: list[tuple[float, float]]) -> None:
 def test_equal_pairs_have_ratio_one(values: list[float]) -> None:
     """Exactly, and the reason in place of an interval of no width."""
     found = geometric_mean(values, values)
-    assert found == Estimate(1.0, None, len(values), why_none="all values equal")
+    assert found == Estimate(1.0, None, len(values), why_none="all rows equal")
 
 
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=20))
@@ -243,10 +243,10 @@ def test_equal_values_have_no_interval() -> None:
     """But for rounding; one value needs no reason."""
     for statistic in (Statistic.MEAN, Statistic.MEDIAN):
         equal = summarize([0.1 + 0.2, 0.3, 0.3], statistic)
-        assert (equal.interval, equal.why_none) == (None, "all values equal")
+        assert (equal.interval, equal.why_none) == (None, "all rows equal")
         assert summarize([3], statistic).why_none == ""
     most = summarize([1, *[2] * 9], Statistic.MEDIAN)
-    assert (most.interval, most.why_none) == (None, "most values equal")
+    assert (most.interval, most.why_none) == (None, "most rows equal")
 
 
 def coverage(kind: str, count: int, repetitions: int = 4000) -> float:

@@ -310,7 +310,7 @@ def test_a_changed_file_makes_new_rows(folder: Path) -> None:
         ({"policy": None}, "argument policy: missing"),
         ({"policy": "wiat"}, "did you mean wait"),
         ({"policy": "wait:thresholds=printed"}, "add limit=B"),
-        ({"policy": "new-first:limit=2", "limit": 3}, "says it as well"),
+        ({"policy": "new-first:limit=2", "limit": 3}, "sets it as well"),
         ({"policy": "fcfs", "limit": 3}, "fcfs:limit=3: unknown option 'limit'"),
         ({"policy": "fcfs", "memory": 2}, "exceed the memory"),
         ({"policy": "nested-wait:segments=1:thresholds=2", "limit": 0}, "argument limit"),
