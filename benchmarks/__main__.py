@@ -1,4 +1,4 @@
-"""``python -m benchmarks``."""
+"""Run the command line of the benchmarks: ``python -m benchmarks``."""
 
 import sys
 

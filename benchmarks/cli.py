@@ -47,32 +47,44 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         return _say(f"error: {error.filename or 'output'}: {error.strerror or error}", BAD_INPUT)
     except KeyboardInterrupt:
-        return _say("interrupted; finished rows are kept, the same command resumes", INTERRUPTED)
+        return _say(
+            "interrupted; finished rows are kept, and the same command resumes", INTERRUPTED
+        )
     return status
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = OneLineParser(prog="python -m benchmarks", description=_DESCRIPTION)
     chooser = parser.add_subparsers(metavar="COMMAND", required=True)
-    chooser.add_parser("list", help="name every benchmark").set_defaults(act=_list)
+    chooser.add_parser("list", help="list all benchmarks with their questions").set_defaults(
+        act=_list
+    )
     chooser.add_parser(
-        "readme", help="write the tables of all READMEs anew, from the results beside them"
+        "readme", help="regenerate the tables of all READMEs from the committed results"
     ).set_defaults(act=_readme)
-    compared = chooser.add_parser("compare", help="measure the table of the README anew")
+    compared = chooser.add_parser(
+        "compare", help="measure the comparison table of the README again"
+    )
     compared.set_defaults(act=_compare)
     compared.add_argument("--data", type=Path, metavar="DIR", default=DATA,
-                          help="trace files (%(default)s)")  # fmt: skip
+                          help="folder of trace files (default %(default)s)")  # fmt: skip
     add_results(chooser)
-    add_library(chooser.add_parser("library", help="make and improve the library"), DATA)
-    cuts = chooser.add_parser("cuts", help="make the trace cuts of the published files")
+    add_library(
+        chooser.add_parser("library", help="build and improve the library of instances"), DATA
+    )
+    cuts = chooser.add_parser("cuts", help="make trace cuts from published trace files")
     cuts.set_defaults(act=_cuts)
     cuts.add_argument("--from", dest="source", type=Path, metavar="DIR", required=True,
-                      help="folder of the published files, see docs/trace-cuts.md")  # fmt: skip
+                      help="folder of the published files (docs/trace-cuts.md)")  # fmt: skip
     cuts.add_argument("--to", type=Path, metavar="DIR", default=DATA,
-                      help="folder of the cuts (%(default)s)")  # fmt: skip
+                      help="folder of the cuts (default %(default)s)")  # fmt: skip
     for name, act, text in (
-        ("run", _run, "measure rows; those already there are skipped"),
-        ("report", _report, "report the same rows: tables here, one HTML page in the folder"),
+        ("run", _run, "measure rows that are not stored yet"),
+        (
+            "report",
+            _report,
+            "report the stored rows: tables on stdout, an HTML page in the folder",
+        ),
     ):
         action = chooser.add_parser(name, help=text, description=text)
         action.set_defaults(act=act)
@@ -81,18 +93,24 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_choice(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("names", nargs="+", metavar="NAME", help="name or pattern, e.g. 'steps*'")
-    parser.add_argument("--smoke", action="store_true", help="smallest sizes")
+    parser.add_argument(
+        "names", nargs="+", metavar="NAME", help="benchmarks by name or pattern, e.g. 'steps*'"
+    )
+    parser.add_argument(
+        "--smoke", action="store_true", help="measure the small size of each benchmark"
+    )
     parser.add_argument("--out", type=Path, metavar="DIR", default=ROOT / "out" / "benchmarks",
-                        help="folder of the rows (%(default)s)")  # fmt: skip
+                        help="folder in which rows are stored (default %(default)s)")  # fmt: skip
     parser.add_argument("--only", action="append", default=[], metavar="TEXT",
-                        help="rows with TEXT in one of their arguments; repeatable")  # fmt: skip
+                        help="only rows with TEXT in an argument (repeatable)")  # fmt: skip
     parser.add_argument("--instances", type=int, metavar="N",
-                        help="warm steps per group, above ten rounded up to tens")  # fmt: skip
-    parser.add_argument("--time-limit", type=float, metavar="SECONDS", help="limit of one solve")
+                        help="warm steps per group; above 10 rounded up to tens")  # fmt: skip
+    parser.add_argument(
+        "--time-limit", type=float, metavar="SECONDS", help="time limit of one solve [s]"
+    )
     parser.add_argument("--methods", metavar="A,B", help="methods or policies to measure")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="add N to every seed")
-    parser.add_argument("--data", type=Path, metavar="DIR", help="trace files")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="add N to all seeds")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="folder of trace files")
 
 
 def _list(args: argparse.Namespace) -> int:
@@ -148,7 +166,7 @@ def _report(args: argparse.Namespace) -> int:
 
 
 def _counts(results: Results) -> str:
-    """Return the numbers of rows by status, and of refuted claims, as text."""
+    """Return the row counts by status, and the count of refuted claims, as text."""
     counts = [f"{number} {status}" for status, number in results.counts().items() if number]
     counts += [f"{len(refuted_claims(results.done))} claims of optimality refuted"]
     return f"{len(results.tasks)} rows: {', '.join([*counts, f'{results.missing} missing'])}"
@@ -164,7 +182,7 @@ def _names() -> list[str]:
 
 
 def _studies(args: argparse.Namespace) -> list[Study]:
-    """Return the selected benchmarks, each with the selected rows.
+    """Return the benchmarks chosen by the arguments, each reduced to the chosen rows.
 
     Raises
     ------
@@ -176,13 +194,13 @@ def _studies(args: argparse.Namespace) -> list[Study]:
         matching = [name for name in _names() if fnmatchcase(name, pattern)]
         if not matching:
             remedy = f"{did_you_mean(pattern, _names())}see python -m benchmarks list"
-            raise InputError(pattern, "no such benchmark", remedy)
+            raise InputError(pattern, "benchmark does not exist", remedy)
         names |= dict.fromkeys(matching)
     return [chosen_rows(read_study(FILES / f"{name}.toml"), args) for name in names]
 
 
 def chosen_rows(study: Study, args: argparse.Namespace) -> Study:
-    """Return the study with only the rows that the options select.
+    """Return the study reduced to the rows chosen by the arguments.
 
     Raises
     ------
@@ -190,7 +208,7 @@ def chosen_rows(study: Study, args: argparse.Namespace) -> Study:
         If there are none, or an option is out of range.
     """
     if args.time_limit is not None and not 0 < args.time_limit < float("inf"):
-        raise InputError("--time-limit", f"{args.time_limit} s", "give a time > 0")
+        raise InputError("--time-limit", f"{args.time_limit} s is not > 0", "give a time > 0")
     sized = (study.small() if args.smoke else study).with_seed(integer(args.seed, "--seed"))
     axes = _chosen_axes(args)
     grids = [Grid({n: axes.get(n, v) for n, v in grid.axes.items()}) for grid in sized.grids]
@@ -200,7 +218,11 @@ def chosen_rows(study: Study, args: argparse.Namespace) -> Study:
     rows = replace(sized, grids=grids, fixed=fixed, is_small=True).rows()
     rows = [row for row in rows if all(_holds(row, text) for text in args.only)]
     if not rows:
-        raise InputError("--only", f"no row of {study.name} holds these texts", "leave it out")
+        raise InputError(
+            "--only",
+            f"no row of {study.name} contains all these texts",
+            "omit the option, or use other texts",
+        )
     singles = [Grid({name: [value] for name, value in row.items()}) for row in rows]
     folder = args.data or study.folder
     # Part of a study may lack the baseline of a table, like its small size.
@@ -208,7 +230,7 @@ def chosen_rows(study: Study, args: argparse.Namespace) -> Study:
 
 
 def _chosen_axes(args: argparse.Namespace) -> dict[str, list[Value]]:
-    """Return the axes that options replace in studies that have them."""
+    """Return the axes that arguments replace, by name."""
     axes: dict[str, list[Value]] = {}
     if args.methods is not None:
         methods = [name for name in args.methods.split(",") if name]
@@ -226,9 +248,9 @@ def _holds(row: dict[str, Value], text: str) -> bool:
 
 
 def contradictions(rows: Sequence[Row]) -> Iterator[str]:
-    """Yield a line for each proven bound that is above another method's checked answer.
+    """Yield a line for each proven bound above the checked answer of another method.
 
-    This includes different proven optima of one problem.
+    Different proven optima of one problem count too.
     """
     for problem, same in _by_problem(rows):
         for prover in same:
@@ -243,7 +265,7 @@ def contradictions(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def refuted_claims(rows: Sequence[Row]) -> list[Row]:
-    """Return the rows with a claimed optimum that the checked answer of another row beats."""
+    """Return the rows with a claimed optimum that is worse than another row's checked answer."""
     return [
         row
         for _, same in _by_problem(rows)

@@ -1,4 +1,4 @@
-"""The table of the README: three policies on two traces, measured by one command."""
+"""Measure the comparison table of the README: three policies on two traces."""
 
 import csv
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ _HEADER = (
 
 
 def measure_table(folder: Path) -> Path:
-    """Measure all lines with the traces in a folder and write them to the results."""
+    """Measure all table lines with the traces of a folder, and write them to the results file."""
     path = RESULTS / "compare.csv"
     lines = measured(folder)
     with path.open("w", encoding="utf-8", newline="") as stream:
@@ -43,7 +43,7 @@ def measure_table(folder: Path) -> Path:
 
 
 def measured(folder: Path) -> list[list[str]]:
-    """Measure all lines with the traces in a folder and return them after the header."""
+    """Measure all table lines with the traces of a folder; return them without the header."""
     code = [(commit() or "unknown")[:7], closure_digest(__name__)]
     return [[*_HEADER], *([*line, *code] for line in _lines(folder))]
 

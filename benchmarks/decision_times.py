@@ -1,4 +1,4 @@
-"""Rows that time every decision of a policy in a run, from the first full step on."""
+"""Rows that time single decisions of a policy, from the first step with a full cluster on."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ _POOL_PER_WORKER = 4
 
 
 class TimedPolicy(LooksAhead):
-    """A policy that times its decisions. As an observer it detects the first full cluster.
+    """Policy wrapper that times decisions; as an observer it detects the first full cluster.
 
     It uses the processor time of its thread: decisions have one thread, and other load has no
     effect.
@@ -51,11 +51,11 @@ class TimedPolicy(LooksAhead):
 
     @property
     def is_done(self) -> bool:
-        """Whether enough decisions are timed."""
+        """Whether enough decisions have been timed."""
         return len(self.seconds) >= self._decisions
 
     def __call__(self, state: DecodeState) -> Sequence[int | None]:
-        """Decide, and keep the time once the cluster has been full."""
+        """Return the wrapped policy's decision; time it once the cluster has been full."""
         began = time.thread_time()
         answer = self._policy(state)
         seconds = time.thread_time() - began
@@ -79,7 +79,7 @@ def time_decisions(
     predictor: str = "none",
     projection: str = "constant",
 ) -> TimedPolicy:
-    """Run a policy on synthetic requests until enough decisions are timed.
+    """Run a policy on synthetic requests until the given number of decisions is timed.
 
     Raises
     ------
@@ -104,13 +104,15 @@ def time_decisions(
     )
     if not timed.is_done:
         raise InputError(
-            policy_name(made), f"only {len(timed.seconds)} decisions", "ask for fewer"
+            policy_name(made),
+            f"the run ended after {len(timed.seconds)} timed decisions",
+            "lower decisions",
         )
     return timed
 
 
 def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
-    """Check the arguments; requests are drawn from their seed."""
+    """Check the arguments of a row; requests are drawn from its seed."""
     del context
     given = Arguments(arguments, ARGUMENTS)
     choose(given.text("policy", "br-0"))
@@ -118,7 +120,7 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
 
 
 def measure(given: Arguments) -> RowResult:
-    """Time the decisions of one policy at one size, after a small run that loads its kernels."""
+    """Time the decisions of one policy, after a small warm-up run that loads the kernels."""
     policy = given.text("policy", "br-0")
     cluster = Cluster(given.whole("workers", 16), given.whole("slots", 72))
     pool = max(given.whole("pool_at_least", 128), _POOL_PER_WORKER * cluster.workers)
@@ -148,7 +150,7 @@ KIND = planned_kind(
     plan,
     descriptions("""
         pool | requests | waiting requests that the policy sees
-        decisions | | decisions timed, from the first full step on
+        decisions | | number of timed decisions, from the first full step on
         admitted_mean | requests | requests admitted by a decision
         decision_median_s | s | median time of a decision
         decision_p99_s | s | 99th percentile, as a time that was observed

@@ -32,7 +32,7 @@ _REPEATS = 5
 
 
 class StagedPolicy:
-    """BR-H, with the time of each stage of each decision.
+    """BR-H policy that times each stage of each decision.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class StagedPolicy:
         self.parts: list[tuple[float, float, float]] = []
 
     def __call__(self, state: DecodeState) -> list[int | None]:
-        """Decide as BR-H does."""
+        """Return the decision of BR-H, and time its stages."""
         chosen = self._policy.parameters
         first = stage_1_slots(state, chosen.threshold)
         call = self._seconds(state, replace(chosen, threshold=0), 0)
@@ -58,7 +58,7 @@ class StagedPolicy:
         return self._policy(state)
 
     def _seconds(self, state: DecodeState, parameters: TwoStageParameters, slots: int) -> float:
-        """Return the least processor time of several calls of the heuristic."""
+        """Return the least processor time [s] of several calls of the heuristic."""
         limits = Limits.none(len(state.free_slots), state.num_waiting, slots)
         seconds = []
         for _ in range(_REPEATS):
@@ -72,19 +72,19 @@ class StagedPolicy:
 
 
 def stage_1_slots(state: DecodeState, threshold: int) -> int:
-    """Return the number of requests that stage 1 admits, while more than ``θ`` slots are free."""
+    """Return the number of requests that stage 1 admits, until ``θ`` slots are free."""
     return min(state.num_waiting, max(0, int(state.free_slots.sum()) - threshold))
 
 
 def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
-    """Check the arguments; requests are drawn from their seed."""
+    """Check the arguments of a row; requests are drawn from its seed."""
     del context
     given = Arguments(arguments, ARGUMENTS)
     return Planned("", lambda: measure(given))
 
 
 def measure(given: Arguments) -> RowResult:
-    """Time the stages of the decisions of one run, after a small run that loads the kernels."""
+    """Time the stages of the decisions of one run, after a warm-up run that loads the kernels."""
     cluster = Cluster(given.whole("workers", 8), given.whole("slots", 72))
     look_ahead, decisions = given.whole("horizon", 20), given.whole("decisions", 300)
     mean, seed = given.whole("output_mean", 300), given.whole("seed", 0)
@@ -116,7 +116,7 @@ KIND = planned_kind(
     "time of the stages of decisions of BR-H",
     plan,
     descriptions("""
-        decisions | | decisions timed, from the first full step on
+        decisions | | number of timed decisions, from the first full step on
         admitted_mean | requests | requests admitted by a decision
         call_median_us | µs | median of what every call costs: arrays, order by size
         stage_1_median_us | µs | median of stage 1

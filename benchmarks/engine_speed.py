@@ -1,4 +1,4 @@
-"""Rows that time one simulation and read its memory; each row needs its own process."""
+"""Rows that measure time and memory of one simulation, each row in its own process."""
 
 import statistics
 import time
@@ -28,7 +28,7 @@ _WARM_UP_REQUESTS = 200
 
 
 def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
-    """Check the arguments; requests are drawn from their seed."""
+    """Check the arguments of a row; requests are drawn from its seed."""
     del context
     given = Arguments(arguments, ARGUMENTS)
     registry.find(given.text("policy", "fcfs"))
@@ -36,7 +36,7 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
 
 
 def measure(given: Arguments) -> RowResult:
-    """Warm up, run, and return counts, median times [s] and memory [bytes]."""
+    """Warm up, run the simulation, and return counts, median times [s] and memory [bytes]."""
     requests = given.whole("requests", 8000)
     _simulate(given, _workload(given, min(requests, _WARM_UP_REQUESTS)))
     workload = _workload(given, requests)
@@ -117,13 +117,13 @@ KIND = planned_kind(
     descriptions("""
         engine_that_ran | | compiled or reference
         steps | steps | steps of the run
-        completed | requests | requests served
+        completed | requests | completed requests
         run_s | s | processor time of a run, median of its repeats
-        decide_s | s | time in the policy, where it can be told
+        decide_s | s | time in the policy, if the engine reports it
         steps_per_s | steps/s | steps over the time of the run
         requests_per_s | requests/s | requests served over the time of the run
-        steady_steps_per_s | steps/s | over the steady part
-        steady_requests_per_s | requests/s | requests started per second in that part
+        steady_steps_per_s | steps/s | steps per second in the steady part
+        steady_requests_per_s | requests/s | requests started per second in the steady part
         memory_before_bytes | bytes | largest resident memory before the run
         memory_bytes | bytes | largest resident memory after it
     """),

@@ -39,7 +39,7 @@ class Ratio(NamedTuple):
 
 
 def ratios(records: list[Record], metric: str) -> list[Ratio]:
-    """Return the ratios by trace and machine, inverted from a table of ratios to `adaptive`."""
+    """Return the ratios by trace and machine, from a table of ratios to `adaptive`."""
     return [
         Ratio(
             record["argument.trace"],
@@ -92,7 +92,7 @@ def _panel(axes: Axes, shown: list[Ratio], labels: dict[str, str]) -> None:
 
 
 def main() -> None:
-    """Draw the figure of the README."""
+    """Draw the figure and write it for the README."""
     labels = dict(read_study(STUDY.with_suffix(".toml")).report.tables[0].labels)
     figure = draw(read_records(STUDY.with_suffix(".csv")), labels)
     figure.savefig(STUDY.parent / "ratios.png", dpi=150, metadata={"Software": None})

@@ -42,7 +42,7 @@ PAGES_OF_STUDIES = {
 
 
 def documents() -> Iterator[tuple[Path, Path]]:
-    """Yield every document with generated tables, and the folder of its results."""
+    """Yield each document with generated tables, and the folder of its results."""
     for page in PAGES:
         yield ROOT / page, RESULTS
     for page, study in PAGES_OF_STUDIES.items():
@@ -106,7 +106,7 @@ def write_all() -> None:
 
 
 def library_tables() -> dict[str, str]:
-    """Return the Markdown tables by name."""
+    """Return the Markdown tables of docs/library.md by name."""
     known = entries()
     return {
         "library-families": _families(known),

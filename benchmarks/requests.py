@@ -1,4 +1,4 @@
-"""The requests of benchmarks: one synthetic law, or a resampled trace cut."""
+"""Draw the requests of benchmarks: synthetic ones, or a resampled trace cut."""
 
 import hashlib
 from functools import cache
@@ -18,7 +18,7 @@ _PROMPTS = Lognormal(median=800, sigma=1.1, maximum=32_768)
 
 
 def draw(name: str, num_requests: int, output_mean: int, seed: int, folder: Path) -> Workload:
-    """Draw a workload. Equal arguments (and equal files) give equal workloads.
+    """Draw a workload of a benchmark. Equal arguments and files give equal workloads.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def draw(name: str, num_requests: int, output_mean: int, seed: int, folder: Path
 
 @cache
 def requests_digest(name: str, folder: Path) -> str:
-    """Return a digest of the named trace file; empty for the synthetic law.
+    """Return a digest of the named trace file; empty for synthetic requests.
 
     Raises
     ------

@@ -1,9 +1,9 @@
-"""``python -m benchmarks stale`` and ``remake``: list outdated results and recompute them.
+"""List outdated results and recompute them: ``python -m benchmarks stale`` and ``remake``.
 
-The table ``rows`` of a result names the commit and the digest of the computing code. The digest
-decides whether the result is current. It is that of the import closure in the keys of rows, so it
-does not depend on the history of the checkout. The commit tells readers where the code is.
-Results are recomputed whole or as a sample, and compared with the old numbers.
+The table ``rows`` of a result names the commit and the digest of the computing code. The digest,
+that of the import closure in the keys of rows, decides whether the result is current; it does not
+depend on the history of the checkout. The commit tells readers where the code is. Results are
+recomputed completely or as a sample, and compared with the old numbers.
 """
 
 import argparse
@@ -69,17 +69,17 @@ class Result:
 
     @property
     def name(self) -> str:
-        """Folder and stem of the file."""
+        """Folder and stem of the result file."""
         return f"{self.path.parent.name}/{self.path.stem}"
 
     @cached_property
     def study(self) -> Study | None:
-        """The study; None for a plain table."""
+        """The study of the result; None for a plain table."""
         return None if self.study_file is None else read_study(self.study_file)
 
     @cached_property
     def origin(self) -> Mapping[str, str]:
-        """The entries of its table of rows: ``commit``, ``code``, ``cpu_s``, ``processor``, ..."""
+        """Entries of the result's table ``rows``: ``commit``, ``code``, ``cpu_s``, ..."""
         if not self.path.is_file():
             return {}
         if self.study is None:
@@ -91,32 +91,32 @@ class Result:
 
     @property
     def commits(self) -> list[str]:
-        """The commits named in it."""
+        """Commits named in the result."""
         return [name for name in re.split(", | and ", self.origin.get(COMMIT, "")) if name]
 
     @property
     def seconds(self) -> float:
-        """Processor time of its rows [s]; 0 if unknown."""
+        """Processor time of the rows [s]; 0 if unknown."""
         return float(self.origin.get("cpu_s") or 0)
 
     @property
     def is_timed(self) -> bool:
-        """Whether its rows measure speed and must run alone."""
+        """Whether the rows measure speed and must run alone."""
         return self.study is not None and self.study.computes.startswith("benchmarks.")
 
     @property
     def script(self) -> str:
-        """The script in its folder that writes this plain table; empty if there is none."""
+        """The script in the result's folder that writes the plain table; empty if none."""
         scripts = () if self.study is not None else sorted(self.path.parent.glob("*.py"))
         named = (s.name for s in scripts if self.path.name in s.read_text(encoding="utf-8"))
         return next(named, "")
 
     def lost_commits(self) -> list[str]:
-        """Return the commits named in it that are missing in the checkout."""
+        """Return the commits named in the result that the checkout does not have."""
         return [name for name in self.commits if has_commit(name) is False]
 
     def state(self) -> str:
-        """Return whether the result is from the present code, as text."""
+        """Return as text whether the result is from the current code."""
         if not self.path.is_file():
             return MISSING
         if self.study is None and self.name not in MEASURED:
@@ -124,7 +124,7 @@ class Result:
         return CURRENT if self.origin.get(CODE) == self.code_today() else CHANGED
 
     def code_today(self) -> str:
-        """Return the digest of the present code for this result."""
+        """Return the digest of the current code of this result."""
         if self.study is None:
             return closure_digest(MEASURED[self.name])
         with found_from(self.study.home):
@@ -143,7 +143,7 @@ def results() -> list[Result]:
 
 
 def chosen(patterns: Sequence[str]) -> list[Result]:
-    """Return the results with names that start with a pattern; without patterns, all.
+    """Return the results whose names start with a pattern; all without patterns.
 
     Raises
     ------
@@ -155,7 +155,7 @@ def chosen(patterns: Sequence[str]) -> list[Result]:
     for pattern, matching in names.items():
         if not matching:
             remedy = use_one_of(pattern, [result.name for result in known])
-            raise InputError(pattern, "no such result", remedy)
+            raise InputError(pattern, "result does not exist", remedy)
     wanted = {name for matching in names.values() for name in matching}
     return [result for result in known if result.name in wanted or not patterns]
 
@@ -189,7 +189,7 @@ _Arguments: TypeAlias = Mapping[str, Value]
 
 
 def remake(result: Result, folder: Path, jobs: int) -> list[str]:
-    """Recompute a result and write it; return the numbers that changed, except times.
+    """Recompute a result and write it; return the changed numbers, except times.
 
     Rows in the store of the folder are kept, so that a killed run can continue.
 
@@ -215,13 +215,15 @@ def remake(result: Result, folder: Path, jobs: int) -> list[str]:
         measure_table(DATA)
         return _other_cells(before, plain_lines(result.path))
     if result.study is None:
-        raise InputError(result.name, "no command makes it", "see benchmarks/README.md")
+        raise InputError(result.name, "no command computes this table", "see benchmarks/README.md")
     store = folder / f"{result.path.parent.name}-{result.path.stem}.sqlite"
     found = _computed(result.study, store, 1 if result.is_timed else jobs)
     least = int(result.origin.get("done", 1))
     if len(found.done) < least:
-        what = f"{len(found.done)} rows are done, where {least} were before"
-        raise InputError(result.name, what, f"run it again with less load; rows are in {store}")
+        what = f"{len(found.done)} rows are successful, but {least} were before"
+        raise InputError(
+            result.name, what, f"run again on a machine with less load; rows are stored in {store}"
+        )
     text = records_csv(found)
     old = read_records(result.path) if result.path.is_file() else []
     write_text(result.path, text)
@@ -229,7 +231,7 @@ def remake(result: Result, folder: Path, jobs: int) -> list[str]:
 
 
 def _name_todays_commit(result: Result) -> None:
-    """Replace lost commits by today's; its sources have the same digest.
+    """Replace commits missing in the checkout by the current one with the same digest.
 
     Raises
     ------
@@ -238,7 +240,7 @@ def _name_todays_commit(result: Result) -> None:
     """
     today = commit()
     if today is None or is_dirty("bfio", "formulations", ":(glob)benchmarks/**/*.py"):
-        raise InputError(result.name, "its sources are in no commit", "commit them first")
+        raise InputError(result.name, "the sources are not committed", "commit them first")
     text = result.path.read_text(encoding="utf-8")
     for lost in result.lost_commits():
         name = re.compile(rf"\b{lost.split()[0]}([0-9a-f]*)(?: with changes|, changed)?")
@@ -260,7 +262,7 @@ def sample(result: Result) -> list[str]:
     if result.name in MEASURED:
         return _other_cells(plain_lines(result.path), measured(DATA))
     if result.study is None:
-        raise InputError(result.name, "no command makes it", "see benchmarks/README.md")
+        raise InputError(result.name, "no command computes this table", "see benchmarks/README.md")
     plan, rows = _line(result, result.study)
     alone = replace(plan, name=plan.key, baseline={}, ratios=(), published=(), where={},
                     show=Shown.ALL)  # fmt: skip
@@ -270,7 +272,7 @@ def sample(result: Result) -> list[str]:
     with TemporaryDirectory() as folder:
         found = _computed(part, Path(folder) / "sample.sqlite", 1)
     if not found.done:
-        return [f"{plan.key}: none of {len(rows)} rows is done"]
+        return [f"{plan.key}: none of {len(rows)} rows is successful"]
     new = parsed_records(records_csv(found))
     keys = {_key(record) for record in new}
     old = [record for record in read_records(result.path) if _key(record) in keys]
@@ -278,7 +280,7 @@ def sample(result: Result) -> list[str]:
 
 
 def _line(result: Result, study: Study) -> tuple[Table, list[_Arguments]]:
-    """Return the table and rows of a line that takes a few seconds.
+    """Return a table, and the rows of one of its lines that takes a few seconds.
 
     Raises
     ------
@@ -296,7 +298,7 @@ def _line(result: Result, study: Study) -> tuple[Table, list[_Arguments]]:
     few = [line for line in lines if one * len(line[1]) <= _SAMPLE_SECONDS]
     few = few or [min(lines, key=lambda line: len(line[1]))]
     if (seconds := one * len(few[0][1])) > _LONGEST_SAMPLE:
-        what = f"its shortest line takes {seconds:.0f} s"
+        what = f"the shortest line takes {seconds:.0f} s"
         raise InputError(result.name, what, f"run python -m benchmarks remake {result.name}")
     return few[int(result.code_today(), 16) % len(few)]
 
@@ -308,7 +310,7 @@ def _computed(study: Study, store: Path, jobs: int) -> Results:
 
 
 def timings(found: Results) -> set[str]:
-    """Return the names of measured times in rows."""
+    """Return the names of row values that are measured times."""
     measured = {entry.name for entry in row_kind.MEASURED} - {"solves", "unproven"}
     return measured | {name for row in found.done for name in row.timings}
 
@@ -345,7 +347,7 @@ def differences(
 
 
 def _are_equal(one: str, other: str) -> bool:
-    """Return whether two texts are equal, or are numbers that are equal up to rounding."""
+    """Return whether two texts are equal, or numbers equal up to rounding."""
     try:
         return math.isclose(float(one), float(other), rel_tol=_ROUNDING)
     except ValueError:
@@ -425,21 +427,21 @@ _ROWS = ROOT / "out" / "remade"
 
 
 def add_results(chooser: Any) -> None:
-    """Add the commands ``stale``, ``headlines`` and ``remake``."""
-    which = "name or its beginning, e.g. 21 or results/gap; without any"
-    listed = chooser.add_parser("stale", help="name the results that today's code did not make")
+    """Add the commands ``stale``, ``headlines`` and ``remake`` to a parser."""
+    which = "results by name or beginning of a name, e.g. 21 or results/gap; default:"
+    listed = chooser.add_parser("stale", help="list results that are not from the current code")
     listed.set_defaults(act=_stale)
     listed.add_argument("names", nargs="*", metavar="NAME", help=f"{which} all")
     checked = chooser.add_parser(
-        "headlines", help="refuse results of README and docs that cannot be had with today's code"
+        "headlines", help="check that the current code gives the results in README and docs"
     )
     checked.set_defaults(act=_headlines)
-    made = chooser.add_parser("remake", help="make results anew, and the tables of READMEs")
+    made = chooser.add_parser("remake", help="recompute results and the tables of READMEs")
     made.set_defaults(act=_remake)
-    made.add_argument("names", nargs="*", metavar="NAME", help=f"{which} all that are stale")
-    made.add_argument("--list", action="store_true", help="only say how long each takes")
+    made.add_argument("names", nargs="*", metavar="NAME", help=f"{which} all stale results")
+    made.add_argument("--list", action="store_true", help="only print the expected times")
     made.add_argument("--jobs", type=int, default=1, metavar="N",
-                      help="processes; what measures speed takes one (%(default)s)")  # fmt: skip
+                      help="number of processes; one for speeds (%(default)s)")  # fmt: skip
 
 
 def _stale(args: argparse.Namespace) -> int:
@@ -456,7 +458,7 @@ def _headlines(args: argparse.Namespace) -> int:
 
 
 def refusals(result: Result) -> list[str]:
-    """Check the result of a headline, print the verdict, and return the errors.
+    """Check a result used in README or docs, print the verdict, and return the errors.
 
     Its commits must exist. If the code has changed since, a sample of its rows must come out the
     same, unless the rows measure speed or the trace is missing.
@@ -491,12 +493,12 @@ def _is_stale(result: Result) -> bool:
 
 
 def _tell(results: Sequence[Result]) -> None:
-    """Print a list of results with their states and times."""
+    """Print a list of results with their states and computing times."""
     width = max((len(result.name) for result in results), default=0)
     for result in results:
         print(f"{result.name:{width}}  {'; '.join(filter(None, _facts(result)))}")
     minutes = sum(result.seconds for result in results) / 60
-    print(f"{len(results)} results; those whose time is known take {minutes:.0f} min of one core")
+    print(f"{len(results)} results; those with known time take {minutes:.0f} min of one core")
 
 
 def _facts(result: Result) -> tuple[str, ...]:

@@ -57,15 +57,15 @@ def oldest_first(problem: StepProblem) -> list[int | None] | None:
 EXTRAS = {
     "memory": "token capacities bind on half the workers",
     "speeds": "workers of two speeds",
-    "required": "half of what starts is required",
-    "empty": "half of what could start stays",
+    "required": "half of the requests that start are required",
+    "empty": "half of the requests that could start must wait",
     "max-load": "objective max-load",
     "gap": "objective gap",
 }
 
 
 def with_extra(problem: StepProblem, extra: str, seed: int) -> StepProblem:
-    """Return the problem with one of `EXTRAS`; unchanged for any other word.
+    """Return the problem with one of the modifications `EXTRAS`; unchanged for any other word.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def with_discount(problem: StepProblem, gamma: Fraction) -> StepProblem:
 
 
 def _binding_capacities(problem: StepProblem, rng: np.random.Generator) -> IntArray:
-    """Limit half of the workers to the memory of a simple assignment, which stays feasible."""
+    """Return memory limits that bind on half of the workers and keep one assignment feasible."""
     loads = problem.loads(oldest_first(problem) or []).max(axis=1)
     bound = rng.permutation(problem.num_workers) < (problem.num_workers + 1) // 2
     capacities: IntArray = np.where(bound, loads, 2 * int(loads.max()))
@@ -126,7 +126,7 @@ class Size:
 
     @classmethod
     def parse(cls, text: str) -> "Size":
-        """Read ``16x72-r128``.
+        """Parse a size such as ``16x72-r128``.
 
         Raises
         ------
@@ -210,14 +210,14 @@ def harvested(wanted: Harvest) -> tuple[StepProblem, ...]:
         raise InputError(
             f"run of seed {wanted.seed}",
             f"ended after {len(collector.warm)} warm steps",
-            "ask for fewer",
+            "lower the number of warm steps",
         )
     states = [*collector.cold, *collector.warm]
     return tuple(StepProblem.from_state(state, look_ahead=LONGEST) for state in states)
 
 
 class StepCollector:
-    """Keeps the cold start of a run and its warm steps at even distances.
+    """Observer that keeps the cold start of a run and evenly spaced warm steps.
 
     Parameters
     ----------
@@ -238,11 +238,11 @@ class StepCollector:
 
     @property
     def is_done(self) -> bool:
-        """Whether all wanted steps of this run are kept."""
+        """Whether all wanted steps have been kept."""
         return len(self.warm) >= self._num_warm and len(self.cold) > 0
 
     def on_step(self, view: StepView) -> None:
-        """Keep the state that the policy saw, if this step is due and had a choice."""
+        """Keep the state that the policy saw, if the step is due and allows a choice."""
         state = view.state
         if state is not None:
             if not state.running.any() and not self.cold:

@@ -156,7 +156,7 @@ def measure(
 
 @cache
 def warm_up(method: str) -> None:
-    """Load kernels and solve a tiny problem, so that no measured solve includes loading."""
+    """Load kernels and solve a tiny problem, so that no measured solve includes loading time."""
     prepare()
     problem = StepProblem(
         capacity=np.array([1, 2]),
@@ -234,7 +234,7 @@ def _by_backend(problem: StepProblem, time_limit: float, seed: int, *, backend: 
 
 
 def _highs(problem: StepProblem, time_limit: float, seed: int) -> Answer:
-    """Plain HiGHS, as called by most users; `highs-challenged` is the toolkit's own backend."""
+    """Solve by plain HiGHS, as most users call it; `highs-challenged` is the toolkit's backend."""
     began = time.perf_counter()
     outcome = Highs(challenge=False).solve(
         StepProgram(problem), SolveLimits(time_limit, seed), None
@@ -243,7 +243,7 @@ def _highs(problem: StepProblem, time_limit: float, seed: int) -> Answer:
 
 
 def _scip(problem: StepProblem, time_limit: float, seed: int) -> Answer:
-    """Plain SCIP, on the same matrix as HiGHS."""
+    """Solve by plain SCIP, on the same matrix as HiGHS."""
     began = time.perf_counter()
     model, variables = _scip_model(StepProgram(problem).write())
     model.setParam("limits/time", time_limit)
@@ -290,7 +290,7 @@ def _scip_model(form: StandardForm) -> tuple[Any, list[Any]]:
 
 
 def _alone(problem: StepProblem, outcome: Outcome, whole_s: float) -> Answer:
-    """Read the answer of a float solver that was run on the matrix."""
+    """Return the answer of a float solver that was run on the matrix alone."""
     claims = outcome.termination is Termination.OPTIMAL
     assignment = bound = None
     if outcome.values is not None:
@@ -323,14 +323,14 @@ METHODS: Mapping[str, _Method] = MappingProxyType(
 
 
 def _phases(whole_s: float, bound_s: float | None, search_s: float) -> dict[str, float]:
-    """Split the time of a call into phases; the build is the rest after bound and search."""
+    """Split the time of a call [s] into phases; the build is the rest after bound and search."""
     phases = {"build_s": max(0.0, whole_s - search_s - (bound_s or 0.0)), "search_s": search_s}
     return phases if bound_s is None else phases | {"bound_s": bound_s}
 
 
 @dataclass(frozen=True)
 class Rederived:
-    """The verification of a certificate: its time, and errors found."""
+    """Result of verifying a certificate: time [s] and errors."""
 
     timings: Mapping[str, float] = field(default_factory=dict)
     violations: Mapping[str, int] = field(default_factory=dict)
@@ -345,12 +345,12 @@ def derived_again(problem: StepProblem, certificate: Certificate | None) -> Rede
     try:
         certified_bound(problem, certificate)
     except InputError as error:
-        refused = {f"certificate refused: {error}": 1}
+        refused = {f"certificate rejected: {error}": 1}
     return Rederived({"certificate_s": time.perf_counter() - began}, refused)
 
 
 def _chosen(given: Arguments, context: RowContext) -> tuple[Harvest, int]:
-    """Return the run and the index of its problem; 0 is the cold start."""
+    """Return the run and the index of the problem in it; index 0 is the cold start."""
     moment = given.text("moment", "cold")
     word, _, number = moment.partition("-")
     if moment != "cold" and not (word == "warm" and number.isdigit() and int(number) >= 1):
@@ -375,7 +375,7 @@ def _chosen(given: Arguments, context: RowContext) -> tuple[Harvest, int]:
 
 
 def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
-    """Check the arguments; the row harvests a run, cuts the window and solves one problem."""
+    """Check the arguments of a row, which solves one step problem harvested from a run."""
     given = Arguments(arguments, ARGUMENTS)
     harvest, place = _chosen(given, context)
     look_ahead = given.whole(LOOK_AHEAD, 0, maximum=LONGEST)
@@ -391,7 +391,7 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     skip = () if without is None or without == "nothing" else (without,)
     skipped_phases(skip)
     if skip and method != "exact":
-        raise InputError("argument without", f"method {method} has no phases", "leave it out")
+        raise InputError("argument without", f"method {method} has no phases", "remove it")
 
     def compute() -> RowResult:
         window = with_discount(with_horizon(harvested(harvest)[place], look_ahead), discount)
@@ -412,23 +412,23 @@ KIND = planned_kind(
         admitted | requests | requests that the step admits
         problem | | digest of the problem data
         termination | | why the method stopped
-        finished | | whether it claims to be done: an optimum, or a heuristic's end
-        claims_optimum | | whether it calls its answer optimal
+        finished | | whether the method claims an optimum, or is a heuristic that ended
+        claims_optimum | | whether the method claims that its answer is optimal
         proven | | whether the objective equals a bound, both in integers
-        objective | | objective of its answer, in integers
+        objective | | objective of the answer, in integers
         bound | | lower bound derived in integers
         closed_by | | stage of the exact method that proved the optimum
         without_solver | | whether that stage needs no general solver
         nodes | | nodes of the exact method's search
         challenged | | whether HiGHS was run again to beat its claim
         refuted_claims | | claims of HiGHS that its second run beat
-        solve_s | s | the whole call of our own methods, the solver's run alone of the others
-        counted_s | s | the same; the limit where it did not finish
+        solve_s | s | time of the whole call of bfio's methods, or of the solver's run alone
+        counted_s | s | `solve_s`; the time limit if the method did not finish
         processor_s | s | processor time of the whole call
-        build_s | s | writing the program down
-        bound_s | s | the bound
-        search_s | s | the search
-        certificate_s | s | deriving the certificate again
-        load_average | | load of the machine
+        build_s | s | time of building the program
+        bound_s | s | time of the bound
+        search_s | s | time of the search
+        certificate_s | s | time of verifying the certificate
+        load_average | | load average of the machine
     """),
 )

@@ -118,7 +118,7 @@ CUTS = (
 
 
 def make_cuts(source: Path, target: Path, cuts: Sequence[Cut]) -> list[InputError]:
-    """Make every cut with its published file in a folder; return the errors of the others.
+    """Make the trace cuts whose published files are in a folder; return the errors of the others.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ def _make(cut: Cut, source: Path, target: Path) -> None:
     found = sorted(source.glob(cut.published))
     if len(found) != 1:
         what = f"{len(found) or 'no'} files {cut.published} in {source}"
-        raise InputError(cut.file, what, f"put that of {url} there")
+        raise InputError(cut.file, what, f"put the file of {url} into the folder")
     made = target / cut.file
     made.parent.mkdir(exist_ok=True)
     with TemporaryDirectory(dir=target) as folder:
@@ -153,7 +153,7 @@ def _make(cut: Cut, source: Path, target: Path) -> None:
         _write(found[0], cut.requests, unchecked)
         digest = text_digest(unchecked)
         if digest != cut.sha256:
-            what = f"{cut.file} has SHA-256 {digest}, and {cut.sha256} is recorded"
+            what = f"{cut.file} has SHA-256 {digest}, not the recorded {cut.sha256}"
             raise InputError(str(found[0]), what, f"use the file of {url}")
         unchecked.replace(made)
 

@@ -1,1 +1,1 @@
-"""Tests."""
+"""Tests of all packages."""

@@ -1,4 +1,4 @@
-"""A headless browser for pages, with access to its console and its requests."""
+"""Open pages in a headless browser, with access to its console and its network requests."""
 
 import shutil
 from collections.abc import Iterator
@@ -45,7 +45,7 @@ def chromium(profile: Path) -> Iterator[Any]:
 
 
 def opened(browser: Any, page: Path, width: int, query: str = "") -> None:
-    """Open a page in a window of this width, with all folded parts expanded."""
+    """Open a page in a window of the given width [pixels], with all folded parts expanded."""
     metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     browser.get(page.as_uri() + query)
@@ -58,6 +58,6 @@ def console(browser: Any) -> list[str]:
 
 
 def asked_for(browser: Any) -> list[str]:
-    """Return the messages of all requests since the last call."""
+    """Return the network request messages since the last call."""
     messages = [str(entry["message"]) for entry in browser.get_log("performance")]
     return [text for text in messages if '"Network.requestWillBeSent"' in text]

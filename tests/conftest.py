@@ -1,4 +1,4 @@
-"""Hypothesis profiles, the shared trace folder, and headless plots and tables."""
+"""Set up Hypothesis profiles, the folder of trace cuts, and headless plots and tables."""
 
 import gc
 import os
@@ -39,13 +39,13 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with slow tests: at the end all other workers would wait for the last of them."""
+    """Run slow tests first; at the end all other processes would wait for the last of them."""
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
 @pytest.fixture
 def rows_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compute rows of studies in this process: starting another one costs seconds."""
+    """Compute study rows in this process, because starting another one takes seconds."""
     monkeypatch.setattr("bfio.studies.runner.compute_locally", compute_here)
 
 
@@ -54,7 +54,7 @@ _SHARED = ROOT.parent / "shared" / "data"
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """Folder of real trace cuts, if available."""
+    """Return the folder of real trace cuts; skip the test if it is missing."""
     if not _SHARED.is_dir():
         pytest.skip("../shared/data is not here: no real trace cut to read")
     return _SHARED

@@ -1,4 +1,4 @@
-"""The import graph of the project's files, read from the sources."""
+"""Read the import graph of the project's files from their sources."""
 
 import ast
 from collections.abc import Callable, Iterator, Mapping
@@ -13,7 +13,7 @@ PACKAGES = ("formulations", "bfio", "proofs_checks", "benchmarks")
 
 @cache
 def imports() -> dict[str, frozenset[str]]:
-    """Return the modules that each module imports, types alone left out."""
+    """Return the modules that each module imports, except imports for types only."""
     names = {_name(path): path for package in PACKAGES for path in (ROOT / package).rglob("*.py")}
     return {name: frozenset(_imported(path, names)) - {name} for name, path in names.items()}
 
@@ -78,14 +78,14 @@ def _imported(path: Path, names: Mapping[str, Path]) -> Iterator[str]:
 
 
 def _is_executed(node: ast.AST) -> bool:
-    """Whether the statement is executed, not only read by type checkers."""
+    """Return whether a statement is executed, not only read by type checkers."""
     return not (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test))
 
 
 def statements(
     tree: ast.AST, wanted: Callable[[ast.AST], bool] = lambda node: True
 ) -> Iterator[ast.AST]:
-    """Walk over the statements of a tree that are wanted; expressions hold none."""
+    """Yield the wanted statements of a syntax tree; expressions contain none."""
     waiting = [tree]
     while waiting:
         for node in ast.iter_child_nodes(waiting.pop()):

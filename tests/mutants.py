@@ -1,9 +1,8 @@
-"""Mutation testing: functions with one small mistake that tests must detect.
+"""Mutation testing: create functions with one small mistake, which tests must detect.
 
-A mutant differs from its function in one place: a comparison that takes or leaves equality or is
-turned round, a constant one larger or smaller, plus for minus, least for largest, a call or an
-update left out. `Mutant.planted`
-puts it into the function itself, wherever that was imported to.
+A mutant differs from its function in one place: a comparison with another treatment of equality or
+reversed, a constant changed by one, plus instead of minus, min instead of max, a call or an update
+removed. `Mutant.planted` inserts it into the function itself, wherever that was imported to.
 """
 
 import ast
@@ -30,16 +29,16 @@ Edit = Callable[[], None]
 
 @dataclass(frozen=True)
 class Mutant:
-    """One mistake.
+    """A function with one mistake.
 
     Parameters
     ----------
     place : str
-        Function, and the line with the mistake in it.
+        Name of the function, and the line with the mistake.
     function : FunctionType
-        Which function has it.
+        The original function.
     code : CodeType
-        What it does then.
+        Its code with the mistake.
     """
 
     place: str
@@ -48,7 +47,7 @@ class Mutant:
 
     @contextmanager
     def planted(self) -> Iterator[None]:
-        """Insert the mistake while the context is open."""
+        """Insert the mistake into the function inside the ``with`` block."""
         right = self.function.__code__
         self.function.__code__ = self.code
         try:
@@ -75,7 +74,7 @@ def mutants(module: ModuleType) -> list[Mutant]:
 def _functions(
     tree: ast.Module, module: ModuleType
 ) -> Iterator[tuple[str, FunctionType, ast.AST]]:
-    """Yield qualified name, function, and its statements."""
+    """Yield qualified name, function and syntax tree of each function of a module."""
     for node in tree.body:
         inner = node.body if isinstance(node, ast.ClassDef) else [node]
         owner: Any = getattr(module, node.name) if isinstance(node, ast.ClassDef) else module
@@ -97,7 +96,7 @@ def _code_of(code: CodeType, name: str) -> CodeType:
 
 
 def _changed(before: str, after: str) -> str:
-    """Return the line that differs, as it is and as it was."""
+    """Return the changed line, before and after the change."""
     pairs = zip(before.splitlines(), after.splitlines(), strict=False)
     right, wrong = next((a.strip(), b.strip()) for a, b in pairs if a != b)
     return f"{right} -> {wrong}"

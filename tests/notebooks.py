@@ -1,4 +1,4 @@
-"""Notebooks as text: read their cells, and run them without Jupyter."""
+"""Read notebooks stored as text, and run their cells without Jupyter."""
 
 import os
 import re
@@ -18,19 +18,19 @@ _CELL = re.compile(
 
 @dataclass(frozen=True)
 class Cell:
-    """One code cell: its settings and its source."""
+    """One code cell of a notebook: its options and its source."""
 
     options: str
     source: str
 
 
 def cells(notebook: Path) -> list[Cell]:
-    """Return the cells of code, in order."""
+    """Return the code cells of a notebook in order."""
     return [Cell(*found) for found in _CELL.findall(notebook.read_text(encoding="utf-8"))]
 
 
 def run(program: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run the source of some cells as one program in a folder."""
+    """Run the source of notebook cells as one program in a folder."""
     return subprocess.run(
         [sys.executable, "-c", program],
         cwd=folder,

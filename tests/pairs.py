@@ -1,4 +1,4 @@
-"""Two parameters of a test: some pairs of their values always, all of them in the long profile."""
+"""Combine the values of two test parameters: some pairs by default, all in the deep profile."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 
 
 def pairs(ones: Sequence[str], others: Sequence[str], each: int = 2) -> list[Any]:
-    """Return all pairs; by default a test meets so many of the others with each, in turn."""
+    """Return pairs of values: all in the deep profile, otherwise ``each`` others per value."""
     return [
         pytest.param(
             one,

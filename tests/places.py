@@ -1,4 +1,4 @@
-"""Paths of the checkout and its documents."""
+"""Paths of the checkout and of its documents."""
 
 from pathlib import Path
 

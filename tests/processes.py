@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 @contextmanager
 def started(command: Sequence[str], **options: Any) -> Iterator["subprocess.Popen[str]"]:
-    """Start a program and end it at the latest with the block."""
+    """Start a program, and end it at the end of the ``with`` block at the latest."""
     with subprocess.Popen(command, text=True, **options) as process:
         try:
             yield process
@@ -26,7 +26,7 @@ def started(command: Sequence[str], **options: Any) -> Iterator["subprocess.Pope
 
 
 def wait_until(happens: Callable[[], T], what: str, seconds: float = PATIENCE_S) -> T:
-    """Poll until the answer is true, and return it.
+    """Call a function until its answer is true, and return the answer.
 
     Raises
     ------
@@ -41,7 +41,7 @@ def wait_until(happens: Callable[[], T], what: str, seconds: float = PATIENCE_S)
 
 
 def is_running(process: int) -> bool:
-    """Whether a process is neither gone nor only waiting for its status to be asked for."""
+    """Return whether a process runs, that is, is neither gone nor a zombie."""
     try:
         state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:  # it may end between opening and reading
@@ -50,7 +50,7 @@ def is_running(process: int) -> bool:
 
 
 def children(process: int) -> list[int]:
-    """Return the processes that one has started, itself or by a thread; none if it has ended."""
+    """Return the child processes of a process; empty if it has ended."""
     found: list[int] = []
     with suppress(OSError):
         for task in Path(f"/proc/{process}/task").iterdir():

@@ -1,4 +1,4 @@
-"""Public names, and those listed in the reference."""
+"""List the public names, and the names in the reference pages."""
 
 import inspect
 import pkgutil
@@ -37,7 +37,7 @@ _DESCRIBED = re.compile(r"^#:.*\n(?:#.*\n)*(\w+)(?:: [^\n=]*)? =", re.M)
 
 @cache
 def public_names() -> tuple[str, ...]:
-    """Return what every package of the three exports, by its full name."""
+    """Return the full names that the packages export."""
     names = []
     for top in ("bfio", "formulations", "proofs_checks"):
         path = import_module(top).__path__
@@ -49,13 +49,13 @@ def public_names() -> tuple[str, ...]:
 
 
 def home(name: str) -> Any:
-    """Return the object of a full name."""
+    """Return the object with a full name."""
     module, _, last = name.rpartition(".")
     return getattr(import_module(module), last)
 
 
 def missing(names: tuple[str, ...], known: set[str]) -> list[str]:
-    """Return the names that are in the reference neither so nor under another name of theirs."""
+    """Return the names that are missing in the reference, under all names of their objects."""
     objects = set()
     for name in known:
         try:
@@ -66,10 +66,10 @@ def missing(names: tuple[str, ...], known: set[str]) -> list[str]:
 
 
 def announced(folder: Path = DOCS / "api") -> set[str]:
-    """Return the names of modules' members that the pages of the reference let Sphinx write.
+    """Return the full names that the reference pages list through Sphinx directives.
 
-    Of a module these are the names in its ``__all__``, or else what is defined in it. Data count
-    only if the module describes them, or a page names them.
+    A module's names are those in its ``__all__``, otherwise those defined in it. Data count only
+    if the module describes them or a page names them.
     """
     found = set()
     for page in sorted(folder.glob("*.md")):

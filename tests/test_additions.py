@@ -1,4 +1,4 @@
-"""Additions as described in CONTRIBUTING: a file placed in its folder is found."""
+"""Check additions as described in CONTRIBUTING: a file placed in its folder is found."""
 
 import json
 import os
@@ -57,7 +57,7 @@ CLAIM = re.compile(r"<!-- file: conjecture\.py -->\n```python\n(.*?)```", re.DOT
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    """Copy the product, drop one file of each sort into it, and list what its registries name."""
+    """Copy the packages, add one file of each kind, and list the names in their registries."""
     folder = tmp_path_factory.mktemp("copy")
     for package in ("formulations", "bfio", "proofs_checks"):
         shutil.copytree(
@@ -93,7 +93,7 @@ def _claim_of_the_docs() -> str:
 
 @pytest.mark.parametrize("what", ADDITIONS)
 def test_a_file_in_its_folder_is_found(what: str, found: dict[str, list[str]]) -> None:
-    """The registry of the copy names it, and CONTRIBUTING names its folder."""
+    """The registry of the copy finds the added file, and CONTRIBUTING names its folder."""
     model, _, _ = ADDITIONS[what]
     assert any("dropped" in name for name in found[what])
     (row,) = re.findall(rf"^\| {what} \|(.*)$", _contributing(), re.MULTILINE)
@@ -102,7 +102,7 @@ def test_a_file_in_its_folder_is_found(what: str, found: dict[str, list[str]]) -
 
 
 def test_every_folder_that_is_named_exists() -> None:
-    """So does every file."""
+    """Every folder and file named in CONTRIBUTING exists."""
     named = re.findall(
         r"`((?:bfio|formulations|proofs_checks|benchmarks)/[\w/.]*)`", _contributing()
     )

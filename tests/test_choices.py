@@ -1,4 +1,4 @@
-"""Arguments of public functions with a fixed set of names, given as text."""
+"""Check arguments of public functions that accept a fixed set of names."""
 
 import inspect
 from collections.abc import Callable, Iterator
@@ -69,10 +69,7 @@ CHOICES: dict[tuple[str, str], Callable[[Any], object]] = {
 
 
 def _arguments() -> Iterator[tuple[str, str, type[StrEnum]]]:
-    """Yield function, argument and kind of every default of the surface that is a name.
-
-    Those of runs have tests of their own, results nobody makes, and plug-ins have members.
-    """
+    """Yield function, argument and enum of every public default that is a name."""
     of_runs = {field.name for field in fields(bfio.RunOptions)}
     for name in public_names():
         value, last = home(name), name.rpartition(".")[2]
@@ -93,13 +90,13 @@ KINDS = {(name, argument): kind for name, argument, kind in _arguments()}
 
 
 def test_every_choice_of_the_surface_is_here() -> None:
-    """One that is added is asked as well."""
+    """Every public argument with an enum is tested in this module."""
     assert set(KINDS) == set(CHOICES)
 
 
 @pytest.mark.parametrize(("function", "argument"), KINDS)
 def test_a_choice_is_taken_as_text(function: str, argument: str) -> None:
-    """The text does what its member does; another text is told, with all there are."""
+    """A choice given as text acts like its enum member; an unknown text lists all choices."""
     call = CHOICES[function, argument]
     members = list(KINDS[function, argument])
     found = [call(member) for member in members]

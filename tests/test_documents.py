@@ -1,4 +1,4 @@
-"""The README and the pages: their examples run, and their links exist."""
+"""Check README and pages: their examples run, and their links exist."""
 
 import os
 import re
@@ -32,7 +32,7 @@ def _run(language: str, code: str, folder: Path) -> None:
 
 
 def _run_page(page: Path, folder: Path) -> int:
-    """Write the files of a page, then run its marked blocks, and its Python as one program."""
+    """Write the files of a page, then run its marked shell blocks and its Python code."""
     program, ran = "", 0
     for mark, language, code in _BLOCK.findall(page.read_text()):
         if mark.startswith("file: "):
@@ -49,7 +49,7 @@ def _run_page(page: Path, folder: Path) -> int:
 
 @pytest.mark.slow
 def test_the_readme_runs_as_written(tmp_path: Path) -> None:
-    """Its files are written and its marked blocks run, in order, in an empty folder."""
+    """The README's files are written and its marked blocks run in order, in an empty folder."""
     assert _run_page(ROOT / "README.md", tmp_path) == 3
     assert (ROOT / "README.md").read_text().count(_MARK) == 3
 
@@ -57,12 +57,12 @@ def test_the_readme_runs_as_written(tmp_path: Path) -> None:
 @pytest.mark.site
 @pytest.mark.parametrize("page", [p for p in PAGES if p.parent.name == "docs"], ids=str)
 def test_the_blocks_of_a_page_run(page: Path, tmp_path: Path) -> None:
-    """In order, their assertions included."""
+    """The marked blocks of a page run in order, including their assertions."""
     assert _run_page(page, tmp_path) == page.read_text().count(_MARK)
 
 
 def test_every_page_is_in_the_index() -> None:
-    """The index names each page once; the site's tree is made of it."""
+    """The index lists each page exactly once; the site's tree is built from the index."""
     index = (DOCS / "index.md").read_text()
     listed = re.findall(r"^\| \[[^\]]*\]\(([^)]*)\) \|", index, re.MULTILINE)
     assert len(listed) == len(set(listed))

@@ -1,4 +1,4 @@
-"""The layer rule: formulations <- bfio <- {proofs_checks, benchmarks} <- tests."""
+"""Check the layer rule: formulations <- bfio <- {proofs_checks, benchmarks} <- tests."""
 
 import ast
 
@@ -29,7 +29,7 @@ def imported_packages(source: str) -> set[str]:
 
 
 def upward_imports(layer: str, source: str) -> set[str]:
-    """Return the project packages a file of ``layer`` must not import, and relative imports."""
+    """Return the forbidden project imports, and relative imports, of a file in ``layer``."""
     return (imported_packages(source) & (set(ALLOWED) | {"", "."})) - ALLOWED[layer]
 
 
@@ -56,5 +56,5 @@ def test_imports_go_one_way(layer: str) -> None:
     ],
 )
 def test_an_upward_import_is_noticed(layer: str, source: str) -> None:
-    """The rule can fail: each of these breaks it."""
+    """An upward import is reported, so that the rule can fail."""
     assert upward_imports(layer, source)

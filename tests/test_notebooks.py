@@ -1,4 +1,4 @@
-"""The notebooks: what they show is named, checked and the same for everybody."""
+"""Check the notebooks: figures are described, statements asserted, results reproducible."""
 
 import ast
 import subprocess
@@ -20,7 +20,7 @@ _each = pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.ste
 
 @_each
 def test_cells_are_programs_of_what_is_public(notebook: Path) -> None:
-    """Cells compile, and import no name that begins with an underscore."""
+    """Cells compile and import only public names."""
     for node in ast.walk(ast.parse("\n".join(cell.source for cell in cells(notebook)))):
         if isinstance(node, ast.ImportFrom):
             names = [f"{node.module}.{alias.name}" for alias in node.names]
@@ -35,7 +35,7 @@ def test_cells_are_programs_of_what_is_public(notebook: Path) -> None:
 
 @_each
 def test_figures_are_described(notebook: Path) -> None:
-    """Who cannot see a figure is told what it shows."""
+    """Every figure has a text description."""
     drawn = [
         cell for cell in cells(notebook) if "plt.show()" in cell.source or ".plot()" in cell.source
     ]
@@ -46,12 +46,12 @@ def test_figures_are_described(notebook: Path) -> None:
 
 @_each
 def test_what_is_said_is_asserted(notebook: Path) -> None:
-    """Every notebook stops where its prose would be false."""
+    """Every notebook asserts the statements of its text."""
     assert sum(cell.source.count("assert ") for cell in cells(notebook)) >= 3
 
 
 def test_a_cell_is_found_whatever_its_options(tmp_path: Path) -> None:
-    """All three ways to set options, and none."""
+    """The reader of notebooks finds code cells with each form of options, and without options."""
     page = tmp_path / "page.md"
     fence, end = "```{code-cell} ipython3\n", "```\n"
     page.write_text(
@@ -66,14 +66,14 @@ def test_a_cell_is_found_whatever_its_options(tmp_path: Path) -> None:
 @pytest.mark.deep
 @_each
 def test_a_notebook_runs(notebook: Path, tmp_path: Path) -> None:
-    """From the first cell to the last, its assertions included."""
+    """A notebook runs from the first to the last cell, including its assertions."""
     done = run("\n".join(cell.source for cell in cells(notebook)), tmp_path)
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.deep
 def test_the_table_of_a_trace_of_ones_own(tmp_path: Path) -> None:
-    """With BFIO_TRACE the page is about that trace; nothing in it insists on the embedded one."""
+    """With BFIO_TRACE the paper-table notebook runs on a user's trace."""
     trace = tmp_path / "mine.csv"
     write_trace(bfio.synthetic("geometric", 3000, seed=1), trace)
     program = "\n".join(cell.source for cell in cells(DOCS / "notebooks" / "paper-table.md"))
@@ -84,7 +84,7 @@ def test_the_table_of_a_trace_of_ones_own(tmp_path: Path) -> None:
 
 @pytest.mark.deep
 def test_the_claim_is_kept_in_a_file(tmp_path: Path) -> None:
-    """The cells up to the claim are a file that `bfio check` takes, as the page says."""
+    """The cells up to the claim form a file that `bfio check` accepts."""
     sources = [cell.source for cell in cells(DOCS / "notebooks" / "conjecture.md")]
     claim = next(i for i, text in enumerate(sources) if "CLAIM = Claim(" in text)
     parts = [text for text in sources[: claim + 1] if "plt." not in text and "times" not in text]

@@ -1,4 +1,4 @@
-"""The wheel: its contents, and its use without a checkout."""
+"""Check the wheel: its contents, and its use without a checkout."""
 
 import os
 import re
@@ -29,7 +29,7 @@ def _pip(*arguments: str) -> None:
 
 
 def test_the_wheel_holds_the_three_typed_packages(wheel: Path) -> None:
-    """Each with its py.typed; no tests, no benchmarks, no trace."""
+    """The wheel contains the three packages, each with py.typed, and no tests or benchmarks."""
     names = zipfile.ZipFile(wheel).namelist()
     tops = {name.split("/")[0] for name in names}
     assert {t for t in tops if not t.endswith(".dist-info")} == {
@@ -43,7 +43,7 @@ def test_the_wheel_holds_the_three_typed_packages(wheel: Path) -> None:
 
 
 def test_the_wheel_works_outside_the_checkout(wheel: Path, tmp_path: Path) -> None:
-    """Installed elsewhere, ``bfio`` runs from there."""
+    """The installed wheel runs ``bfio`` outside the checkout."""
     place = tmp_path / "site"
     _pip("install", "--no-deps", "--no-compile", "--target", str(place), str(wheel))
     code = (
@@ -69,7 +69,7 @@ UNPINNED = {"gpu"}
 
 
 def test_every_dependency_is_locked_and_justified() -> None:
-    """What pyproject.toml asks for is pinned in a lock file and named in CONTRIBUTING.md."""
+    """Every dependency is pinned in a lock file and listed in CONTRIBUTING.md."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     required = [*project["dependencies"], *(x for e in extras.values() for x in e)]

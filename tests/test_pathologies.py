@@ -1,4 +1,4 @@
-"""BF-IO, appendix A.1.1, on the real engine: instances on which JSQ and round-robin are bad."""
+"""Simulate instances on which JSQ and round-robin are bad: BF-IO, appendix A.1.1."""
 
 import math
 from typing import Any
@@ -29,7 +29,7 @@ def test_round_robin_sends_every_heavy_request_to_one_worker(workers: int) -> No
 
 @pytest.mark.parametrize("workers", [2, 4, 8])
 def test_jsq_sends_every_heavy_request_to_one_worker(workers: int) -> None:
-    """Bursts of one heavy and G − 1 short requests: the heavies pile up on worker 0."""
+    """Bursts of one heavy and G − 1 short requests: JSQ sends all heavy ones to worker 0."""
     workload = jsq_bad(workers, workers)
     cluster = Cluster(workers=workers, slots=2 * workers)
     peaks = {

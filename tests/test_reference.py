@@ -1,4 +1,4 @@
-"""Every public name has its place in the reference, read from its pages without building it."""
+"""Check that the reference pages list every public name, without building the site."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from tests.reference import CONTRACTS, announced, missing, public_names
 
 
 def test_every_public_name_has_a_place() -> None:
-    """What packages export, and what plug-ins are made of."""
+    """The reference lists all exported names and all plug-in types."""
     names = public_names()
     assert {"bfio.compare", "formulations.step.StepProblem", "proofs_checks.Claim"} <= set(names)
     assert missing((*names, *CONTRACTS), announced()) == []
@@ -26,7 +26,7 @@ def test_every_public_name_has_a_place() -> None:
     ],
 )
 def test_a_page_announces_what_is_written(tmp_path: Path, directive: str, found: set[str]) -> None:
-    """Of these names; modules by their members, data if they are described or named."""
+    """A directive lists these names: members of modules, and described or named data."""
     (tmp_path / "page.md").write_text(f"```{{eval-rst}}\n.. {directive}\n```\n", encoding="utf-8")
     names = {"bfio.decode.stints.Stints", "bfio.decode.metrics.METRICS"}
     names.add("bfio.decode.own_metrics.METRICS")
@@ -34,7 +34,7 @@ def test_a_page_announces_what_is_written(tmp_path: Path, directive: str, found:
 
 
 def test_a_missing_name_is_noticed() -> None:
-    """Without its entry a name is missing; another name of the same object will do."""
+    """A name without an entry is reported missing, unless the same object is listed otherwise."""
     known = announced()
     assert missing(("bfio.compare",), known - {"bfio.compare"}) == ["bfio.compare"]
     assert missing(("bfio.workloads.Workload",), known - {"bfio.workloads.Workload"}) == []

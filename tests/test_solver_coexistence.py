@@ -1,4 +1,4 @@
-"""HiGHS (highspy) and CP-SAT (ortools) load and solve in one process, in both import orders."""
+"""Check that HiGHS and CP-SAT load and solve in one process, in both import orders."""
 
 import subprocess
 import sys
@@ -26,7 +26,7 @@ _CP_SAT = "ortools.sat.python.cp_model"
     [(("highspy", _CP_SAT), ("cp-sat", "highs")), ((_CP_SAT, "highspy"), ("highs", "cp-sat"))],
 )
 def test_both_solvers_in_one_process(order: tuple[str, str], names: tuple[str, str]) -> None:
-    """A fresh interpreter imports both, solves P1 with both, and gets 2 twice."""
+    """A fresh interpreter imports both solvers, solves P1 with both, and gets 2 twice."""
     code = f"import {order[0]}, {order[1]}\nNAMES = {names!r}\n{_SOLVE}"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False

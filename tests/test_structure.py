@@ -1,4 +1,4 @@
-"""The structure of the code: no import cycles, and docstrings that name what is there."""
+"""Check the code structure: no import cycles, and docstrings with existing parameter names."""
 
 import ast
 import re
@@ -12,12 +12,12 @@ from tests.places import ROOT
 
 
 def test_no_file_imports_itself_through_others() -> None:
-    """Imports of files make no cycle, imports inside functions included."""
+    """File imports form no cycle, including imports inside functions."""
     assert cycles(imports()) == []
 
 
 def test_no_package_imports_itself_through_others() -> None:
-    """Nor do those of the folders directly below a layer."""
+    """Imports between the folders directly below a layer form no cycle."""
     assert cycles(between_packages()) == []
 
 
@@ -30,12 +30,12 @@ def test_no_package_imports_itself_through_others() -> None:
     ],
 )
 def test_a_cycle_is_noticed(graph: dict[str, set[str]], found: list[tuple[str, ...]]) -> None:
-    """The search for cycles finds each group, and nothing where there is none."""
+    """The search finds each group of cyclic imports, and nothing in an acyclic graph."""
     assert cycles({node: frozenset(others) for node, others in graph.items()}) == found
 
 
 def _documented(source: str) -> Iterator[tuple[str, str]]:
-    """Yield the parameters in docstrings that no function or class has, with its name."""
+    """Yield each parameter that a docstring documents but the signature lacks, with its owner."""
     for node in ast.walk(ast.parse(source)):
         if not isinstance(node, ast.FunctionDef | ast.ClassDef):
             continue
@@ -55,7 +55,7 @@ def _documented(source: str) -> Iterator[tuple[str, str]]:
 
 
 def test_documented_parameters_exist() -> None:
-    """Each parameter in a docstring is one of the signature, or at least a name in a class."""
+    """Each documented parameter is in the signature, or is a name used in the class."""
     unknown = {
         (str(path.relative_to(ROOT)), *found)
         for package in PACKAGES
@@ -66,7 +66,7 @@ def test_documented_parameters_exist() -> None:
 
 
 def test_an_undocumented_name_is_noticed() -> None:
-    """A line of text in place of a name, and a parameter that is gone."""
+    """The check reports text in place of a parameter name, and a removed parameter."""
     doc = '"""Do.\n\n    Parameters\n    ----------\n    {}\n        Text.\n    """'
     function, data = f"def f(x):\n    {doc}", f"class C:\n    {doc}"
     assert list(_documented(function.format("x : int") + "\n\n" + data.format("y : int"))) == []

@@ -1,4 +1,4 @@
-"""The interactive interface: names, help, short texts, tables."""
+"""Check the interactive interface: names, help, short texts, tables, figures."""
 
 import inspect
 import re
@@ -25,7 +25,7 @@ ANY: Any = bfio
 
 
 def emptiest(state: DecodeState) -> list[int | None]:
-    """Give each request to the worker with most free slots."""
+    """Assign each request to the worker with most free slots."""
     free = list(state.free_slots)
     answer: list[int | None] = []
     for _ in range(state.num_waiting):
@@ -36,7 +36,7 @@ def emptiest(state: DecodeState) -> list[int | None]:
 
 
 def test_names_are_listed_and_loaded() -> None:
-    """Completion shows what there is, and only that; each name has a docstring."""
+    """Completion lists exactly the exported names, and each has a docstring."""
     names = [name for name in dir(bfio) if not name.startswith("_")]
     assert set(names) == {name for name in bfio.__all__ if not name.startswith("_")}
     assert {"compare", "simulate", "read_trace", "Workload", "Cluster", "RunOptions"} <= set(names)
@@ -46,7 +46,7 @@ def test_names_are_listed_and_loaded() -> None:
 
 
 def test_functions_show_their_keywords() -> None:
-    """All options of a run, with defaults; a typo is told with the nearest one."""
+    """Function signatures list all options of a run; a misspelt option names the nearest one."""
     for function in (bfio.simulate, bfio.compare, bfio.measure_gap):
         assert {"pool", "arrivals", "seed", "predictor"} <= set(
             inspect.signature(function).parameters
@@ -56,7 +56,7 @@ def test_functions_show_their_keywords() -> None:
 
 
 def test_compare_takes_callables_and_one_name() -> None:
-    """Functions go by their names; one policy needs no list."""
+    """`compare` accepts functions as policies, named after themselves, and a single policy."""
     found = bfio.compare(WORKLOAD, ["fcfs", emptiest], MACHINE)
     assert found.labels == ("fcfs", "emptiest")
     assert found.runs[1].policy == "emptiest"
@@ -68,13 +68,13 @@ def test_compare_takes_callables_and_one_name() -> None:
 
 
 class Open:
-    """A policy that holds what belongs to one process."""
+    """A policy that cannot be sent to another process."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
 
     def __call__(self, state: bfio.DecodeState) -> list[int]:
-        """Never asked."""
+        """Fail if called: the policy is rejected before the run."""
         return []
 
 
@@ -93,13 +93,13 @@ OPEN = Open()
     ],
 )
 def test_policies_that_cannot_be_compared(policies: object, jobs: int, message: str) -> None:
-    """One line each, before anything runs."""
+    """Policies that cannot be compared raise a one-line error before any run."""
     with pytest.raises(InputError, match=re.escape(message)):
         bfio.compare(WORKLOAD, policies, MACHINE, jobs=jobs)
 
 
 def test_short_texts() -> None:
-    """A result is a line in an interpreter, not its arrays."""
+    """The repr of a result is one line without arrays."""
     found = bfio.compare(WORKLOAD, ["fcfs", "br-0"], MACHINE)
     gap = bfio.measure_gap(WORKLOAD, "br-0", MACHINE)
     for result in (WORKLOAD, found, found.runs[0], gap):
@@ -109,7 +109,7 @@ def test_short_texts() -> None:
 
 
 def test_tables_of_notebooks() -> None:
-    """The table says what it is about; names are escaped."""
+    """Results show an HTML table in notebooks, with a title and escaped names."""
     table = bfio.compare(WORKLOAD, ["fcfs", "br-0"], MACHINE, pool=16)._repr_html_()
     assert "demo: 60 requests drawn with seed 1, 2x4" in table
     assert table.count("<tr>") == 3
@@ -117,14 +117,14 @@ def test_tables_of_notebooks() -> None:
 
 
 def test_plots() -> None:
-    """A panel for each policy; a picture in notebooks."""
+    """A plot has a panel per policy, and shows as a picture in notebooks."""
     figure = bfio.compare(WORKLOAD, ["fcfs", "br-0"], MACHINE).plot()
     assert figure._repr_png_().startswith(b"\x89PNG")
     assert [axes.get_title() for axes in figure.axes if axes.get_visible()] == ["fcfs", "br-0"]
 
 
 def test_frames() -> None:
-    """A line per policy and part; without pandas one line says what is missing."""
+    """A frame has a line per policy and part; without pandas the error names the package."""
     found = bfio.compare(WORKLOAD, ["fcfs", "br-0"], MACHINE, pool=16)
     if find_spec("pandas") is None:
         with pytest.raises(InputError, match="pandas is not installed; pip install pandas"):
@@ -167,14 +167,14 @@ def test_frames() -> None:
     ],
 )
 def test_slips_in_python_are_told_in_one_line(call: Callable[[], object], message: str) -> None:
-    """Which argument, what was found, what was meant."""
+    """A wrong Python argument raises one line: argument, value found, nearest valid value."""
     with pytest.raises(InputError, match=re.escape(message)) as caught:
         call()
     assert "\n" not in str(caught.value)
 
 
 def test_columns_of_any_library_are_taken() -> None:
-    """Series, arrays of pyarrow, tuples, arrays: the same requests."""
+    """Columns given as Series, pyarrow arrays, tuples or arrays give equal requests."""
     made = [
         ANY.Workload(prompts, outputs, times)
         for prompts, outputs, times in (
@@ -197,7 +197,7 @@ def test_columns_of_any_library_are_taken() -> None:
 
 
 def test_every_result_is_a_frame_a_table_and_a_picture() -> None:
-    """Runs, gaps, solutions: lines of their frames, and what notebooks show, escaped."""
+    """Runs, gaps and solutions have frames, notebook tables and pictures, with escaped text."""
 
     def mine(state: DecodeState) -> list[int | None]:
         return emptiest(state)

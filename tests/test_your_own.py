@@ -1,4 +1,4 @@
-"""User-defined objects from the user's own files, used as a user would."""
+"""Use objects that a user defines in own files: predictors, metrics, claims, backends."""
 
 import json
 from pathlib import Path
@@ -52,7 +52,7 @@ def metric(part): return len(part.steps) + 0.5
 def test_a_study_finds_what_stands_beside_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From any working directory; a change of the predictor makes another row."""
+    """A study finds modules beside its file; a changed predictor gives new rows."""
     home, elsewhere = tmp_path / "study", tmp_path / "elsewhere"
     (home / "plug").mkdir(parents=True)
     elsewhere.mkdir()
@@ -82,7 +82,7 @@ def test_a_study_finds_what_stands_beside_it(
     ],
 )
 def test_a_predictor_is_checked(answer: str, words: str) -> None:
-    """What is no answer is an error, never a number."""
+    """An invalid prediction raises an error, instead of being used as a number."""
     space: dict[str, object] = {"np": np}
     body = f"def remaining(self, requests, ages, horizon): return {answer}"
     exec(f"class Mine:\n    {body}", space)
@@ -92,7 +92,7 @@ def test_a_predictor_is_checked(answer: str, words: str) -> None:
 
 @pytest.mark.parametrize(("given", "meant"), [(0, 1), (10**9, 21)])
 def test_steps_left_are_cut_to_the_window(given: int, meant: int) -> None:
-    """To 1..H+1, H = 20; a predictor needs neither name nor ``finished``."""
+    """Predicted remaining steps are clipped to 1..H+1, H = 20; ``finished`` is optional."""
 
     class Mine:
         def __init__(self, steps: int) -> None:
@@ -107,7 +107,7 @@ def test_steps_left_are_cut_to_the_window(given: int, meant: int) -> None:
 
 
 def test_what_is_no_predictor_is_told() -> None:
-    """A class in place of its object, an object without the method."""
+    """A class in place of an object, or an object without the method, is rejected as predictor."""
     with pytest.raises(InputError, match="dict is a class; give an object of it"):
         bfio.simulate(LOAD, "br-h", CLUSTER, predictor=dict)
     with pytest.raises(InputError, match="has no method remaining or estimate; write remaining"):
@@ -115,7 +115,7 @@ def test_what_is_no_predictor_is_told() -> None:
 
 
 def test_metrics_are_functions_of_a_part() -> None:
-    """Their values stand beside the others; what is no number is an error."""
+    """User metrics appear beside built-in ones; a value that is no number is an error."""
 
     def peaks(part: object) -> int:
         return len(part.steps)  # type: ignore[attr-defined]
@@ -137,7 +137,7 @@ def test_metrics_are_functions_of_a_part() -> None:
 def test_a_metric_that_fails_costs_no_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The others are printed; then comes the line of the error."""
+    """If a user metric fails, the other metrics are printed, then the error line."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "bad.py").write_text("def metric(part): return 1 / 0\n")
     command = ["compare", "--requests", "50", "--policies", "fcfs", "--no-plots"]
@@ -169,7 +169,7 @@ STOLEN, NUMBER = claim("balance.lemma1"), 3
 def test_claims_of_ones_own_are_recorded_beside_their_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Never inside the package; checks in other processes find them, too."""
+    """Results of user claims are stored beside the user's file, also from other processes."""
     inside = {path.name for folder in (RECORDED, COUNTEREXAMPLES) for path in folder.iterdir()}
     file = tmp_path / "conjectures.py"
     file.write_text(_CLAIM)
@@ -194,7 +194,7 @@ def test_claims_of_ones_own_are_recorded_beside_their_file(
 def test_what_is_no_claim_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, words: str
 ) -> None:
-    """In one line."""
+    """A name that is not a claim raises a one-line error."""
     (tmp_path / "conjectures.py").write_text(_CLAIM)
     assert main(["check", f"{tmp_path}/conjectures.py:{name}"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
@@ -216,7 +216,7 @@ def test_what_is_no_claim_is_told(
     ],
 )
 def test_a_backend_is_checked(tmp_path: Path, body: str, words: str) -> None:
-    """When it is named, and when it answers."""
+    """A backend is checked when it is named, and when it answers."""
     file = tmp_path / "solver.py"
     head = "from formulations.backends import Outcome\n"
     head += "from formulations.results import Termination as T\n"
@@ -226,7 +226,7 @@ def test_a_backend_is_checked(tmp_path: Path, body: str, words: str) -> None:
 
 
 def test_a_bound_of_ones_own_is_no_proof(tmp_path: Path) -> None:
-    """Whatever the outcome calls it."""
+    """A bound of a user's backend never counts as a proof."""
     file = tmp_path / "solver.py"
     file.write_text(
         "from formulations.backends import Outcome\n"
@@ -239,7 +239,7 @@ def test_a_bound_of_ones_own_is_no_proof(tmp_path: Path) -> None:
 
 
 def test_bf_io_asks_a_backend_of_ones_own(tmp_path: Path) -> None:
-    """As it asks CP-SAT, which stands behind this one: the same run."""
+    """bf-io with a user's backend that calls CP-SAT gives the run of CP-SAT."""
     file = tmp_path / "solver.py"
     file.write_text("from formulations.backends.cp_sat import CpSat as Mine\n")
     runs = [

@@ -1,1 +1,1 @@
-"""Generation of the library of instances, and improvement of its best known values."""
+"""Generate the library of instances, and improve its best known results."""

@@ -1,4 +1,4 @@
-"""``python -m benchmarks library``: make the problems and improve their best known results."""
+"""``python -m benchmarks library``: build the problems and improve their best known results."""
 
 import argparse
 from pathlib import Path
@@ -17,8 +17,8 @@ Make and improve the library of instances (docs/library.md).
   python -m benchmarks library build                  write the problems that are missing
   python -m benchmarks library improve 'step-*' --work-limit 5000000
   python -m benchmarks library take NAME answer.json --by "whose, with what"
-  python -m benchmarks library merge DIR              what another copy knows better
-  python -m benchmarks readme                         the tables of docs/library.md anew
+  python -m benchmarks library merge DIR              better results of another copy
+  python -m benchmarks readme                         regenerate the tables of docs/library.md
 
 improve tries every method on each entry that is not closed, and rewrites its best known values
 only where the checker finds a better solution, or the verifier derives a tighter bound.
@@ -26,33 +26,43 @@ only where the checker finds a better solution, or the verifier derives a tighte
 
 
 def add_library(parser: argparse.ArgumentParser, traces: Path) -> None:
-    """Add the actions of the library."""
+    """Add the actions of the library to a parser."""
     parser.description = _DESCRIPTION
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     actions = parser.add_subparsers(metavar="ACTION", required=True)
     made = actions.add_parser("build", help="write the problems that are missing")
     made.set_defaults(act=_build)
     made.add_argument("--data", type=Path, metavar="DIR", default=traces,
-                      help="trace files (%(default)s)")  # fmt: skip
-    better = actions.add_parser("improve", help="try every method on what is not closed")
+                      help="folder of trace files (default %(default)s)")  # fmt: skip
+    better = actions.add_parser("improve", help="try every method on entries that are not closed")
     better.set_defaults(act=_improve)
-    better.add_argument("names", nargs="*", metavar="NAME", help="names or patterns (all)")
+    better.add_argument(
+        "names", nargs="*", metavar="NAME", help="names or patterns of entries (default all)"
+    )
     better.add_argument("--work-limit", type=int, default=2_000_000, metavar="TICKS",
-                        help="of a solve, about a microsecond a tick (%(default)s)")  # fmt: skip
-    better.add_argument("--methods", default="", metavar="A,B", help="only these methods")
-    better.add_argument("--status", choices=["open", "claimed"], help="only such entries")
-    better.add_argument("--seed", type=int, default=0, metavar="N", help="of backends")
-    taken = actions.add_parser("take", help="take a better solution from anywhere")
+                        help="work limit of a solve [ticks of 1 µs] (%(default)s)")  # fmt: skip
+    better.add_argument(
+        "--methods", default="", metavar="A,B", help="methods to try (default all)"
+    )
+    better.add_argument(
+        "--status", choices=["open", "claimed"], help="only entries with this status"
+    )
+    better.add_argument("--seed", type=int, default=0, metavar="N", help="seed of backends")
+    taken = actions.add_parser("take", help="store a better solution from any source")
     taken.set_defaults(act=_take)
-    taken.add_argument("name", metavar="NAME", help="the entry")
-    taken.add_argument("file", metavar="FILE", help="its solution, as --json prints answers")
-    taken.add_argument("--by", required=True, metavar="TEXT", help="whose it is, with what")
-    merged = actions.add_parser("merge", help="take what another copy of the library knows better")
+    taken.add_argument("name", metavar="NAME", help="name of the entry")
+    taken.add_argument("file", metavar="FILE", help="solution, in the form of --json answers")
+    taken.add_argument(
+        "--by", required=True, metavar="TEXT", help="finder and method of the solution"
+    )
+    merged = actions.add_parser(
+        "merge", help="store better results of another copy of the library"
+    )
     merged.set_defaults(act=_merge)
-    merged.add_argument("other", type=Path, metavar="DIR", help="its folder")
+    merged.add_argument("other", type=Path, metavar="DIR", help="folder of the other copy")
     for action in (made, better, taken, merged):
         action.add_argument("--library", type=Path, metavar="DIR", default=DATA,
-                            help="folder of the library (%(default)s)")  # fmt: skip
+                            help="folder of the library (default %(default)s)")  # fmt: skip
 
 
 def _build(args: argparse.Namespace) -> int:
@@ -62,7 +72,7 @@ def _build(args: argparse.Namespace) -> int:
     print(f"{new} new problems")
     if otherwise:
         names = ", ".join(otherwise)
-        print(f"{len(otherwise)} frozen ones would come out otherwise today: {names}")
+        print(f"{len(otherwise)} frozen problems would be generated differently today: {names}")
     return DONE
 
 
@@ -82,7 +92,7 @@ def _improve(args: argparse.Namespace) -> int:
         statuses,
         lambda line: print(line, flush=True),
     )
-    print(f"{better} entries are better known now")
+    print(f"{better} entries were improved")
     return DONE
 
 
@@ -92,12 +102,12 @@ def _take(args: argparse.Namespace) -> int:
     better = take(
         args.library, entry(args.name, args.library), parse_json(read_text(args.file)), args.by
     )
-    print("better: taken" if better else "not better: nothing changed")
+    print("better: stored" if better else "not better: nothing changed")
     return DONE
 
 
 def _merge(args: argparse.Namespace) -> int:
     from benchmarks.library.improve import merge
 
-    print(f"{merge(args.library, args.other)} entries are better known now")
+    print(f"{merge(args.library, args.other)} entries were improved")
     return DONE

@@ -23,7 +23,7 @@ _PACKAGES = {"cp-sat": "ortools", "highs": "highspy"}
 
 @dataclass(frozen=True)
 class Hand:
-    """The verified solution, bound and claim known for an entry, each with its origin.
+    """Verified solution, bound and claim of an entry, each with its origin.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class Hand:
 
     @classmethod
     def of(cls, entry: Entry) -> "Hand":
-        """Return the results in the library."""
+        """Return the results stored in the library."""
         best, certificate = entry.best, entry.certificate
         if best is None or certificate is None:
             return cls(entry)
@@ -76,14 +76,14 @@ class Hand:
         )  # fmt: skip
 
     def with_found(self, found: Found, by: Origin) -> "Hand":
-        """Return the hand updated by the results of a method, if verified and better."""
+        """Return the results, updated by those of a method that are verified and better."""
         hand = self.with_solution(found.solution, by)
         for certificate in found.certificates:
             hand = hand.with_certificate(certificate, by)
         return hand.with_claim(found.claim, by)
 
     def with_solution(self, fields: Mapping[str, Any] | None, by: Origin) -> "Hand":
-        """Take a solution if the checker finds it feasible and better."""
+        """Return the results with a solution, if the checker finds it feasible and better."""
         if fields is None:
             return self
         kind, problem = self.entry.kind, self.entry.problem
@@ -94,7 +94,7 @@ class Hand:
         return replace(self, solution=(judged.objective, fields, by)).without_refuted()
 
     def with_certificate(self, certificate: Mapping[str, Any], by: Origin) -> "Hand":
-        """Take a certificate if the verifier derives a tighter bound from it."""
+        """Return the results with a certificate, if the verifier derives a tighter bound."""
         kind = self.entry.kind
         began = time.process_time()
         try:
@@ -107,33 +107,33 @@ class Hand:
             return self
         if self.solution is not None and kind.is_better(self.solution[0], bound):
             return self.telling(
-                f"REFUTED: the verifier derives {bound} from what {by.method} gave"
+                f"REFUTED: the verifier derives {bound} from the certificate of {by.method}"
             )
         if seconds > MOST_SECONDS:
             return self.telling(
-                f"{bound} of {by.method} takes {seconds:.0f} s to verify: left out"
+                f"bound {bound} of {by.method} takes {seconds:.0f} s to verify: not stored"
             )
         return replace(self, proof=(bound, certificate, by))
 
     def with_claim(self, claim: Value | None, by: Origin) -> "Hand":
-        """Take a claim if it is tighter than the known one."""
+        """Return the results with a claimed bound, if it is tighter than the known one."""
         known = None if self.claim is None else self.claim[0]
         if claim is None or not self.entry.kind.is_tighter(claim, known):
             return self
         return replace(self, claim=(claim, by)).without_refuted()
 
     def without_refuted(self) -> "Hand":
-        """Drop a claim that the known solution refutes, with a message: a method was wrong."""
+        """Return the results without a claim that the known solution refutes, with a message."""
         if self.claim is None or self.solution is None:
             return self
         if not self.entry.kind.is_better(self.solution[0], self.claim[0]):
             return self
         claim, by = self.claim
-        told = f"REFUTED: {by.method} claims {claim}, beaten"
+        told = f"REFUTED: {by.method} claims the bound {claim}, but a known solution is better"
         return replace(self, claim=None).telling(told)
 
     def telling(self, line: str) -> "Hand":
-        """Return the hand with another message."""
+        """Return the results with another message."""
         return replace(self, told=(*self.told, f"{self.entry.name}: {line}"))
 
 
@@ -145,7 +145,7 @@ def improve(
     statuses: Sequence[Status] = (Status.OPEN, Status.CLAIMED),
     say: Callable[[str], None] = print,
 ) -> int:
-    """Improve all selected entries; return the number with a better result.
+    """Improve all selected library entries; return the number of improved ones.
 
     Files are written after each entry, so that an interrupt loses the work on one entry only.
 
@@ -186,7 +186,7 @@ def improve(
 
 
 def merge(folder: Path, other: Path) -> int:
-    """Take better results from another copy of the library; return how many entries changed."""
+    """Store better results of another library copy; return the number of changed entries."""
     known = {e.name: e.best for e in entries(folder)}
     elsewhere = {(e.name, e.digest): e for e in entries(other)}
     certificates: dict[str, Mapping[str, Any]] = {}
@@ -240,7 +240,7 @@ def _told(best: BestKnown | None) -> str:
 
 
 def take(folder: Path, entry: Entry, fields: Mapping[str, Any], by: str) -> bool:
-    """Take a better solution from any source; return whether it was better.
+    """Store a better solution from any source; return whether it was better.
 
     Parameters
     ----------

@@ -53,7 +53,7 @@ _ROUNDS = 4
 def annealed(
     problem: StepProblem, start: Sequence[int | None], moves: int, seed: int
 ) -> list[int | None]:
-    """Return the best assignment found, which is never worse than the start.
+    """Return the best assignment found by simulated annealing, never worse than the start.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def annealed(
 
 
 class _Walk:
-    """An assignment and its loads."""
+    """An assignment and its loads during simulated annealing."""
 
     def __init__(self, problem: StepProblem, assignment: Sequence[int | None]) -> None:
         self._problem = problem
@@ -100,11 +100,11 @@ class _Walk:
         return _Walk(self._problem, self.answer())
 
     def answer(self) -> list[int | None]:
-        """Return the assignment."""
+        """Return the assignment: worker of each request, None if it waits."""
         return [None if g == _WAITS else g for g in self._place.tolist()]
 
     def step(self, rng: np.random.Generator, heat: float) -> None:
-        """Try one random move."""
+        """Try one random move, accepted by the Metropolis rule at temperature ``heat``."""
         move = self._drawn(rng)
         if move is None:
             return
@@ -124,7 +124,7 @@ class _Walk:
                     self._free[target] -= 1
 
     def _drawn(self, rng: np.random.Generator) -> list[tuple[int, int, int]] | None:
-        """Return the moves (request, source, target); None if the draw allows no move."""
+        """Return the elementary moves (request, source, target) of a draw; None if impossible."""
         i, j = rng.integers(0, len(self._place), 2).tolist()
         here, there = int(self._place[i]), int(self._place[j])
         if rng.random() < 0.2 and here >= 0:
@@ -389,7 +389,7 @@ METHODS: dict[str, dict[str, Method]] = {
 
 
 def tried(method: Method, problem: Any, limits: Limits, hint: Any) -> Found:
-    """Return the answer of a method; empty if the method cannot solve the problem."""
+    """Return the answer of a method; an empty one if the method cannot solve the problem."""
     try:
         return method(problem, limits, hint)
     except CapabilityError:

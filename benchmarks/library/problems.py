@@ -43,7 +43,7 @@ _TURNOVERS = 40
 
 @dataclass(frozen=True)
 class StepRun:
-    """A run that gives states for problems.
+    """A simulated run whose states give step problems.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class Variant:
     extra: str = ""
 
     def about(self) -> str:
-        """Return a description."""
+        """Return a description of the variant as text."""
         known = {
             "none": "no end known",
             "active": "ends of active requests known",
@@ -171,7 +171,7 @@ FILES = {
 
 
 def step_problems(run: StepRun, folder: Path) -> Iterator[tuple[str, str, str, StepProblem]]:
-    """Yield name, family, description and data of the problems of a run."""
+    """Yield name, family, description and data of each problem of a run."""
     states = _states(run, folder)
     for moment in run.moments:
         last = moment == run.moments[-1]
@@ -189,7 +189,7 @@ def step_problems(run: StepRun, folder: Path) -> Iterator[tuple[str, str, str, S
 
 
 def _states(run: StepRun, folder: Path) -> dict[str, DecodeState]:
-    """Return the states of a run by moment."""
+    """Return the states of a run, by moment."""
     warm = max([1, *(int(moment[1:]) for moment in run.moments if moment[0] == "w")])
     size = run.size
     requests = _requests(run, folder, size.workers * size.slots * _TURNOVERS + 8 * size.pool)
@@ -212,7 +212,9 @@ def _states(run: StepRun, folder: Path) -> dict[str, DecodeState]:
         stop=lambda: collector.is_done,
     )
     if not collector.is_done:
-        raise InputError(f"run {run.workload}", "too few requests for its states", "draw more")
+        raise InputError(
+            f"run {run.workload}", "has too few requests for its states", "use more requests"
+        )
     states = {f"w{k + 1}": state for k, state in enumerate(collector.warm)}
     return states | {"cold": collector.cold[0]}
 
@@ -234,7 +236,7 @@ def varied(state: DecodeState, variant: Variant, seed: int) -> StepProblem:
 
 
 def _known(state: DecodeState, variant: Variant) -> tuple[IntArray, IntArray]:
-    """Return loads and contributions over the window, with the ends that the variant knows."""
+    """Return loads and contributions over the window, with the ends known to the variant."""
     columns = variant.look_ahead + 1
     growth = np.arange(columns)
     base, contribution = state.projected_loads[:, :columns], state.contributions[:, :columns]
@@ -278,7 +280,7 @@ _BARRIER = (
 
 
 def worst_problems() -> Iterator[tuple[str, str, str, str, str, dict[str, Any]]]:
-    """Yield kind, name, family, description, source and document of each instance."""
+    """Yield kind, name, family, description, source and document of each worst case."""
     listed = [("algorithm-1", m, c, [(0, o) for o in outputs]) for m, c, outputs in _ALGORITHM_1]
     listed += [("mc-sf", m, c, list(rows)) for m, c, rows in _MC_SF]
     for policy, memory, convention, rows in listed:
@@ -324,7 +326,7 @@ _SYNTHETIC = "synthetic"
 
 
 def other_problems(folder: Path) -> Iterator[Made]:
-    """Yield all these problems, in the order of the library."""
+    """Yield all problems other than step problems, in the order of the library."""
     yield from _latency(folder)
     yield from _makespan(folder)
     yield from _fluid(folder)
@@ -426,7 +428,7 @@ def _fluid(folder: Path) -> Iterator[Made]:
 def _load(
     folder: Path, source: str, grid: tuple[int, int], workers: int, seed: int | None
 ) -> FluidProblem:
-    """Return classes at quantiles of a trace, with a load above the capacity of the workers."""
+    """Return fluid classes at quantiles of a trace, with a load above the workers' capacity."""
     pairs = _classes(folder, source, grid)
     rng = np.random.default_rng(seed)
     machines = tuple(
@@ -480,7 +482,7 @@ def _thresholds(folder: Path) -> Iterator[Made]:
 
 
 def build(folder: Path, traces: Path) -> tuple[int, list[str]]:
-    """Write the problems that are missing.
+    """Write the missing problems of the library.
 
     Returns
     -------

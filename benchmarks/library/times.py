@@ -1,4 +1,4 @@
-"""Rows that solve the entries of a family with one method, and time them."""
+"""Rows that solve the library entries of a family with one method, and time the solves."""
 
 import os
 import time
@@ -19,14 +19,18 @@ ARGUMENTS = ("kind", "family", "method", "time_limit", "seed")
 
 
 def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
-    """Check the arguments; the row solves every entry of a kind and family, one after another."""
+    """Check the arguments of a row, which solves all entries of a kind and family in turn."""
     del context
     given = Arguments(arguments, ARGUMENTS)
     kind, family = given.text("kind", "step"), given.text("family", "H = 0")
     method, limit = given.text("method", "exact"), given.optional_number("time_limit") or 1.0
     chosen = [e for e in entries() if (e.kind_name, e.family) == (kind, family)]
     if not chosen:
-        raise InputError("argument family", f"no {kind} of {family!r}", "see docs/library.md")
+        raise InputError(
+            "argument family",
+            f"kind {kind} has no family {family!r}",
+            "see docs/library.md",
+        )
     if method not in METHODS[kind]:
         remedy = use_one_of(method, METHODS[kind])
         raise InputError("argument method", f"{method!r} is unknown", remedy)
@@ -71,7 +75,7 @@ def _measured(chosen: list[Entry], method: str, limits: Limits) -> RowResult:
 
 
 def _solved(e: Entry, method: str, limits: Limits) -> tuple[Judged | None, bool, float]:
-    """Return the checker's verdict on a method's answer, whether it is proven, and the time."""
+    """Return the verdict on a method's answer, whether it is proven, and the time [s]."""
     problem = e.problem
     began = time.perf_counter()
     found = tried(METHODS[e.kind_name][method], problem, limits, None)
@@ -87,11 +91,11 @@ KIND = planned_kind(
     plan,
     descriptions("""
         entries | | entries of the family
-        proven | | of which the method proved its answer optimal, in integers, within the limit
-        reached | | of which its answer is as good as the best known one
-        nothing | | of which it found nothing
-        median_s | s | median time of a whole call; the limit where it proved nothing
-        longest_s | s | the longest
-        load_average | | load of the machine
+        proven | | entries whose answer the method proved optimal, in integers, within the limit
+        reached | | entries whose answer is as good as the best known one
+        nothing | | entries for which the method found no answer
+        median_s | s | median time of a call; the limit if nothing was proven
+        longest_s | s | longest time of a call
+        load_average | | load average of the machine
     """),
 )

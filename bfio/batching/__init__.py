@@ -1,1 +1,1 @@
-"""Engines with a token budget, in slots: throughput-optimal batching, alone and in networks."""
+"""Simulate engines with a token budget, alone and in networks of agents; time is in slots."""

@@ -1,7 +1,7 @@
-"""Runs on the tables of the machine, and the rule that calls policies batch by batch.
+"""Run the compiled and the interpreted engine on the tables of `bfio.batching.machine`.
 
 Both engines use the phases of `bfio.batching.phases`. Compiled runs contain the built-in policies
-as machine code. Interpreted runs form batches by `Asking` for any policy.
+as machine code. Interpreted runs call any policy batch by batch, through `Asking`.
 """
 
 from collections.abc import Callable
@@ -67,18 +67,18 @@ _FIRST_ROWS = 256
 
 
 class RunInProgress:
-    """A run in progress on either engine: its tables and the loop that advances them.
+    """A run in progress: the state tables and the compiled or interpreted loop that advances them.
 
     Parameters
     ----------
     streams : Streams
-        The draws of the run.
+        Random draws of the run.
     state : Machine
-        Its tables.
+        State tables of the run.
     loop : callable
-        Runs the slots before a given one on the tables, see `bfio.batching.phases.run_slots`.
+        Runs the slots before a given slot, see `bfio.batching.phases.run_slots`.
     deadlines : tuple of int
-        Of `TTFT`, `TBT` and `E2E` [slots].
+        Deadlines of `TTFT`, `TBT` and `E2E` [slots].
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class RunInProgress:
         self.known = 0
 
     def advance(self, until: int) -> None:
-        """Run all slots before ``until`` and deliver the tasks due in it."""
+        """Run all slots before ``until``, and deliver the tasks due in ``until``."""
         counters = self.state.counters
         while not self.is_empty():
             self._load_window()
@@ -118,11 +118,11 @@ class RunInProgress:
         return self.streams.is_over() and not any(row[REQUESTS] for row in state.of_engines)
 
     def idle_until(self, slot: int) -> None:
-        """Advance to a slot; no event occurs before it."""
+        """Advance the clock to a slot, if no event occurs before it."""
         self.state.counters[s.NOW] = max(int(self.state.counters[s.NOW]), slot)
 
     def tallies(self) -> Tallies:
-        """Return the counters up to now."""
+        """Return the counters of the run so far."""
         state, now = self.state, int(self.state.counters[s.NOW])
         engines, served = np.array(state.of_engines), np.array(state.engines)
         engines[:, BUSY] -= np.maximum(served[:, s.FREE_AT] - now, 0)
@@ -133,13 +133,13 @@ class RunInProgress:
         return Tallies(now, state.run.copy(), engines, self._stages(), times, histograms)
 
     def moment(self) -> Moment:
-        """Return the present state of the run for its course."""
+        """Return the current state, for the time series of the run."""
         state, engines = self.state, np.array(self.state.of_engines)
         loaded = engines[:, PREFILL] + engines[:, DECODE]
         return Moment(int(state.counters[s.NOW]), state.run.copy(), self._stages(), loaded)
 
     def _stages(self) -> IntArray:
-        """Return the counters of stages, derived from those of the loop; see `machine.BEGUN`."""
+        """Return the counters per stage, derived from those of the loop; see `machine.BEGUN`."""
         stages = np.array(self.state.of_stages)
         begun = stages[:, s.BEGUN].copy()
         stages[:, PREFILLING] = stages[:, JOINED] - begun
@@ -147,16 +147,16 @@ class RunInProgress:
         return stages
 
     def forget_longest(self) -> None:
-        """Reset the longest times; they are measured from now on."""
+        """Reset the longest measured times, at the end of the warm-up."""
         for row in self.state.times:
             row[LONGEST] = 0
 
     def log_rows(self) -> IntArray:
-        """Return the raw log."""
+        """Return the log as raw rows, shape (L, 8)."""
         return self.state.log[: self.state.counters[s.LOG_ROWS]].copy()
 
     def _load_window(self) -> None:
-        """Load the next arrivals once all arrivals of the present window are delivered."""
+        """Load the next window of arrivals, once all arrivals of the current one are delivered."""
         counters = self.state.counters
         while (
             counters[s.ARRIVAL] >= len(self.state.arrivals)
@@ -169,7 +169,7 @@ class RunInProgress:
             counters[s.ARRIVAL] = 0
 
     def _give(self, need: int) -> None:
-        """Add rows to a full table."""
+        """Add rows to the state table that is full."""
         state = self.state
         if need == s.NEEDS_DRAWS:
             stage = int(state.counters[s.MISSING])
@@ -201,7 +201,7 @@ def _doubled(table: IntArray) -> IntArray:
 
 
 def _linked(table: IntArray, free: int, column: int) -> IntArray:
-    """Return a table with twice the rows; the new rows are linked and precede the free ones."""
+    """Return a table with twice the rows; new rows are linked before the free ones."""
     larger = _doubled(table)
     larger[len(table) :, column] = np.arange(len(table) + 1, len(larger) + 1)
     larger[-1, column] = free
@@ -215,7 +215,7 @@ def interpreted(
     *,
     keeps_log: bool = False,
 ) -> RunInProgress:
-    """Return a run that calls the policies batch by batch; any policies are allowed.
+    """Return a run that calls the policies batch by batch; it supports every policy.
 
     Parameters
     ----------
@@ -238,7 +238,7 @@ def interpreted(
 
 
 class Asking:
-    """The rule of interpreted runs: call the engine's policy, check its answer, load the batch.
+    """Rule of interpreted runs: ask the engine's policy, check its answer, load the batch.
 
     Parameters
     ----------
@@ -257,7 +257,7 @@ class Asking:
         self._num_entered = 0
 
     def __call__(self, machine: s.Machine, engine: int) -> None:
-        """Load the batch that the policy of an engine chooses, if it is not empty."""
+        """Load the batch chosen by the engine's policy, unless it is empty."""
         agent, serving, policy = self._engines[engine]
         queue = _queue(machine, engine)
         tasks = machine.tasks[queue]
@@ -310,7 +310,7 @@ class Asking:
 
 
 def _queue(machine: s.Machine, engine: int) -> list[int]:
-    """Return the tasks of an engine in their order of arrival at it."""
+    """Return the tasks of an engine in order of arrival at the engine."""
     found, following = [], machine.tasks[:, s.NEXT]
     first = s.prefill_list(machine, engine, 0)
     for line in range(first, s.leaving_list(machine, engine)):
@@ -370,7 +370,7 @@ def new_machine(
 
 
 def _make_lists(state: s.Machine, ranks: int) -> None:
-    """Use the first records as ends of empty lists, and the next record as first free task."""
+    """Initialise the task lists as empty, and link the free task records."""
     per_engine = 2 * ranks + 1
     num = len(state.engines) * per_engine
     ends = state.tasks[:num]
@@ -383,7 +383,7 @@ def _make_lists(state: s.Machine, ranks: int) -> None:
 
 
 def _free_rows(rows: int, columns: int, column: int) -> IntArray:
-    """Return a table of free rows, each linked to the next."""
+    """Return a table of free rows, each linked to the next one."""
     table = np.zeros((rows, columns), dtype=np.int64)
     table[:, column] = np.arange(1, rows + 1)
     table[-1, column] = s.NONE
@@ -391,7 +391,7 @@ def _free_rows(rows: int, columns: int, column: int) -> IntArray:
 
 
 def served_by_asking(scenario: Scenario) -> IntArray:
-    """Return the parameters of engines whose batches are formed by `Asking`: their budgets."""
+    """Return the engine parameters for interpreted runs: budgets only."""
     budgets = [agent.budget for agent in scenario.network.agents for _ in range(agent.engines)]
     engines = np.zeros((len(budgets), s.NUM_SERVING), dtype=np.int64)
     engines[:, s.S_BUDGET] = budgets
@@ -399,7 +399,7 @@ def served_by_asking(scenario: Scenario) -> IntArray:
 
 
 def served_by_policies(scenario: Scenario) -> IntArray:
-    """Return the parameters of engines with built-in policies."""
+    """Return the engine parameters for built-in policies."""
     rows = []
     for agent in scenario.network.agents:
         serving = scenario.serving_of(agent.name)
@@ -469,7 +469,7 @@ run_slots_compiled: Callable[[Machine, int, int], int] = entry_point(
 
 
 def compile_kernels() -> None:
-    """Compile the kernel, or load it from the cache on disk, before a run is timed."""
+    """Compile the kernels, or load them from the cache on disk, so that runs can be timed."""
     # The rate is positive: a scenario without arrivals would not call the kernel.
     scenario = Scenario(single_engine(1, 1, 1, budget=1))
     compiled(scenario, Streams(scenario, 0), (0, 0, 0)).advance(1)

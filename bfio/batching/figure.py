@@ -1,4 +1,4 @@
-"""Figures: unprocessed tokens and requests of runs over time, and fitted batch times."""
+"""Draw the queues of runs over time, and fitted batch times."""
 
 from collections.abc import Sequence
 
@@ -34,7 +34,7 @@ def run_figure(runs: Sequence[BatchRun]) -> Figure:
                 tokens.plot(time, course.tokens, linewidth=0.9, label=run.policy)
                 present = course.present.sum(axis=1)
                 requests.plot(time, present, linewidth=0.9, label=run.policy)
-        tokens.set_title("unprocessed tokens |X|, those of running batches left out")
+        tokens.set_title("unprocessed tokens |X|, without running batches")
         requests.set_title("requests at agents")
         tokens.set_ylabel("tokens")
         requests.set_ylabel("requests")

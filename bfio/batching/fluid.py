@@ -1,4 +1,4 @@
-"""The fluid model of a scenario (appendix C), solved numerically: the large-scale limit of runs.
+"""Solve the fluid model of a scenario (appendix C) numerically: the large-scale limit of runs.
 
 Tasks of stage k are fluid in two phases, ``Z_p`` and ``Z_d`` [tasks]. Each agent processes
 ``b/t(b)`` tokens per slot while it has any (C.17). It serves phases and classes in the order of
@@ -6,7 +6,7 @@ its policy. Processed tokens give completed tasks, ``B_f' = m_f F_f'`` (C.13), w
 decode phase, to the next stage, or depart (C.10), (C.11). Time is discretized into small steps. In
 a step an agent serves the fluid present at its start, so the error is of the order of a step.
 
-Only work-conserving policies that mix phases are supported: for others the model says less.
+Only work-conserving policies that mix prefill and decode in a batch are supported.
 """
 
 from dataclasses import dataclass
@@ -22,17 +22,7 @@ from formulations.errors import InputError
 
 @dataclass(frozen=True)
 class FluidTrajectory:
-    """Amounts of fluid over time.
-
-    Parameters
-    ----------
-    time : FloatArray
-        Shape (T,) [slots].
-    prefilling, decoding : FloatArray
-        Shape (T, n): ``Z_p`` and ``Z_d`` of each stage [tasks].
-    work : FloatArray
-        Shape (T, n): tokens to process at each stage, ``(m_p + m_d) Z_p + m_d Z_d``.
-    """
+    """Amounts of fluid per stage over time."""
 
     time: FloatArray
     prefilling: FloatArray
@@ -125,10 +115,10 @@ def _routing(network: AgentNetwork) -> FloatArray:
 def _check(scenario: Scenario) -> None:
     network = scenario.network
     if network.fork_join or scenario.delays:
-        remedy = "simulate it instead"
-        raise InputError("scenario", "the fluid model has no forks and no delays here", remedy)
+        remedy = "simulate the scenario instead"
+        raise InputError("scenario", "the fluid model supports neither forks nor delays", remedy)
     for agent in network.agents:
         policy = scenario.serving_of(agent.name).policy
         if not isinstance(policy, TokenBudgetPolicy) or not policy.mixes:
             what = f"{agent.name} has no built-in policy that mixes phases"
-            raise InputError("scenario", what, "use sarathi, orca or another that does")
+            raise InputError("scenario", what, "use sarathi, orca or another mixing policy")

@@ -1,8 +1,8 @@
 """Batch times of hardware: published ones by name, and fits to measured batches.
 
 A fit chooses the constants of the batch time (2.3). For each candidate b0, which is given or a
-measured load, ``c + a·max(0, b' - b0)`` is linear in c and a. `bfio.common.regression` fits both,
-and the b0 with the least loss is kept.
+measured number of tokens, ``c + a·max(0, b' - b0)`` is linear in c and a. `bfio.common.regression`
+fits both, and the b0 with the least loss is kept.
 """
 
 import csv
@@ -22,7 +22,7 @@ from formulations.scalars import exact_number
 
 @dataclass(frozen=True)
 class Hardware:
-    """A model on some accelerators, and the duration of its batches by equation (2.3).
+    """A model on given accelerators, with its batch time by equation (2.3).
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ HARDWARE = {
 
 
 def hardware(name: str) -> Hardware:
-    """Return the hardware with a name.
+    """Return the published hardware with the given name.
 
     Raises
     ------
@@ -113,7 +113,7 @@ _MAX_KNEES = 200
 
 @dataclass(frozen=True)
 class BatchTimeFit:
-    """Constants of (2.3).
+    """Fitted constants of the batch time (2.3).
 
     Parameters
     ----------
@@ -131,11 +131,11 @@ class BatchTimeFit:
     r_squared: float
 
     def seconds(self, tokens: int) -> float:
-        """Return the duration of a batch [s]."""
+        """Return the duration of a batch with the given tokens [s]."""
         return self.overhead_s + self.per_token_s * max(0, tokens - self.free_tokens)
 
     def batch_time(self, slot: Fraction) -> BatchTime:
-        """Return the fit as a batch time in slots of a length [s], rounded to 1/1000 slot."""
+        """Return the fit in slots of the given length [s], rounded to 1/1000 slot."""
         overhead, per_token = (
             Fraction(round(value / float(slot) * 1000), 1000)
             for value in (self.overhead_s, self.per_token_s)
@@ -157,10 +157,10 @@ def read_batches(path: Path) -> tuple[IntArray, FloatArray]:
             reader = csv.DictReader(stream)
             if missing := [name for name in COLUMNS if name not in (reader.fieldnames or ())]:
                 remedy = f"write the columns {','.join(COLUMNS)}"
-                raise InputError(str(path), f"no column {missing[0]}", remedy)
+                raise InputError(str(path), f"column {missing[0]} is missing", remedy)
             for k, row in enumerate(reader):
                 if k >= _MAX_ROWS:
-                    raise InputError(str(path), f"more than {_MAX_ROWS:,} rows", "leave some out")
+                    raise InputError(str(path), f"more than {_MAX_ROWS:,} rows", "remove rows")
                 pair = _row(row["tokens"], row["duration_s"], f"{path}: row {k + 1}")
                 tokens.append(pair[0])
                 durations.append(pair[1])
@@ -173,16 +173,20 @@ def _row(tokens: str | None, duration: str | None, where: str) -> tuple[int, flo
     try:
         pair = int(tokens or ""), float(duration or "")
     except ValueError:
-        raise InputError(where, f"{tokens!r:.20}, {duration!r:.20}", "write two numbers") from None
+        raise InputError(
+            where, f"{tokens!r:.20} and {duration!r:.20} are not two numbers", "write two numbers"
+        ) from None
     if pair[0] < 1 or not 0 < pair[1] < float("inf"):
-        raise InputError(where, f"{pair[0]} tokens, {pair[1]} s", "write numbers above 0")
+        raise InputError(
+            where, f"{pair[0]} tokens and {pair[1]} s are not both > 0", "write numbers above 0"
+        )
     return pair
 
 
 def fit_batch_time(
     tokens: object, durations: FloatArray, *, free_tokens: int | None = None
 ) -> BatchTimeFit:
-    """Fit (2.3) to measured batches.
+    """Fit the constants of the batch time (2.3) to measured batches.
 
     Parameters
     ----------
@@ -200,8 +204,8 @@ def fit_batch_time(
     """
     loads = integer_vector(tokens, "tokens", minimum=1)
     if len(loads) != len(durations) or len(loads) < 3:
-        what = f"{len(loads)} loads and {len(durations)} durations"
-        raise InputError("batches", what, "give both for three batches at least")
+        what = f"{len(loads)} token counts and {len(durations)} durations"
+        raise InputError("batches", what, "give both, for three batches or more")
     knees = np.unique(np.concatenate(([0], loads)))[:-2]
     if free_tokens is not None:
         knees = np.array([free_tokens])
@@ -210,7 +214,9 @@ def fit_batch_time(
     fits = [fit for b0 in knees.tolist() if (fit := _fit(loads, durations, b0)) is not None]
     if not fits:
         raise InputError(
-            "tokens", "loads do not differ beyond b0", "measure batches of many loads"
+            "tokens",
+            "the token counts of batches do not differ beyond b0",
+            "measure batches of many sizes",
         )
     return max(fits, key=lambda fit: (fit.r_squared, -fit.free_tokens))
 

@@ -1,4 +1,4 @@
-"""Laws of random integers: tokens, delays, arrivals per slot, and sizes of tasks.
+"""Distributions of random integers: tokens, delays, arrivals per slot, and sizes of tasks.
 
 Each window of arrivals is drawn completely, so runs with the same seed and different horizons
 start with the same draws.
@@ -24,7 +24,7 @@ _MAX_DRAW = 40 * _MAX_MEAN
 
 
 class LawName(StrEnum):
-    """Distribution of a number around its mean."""
+    """Family of a distribution with given mean."""
 
     #: 1, 2, ... with ``P(X = x) = q(1 - q)^(x-1)``, where q is the inverse of the mean.
     GEOMETRIC = "geometric"
@@ -36,7 +36,7 @@ class LawName(StrEnum):
 
 @dataclass(frozen=True)
 class Law(Validated):
-    """A law of integers >= 1.
+    """A distribution of integers >= 1.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class Law(Validated):
     parameter: Fraction
 
     def __post_init__(self) -> None:
-        """Validate."""
+        """Check all fields; an invalid value raises InputError."""
         name = member(LawName, self.name, "law")
         value = exact_number(self.parameter, "mean", positive=True)
         if not 1 <= value <= _MAX_MEAN:
@@ -67,13 +67,13 @@ class Law(Validated):
 
     @property
     def mean(self) -> float:
-        """Mean of the law: the parameter, but ``m + exp(-m)`` for ``poisson``."""
+        """Mean of the distribution: the parameter, but ``m + exp(-m)`` for ``poisson``."""
         value = float(self.parameter)
         return value + exp(-value) if self.name is LawName.POISSON else value
 
     @property
     def least(self) -> int:
-        """Least possible value."""
+        """Smallest possible value."""
         return int(self.parameter) if self.name is LawName.FIXED else 1
 
     def draw(self, rng: np.random.Generator, count: int) -> IntArray:
@@ -104,7 +104,7 @@ MAX_SLOT = 2**60
 
 
 class ArrivalName(StrEnum):
-    """Distribution of the number of arrivals in a slot."""
+    """Family of the number of arrivals per slot."""
 
     #: Poisson, independent for each slot.
     POISSON = "poisson"
@@ -113,7 +113,7 @@ class ArrivalName(StrEnum):
 
 
 class ArrivalLaw(ABC):
-    """A stream of arrivals."""
+    """A random or listed sequence of arrivals."""
 
     @property
     @abstractmethod
@@ -122,7 +122,7 @@ class ArrivalLaw(ABC):
 
     @abstractmethod
     def window(self, rng: np.random.Generator, first: int, length: int) -> IntArray:
-        """Return the sorted slots of arrivals in ``first <= n < first + length``, repeated."""
+        """Return the sorted arrival slots n with ``first <= n < first + length``, repeated."""
 
     def is_over(self, slot: int) -> bool:
         """Return whether no request arrives in this slot or later."""
@@ -151,7 +151,7 @@ class DrawnArrivals(ArrivalLaw, Validated):
     per_slot: Fraction
 
     def __post_init__(self) -> None:
-        """Validate."""
+        """Check all fields; an invalid value raises InputError."""
         rate = exact_number(self.per_slot, "rate")
         most = 1 if self.name is ArrivalName.BERNOULLI else _MAX_RATE
         if rate > most:
@@ -161,11 +161,11 @@ class DrawnArrivals(ArrivalLaw, Validated):
 
     @property
     def rate(self) -> float:
-        """See `ArrivalLaw.rate`."""
+        """Mean number of arrivals per slot."""
         return float(self.per_slot)
 
     def window(self, rng: np.random.Generator, first: int, length: int) -> IntArray:
-        """See `ArrivalLaw.window`."""
+        """Return the sorted arrival slots n with ``first <= n < first + length``, repeated."""
         if self.name is ArrivalName.POISSON:
             # Given their number, Poisson arrivals are uniform over the slots of the window.
             drawn = rng.integers(0, length, rng.poisson(self.rate * length))
@@ -184,7 +184,7 @@ class DrawnArrivals(ArrivalLaw, Validated):
 
 @dataclass(frozen=True)
 class ListedArrivals(ArrivalLaw, Validated):
-    """Arrivals in the given slots of a trace.
+    """Arrivals in given slots, such as those of a trace.
 
     Parameters
     ----------
@@ -200,11 +200,11 @@ class ListedArrivals(ArrivalLaw, Validated):
     slots: IntArray
 
     def __post_init__(self) -> None:
-        """Validate."""
+        """Check all fields; an invalid value raises InputError."""
         slots = integer_vector(self.slots, "slots", maximum=MAX_SLOT)
         if len(early := np.flatnonzero(np.diff(slots) < 0)):
             where = f"slots[{int(early[0]) + 1}]"
-            raise InputError(where, "before the one before it", "sort by arrival")
+            raise InputError(where, "is earlier than the previous slot", "sort slots")
         self._set(slots=slots)
 
     @property
@@ -213,31 +213,31 @@ class ListedArrivals(ArrivalLaw, Validated):
         return len(self.slots) / (int(self.slots[-1]) + 1) if len(self.slots) else 0.0
 
     def window(self, rng: np.random.Generator, first: int, length: int) -> IntArray:
-        """See `ArrivalLaw.window`."""
+        """Return the sorted arrival slots n with ``first <= n < first + length``, repeated."""
         low, high = np.searchsorted(self.slots, [first, first + length])
         return self.slots[low:high]
 
     def is_over(self, slot: int) -> bool:
-        """See `ArrivalLaw.is_over`."""
+        """Return whether no request arrives in this slot or later."""
         return len(self.slots) == 0 or slot > int(self.slots[-1])
 
 
 class SizeLaw(ABC):
-    """Sizes of successive tasks of one stage."""
+    """Prefill and decode tokens of the successive tasks of one stage."""
 
     @property
     @abstractmethod
     def means(self) -> tuple[float, float]:
-        """``m_p`` and ``m_d`` [tokens]."""
+        """Mean prefill tokens ``m_p`` and mean decode tokens ``m_d``."""
 
     @property
     @abstractmethod
     def least_prefill(self) -> int:
-        """Least possible prefill [tokens]."""
+        """Smallest possible number of prefill tokens."""
 
     @abstractmethod
     def draw(self, rng: np.random.Generator, first: int, count: int) -> IntArray:
-        """Return prefill and decode of tasks ``first, first + 1, ...``, shape (count, 2)."""
+        """Return prefill and decode tokens of tasks from number ``first`` on, shape (count, 2)."""
 
 
 @dataclass(frozen=True)
@@ -255,16 +255,16 @@ class DrawnSizes(SizeLaw):
 
     @property
     def means(self) -> tuple[float, float]:
-        """See `SizeLaw.means`."""
+        """Mean prefill tokens ``m_p`` and mean decode tokens ``m_d``."""
         return self.prefill.mean, self.decode.mean
 
     @property
     def least_prefill(self) -> int:
-        """See `SizeLaw.least_prefill`."""
+        """Smallest possible number of prefill tokens."""
         return self.prefill.least
 
     def draw(self, rng: np.random.Generator, first: int, count: int) -> IntArray:
-        """See `SizeLaw.draw`."""
+        """Return prefill and decode tokens of tasks from number ``first`` on, shape (count, 2)."""
         del first
         return np.column_stack((self.prefill.draw(rng, count), self.decode.draw(rng, count)))
 
@@ -292,7 +292,7 @@ class ListedSizes(SizeLaw, Validated):
     in_order: bool = False
 
     def __post_init__(self) -> None:
-        """Validate."""
+        """Check all fields; an invalid value raises InputError."""
         prefill = integer_vector(self.prefill, "prefill", minimum=1, maximum=10**9)
         decode = integer_vector(self.decode, "decode", minimum=1, maximum=10**9)
         if len(prefill) != len(decode) or not len(prefill):
@@ -302,16 +302,16 @@ class ListedSizes(SizeLaw, Validated):
 
     @property
     def means(self) -> tuple[float, float]:
-        """See `SizeLaw.means`."""
+        """Mean prefill tokens ``m_p`` and mean decode tokens ``m_d``."""
         return float(self.prefill.mean()), float(self.decode.mean())
 
     @property
     def least_prefill(self) -> int:
-        """See `SizeLaw.least_prefill`."""
+        """Smallest possible number of prefill tokens."""
         return int(self.prefill.min())
 
     def draw(self, rng: np.random.Generator, first: int, count: int) -> IntArray:
-        """See `SizeLaw.draw`."""
+        """Return prefill and decode tokens of tasks from number ``first`` on, shape (count, 2)."""
         num = len(self.prefill)
         which = np.arange(first, first + count) % num
         if not self.in_order:

@@ -1,4 +1,4 @@
-"""The tables of the machine: its state, lists of tasks, and the heap of tasks in delays.
+"""State tables of a run: counters, lists of tasks, and the heap of delayed tasks.
 
 Each engine has one list of tasks per priority class and phase, and one of the tasks that leave.
 
@@ -6,7 +6,7 @@ A list is a ring that contains one extra record, its end. The row of that record
 the list. So empty lists and first or last tasks need no special case. The end precedes every task
 in every order, so no search passes it.
 
-Tasks in delays form a heap by the slot of their return; ties go by the order of entry.
+Delayed tasks form a heap by the slot of their return; ties go by the order of entry.
 """
 
 from typing import NamedTuple, TypeAlias
@@ -75,7 +75,7 @@ Rows: TypeAlias = IntArray | list[list[int]]
 
 
 class Machine(NamedTuple):
-    """The tables of a run.
+    """The state tables of a run.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ class Machine(NamedTuple):
 
 @compilable(into_caller=True)
 def prefill_list(machine: Machine, engine: int, rank: int) -> int:
-    """Return the prefill list of an engine's priority class; its decode list is the next one."""
+    """Return the number of a class's prefill list on an engine; its decode list comes next."""
     return int(engine * (2 * machine.counters[NUM_RANKS] + 1) + 2 * rank)
 
 
@@ -143,7 +143,7 @@ def leaving_list(machine: Machine, engine: int) -> int:
 
 @compilable(into_caller=True)
 def comes_before(machine: Machine, first: int, second: int, order: int, column: int) -> bool:
-    """Return whether a task precedes another in an order; ties go to the older task."""
+    """Return whether a task precedes another one in an order; on ties the older task does."""
     one, other = machine.tasks[at(first)], machine.tasks[at(second)]
     a, b = 0, 0
     if order == SHORTEST:
@@ -157,7 +157,7 @@ def comes_before(machine: Machine, first: int, second: int, order: int, column: 
 
 @compilable(into_caller=True)
 def insert(machine: Machine, line: int, task: int, order: int, phase: int) -> None:
-    """Insert a task into a sorted list. The search starts at the end, where most tasks belong."""
+    """Insert a task into a sorted list, searching from the end, where most tasks belong."""
     tasks = machine.tasks
     column = D_LEFT if phase else P_LEFT
     after = tasks[at(line), BEFORE]
@@ -180,7 +180,7 @@ def remove(machine: Machine, task: int) -> None:
 
 @compilable(into_caller=True)
 def delay(machine: Machine, task: int) -> None:
-    """Push a task onto the heap of tasks in delays."""
+    """Push a task onto the heap of delayed tasks."""
     counters, heap = machine.counters, machine.returning
     place = counters[RETURNING]
     counters[RETURNING] += 1
@@ -194,7 +194,7 @@ def delay(machine: Machine, task: int) -> None:
 
 @compilable(into_caller=True)
 def come_back(machine: Machine) -> int:
-    """Pop the task with the earliest return from the heap."""
+    """Pop the delayed task with the earliest return from the heap."""
     counters, heap = machine.counters, machine.returning
     task = heap[0, 2]
     counters[RETURNING] -= 1
@@ -213,7 +213,7 @@ def come_back(machine: Machine) -> int:
 
 @compilable(into_caller=True)
 def is_earlier(machine: Machine, first: int, second: int) -> bool:
-    """Return whether one entry of the heap precedes another."""
+    """Return whether one heap entry precedes another."""
     heap = machine.returning
     return bool(
         heap[first, 0] < heap[second, 0]
@@ -223,7 +223,7 @@ def is_earlier(machine: Machine, first: int, second: int) -> bool:
 
 @compilable(into_caller=True)
 def swap(machine: Machine, first: int, second: int) -> None:
-    """Swap two entries of the heap."""
+    """Swap two heap entries."""
     heap = machine.returning
     for column in range(3):
         heap[first, column], heap[second, column] = heap[second, column], heap[first, column]

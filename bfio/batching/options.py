@@ -1,4 +1,4 @@
-"""Options of a run, duration and measurements, as keywords and command-line arguments."""
+"""Options of a run: duration and measurements, as keywords and command-line arguments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NO_DEADLINE = 2**62
 
 @dataclass(frozen=True)
 class BatchOptions(Validated):
-    """Duration and measurements of a run; times in seconds if a slot has a length, else in slots.
+    """Duration and measurements of a run; times in seconds if slots have a length, else slots.
 
     Parameters
     ----------
@@ -38,31 +38,40 @@ class BatchOptions(Validated):
     """
 
     horizon: Fraction | None = option(
-        None, RATIONAL, "T", "end of the run [s, or slots]; needed unless a trace ends"
+        None, RATIONAL, "T", "end of the run [s, or slots]; required unless a trace is given"
     )
     warmup: Fraction = option(
-        Fraction(0), RATIONAL, "T", "from when on it is measured (default: from the beginning)"
+        Fraction(0), RATIONAL, "T", "start of the measured part [s, or slots] (default 0)"
     )
-    blocks: int = option(1000, WHOLE, "N", "states kept of the course of the run (default 1000)")
+    blocks: int = option(
+        1000, WHOLE, "N", "number of states stored over the run, for plots (default 1000)"
+    )
     ttft_deadline: Fraction | None = option(
-        None, RATIONAL, "T", "deadline of the time to the end of the prefill"
+        None,
+        RATIONAL,
+        "T",
+        "deadline from arrival at an agent to the end of the prefill [s, or slots]",
     )
     tbt_deadline: Fraction | None = option(
-        None, RATIONAL, "T", "deadline of the time between two tokens"
+        None, RATIONAL, "T", "deadline between two tokens [s, or slots]"
     )
     e2e_deadline: Fraction | None = option(
-        None, RATIONAL, "T", "deadline of the time from arrival to departure"
+        None, RATIONAL, "T", "deadline from arrival to departure [s, or slots]"
     )
 
     def __post_init__(self) -> None:
-        """Validate."""
+        """Check all fields; an invalid value raises InputError."""
         integer(self.blocks, "blocks", minimum=1, maximum=10**6)
         self._set(warmup=exact_number(self.warmup, "warmup"))
         for name in ("horizon", "ttft_deadline", "tbt_deadline", "e2e_deadline"):
             if (given := getattr(self, name)) is not None:
                 self._set(**{name: exact_number(given, name, positive=True)})
         if self.horizon is not None and self.warmup >= self.horizon:
-            raise InputError("warmup", "nothing is left to measure", "make it less than horizon")
+            raise InputError(
+                "warmup",
+                "is not below horizon, so nothing is measured",
+                "make it less than horizon",
+            )
 
     def slots(self, name: str, slot: Fraction | None) -> int | None:
         """Return a time in whole slots, rounded down; None if the option is not given.
@@ -77,7 +86,9 @@ class BatchOptions(Validated):
             return None
         slots = int(given / (slot or 1))
         if slots > MAX_SLOTS or (slots == 0 and given):
-            raise InputError(name, f"{float(given):.6g} is {slots} slots", "use another time")
+            raise InputError(
+                name, f"{float(given):.6g} is {slots} slots, out of range", "use another time"
+            )
         return slots
 
     def deadlines(self, slot: Fraction | None) -> tuple[int, int, int]:

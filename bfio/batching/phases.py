@@ -1,4 +1,4 @@
-"""Phases of a slot: form batches, load their tokens, and move tasks between stages.
+"""Phases of a slot: form batches, process their tokens, and move tasks between stages.
 
 The loop of compiled runs skips slots without an event. `bfio.batching.policy` describes the
 batches of the built-in policies.
@@ -142,7 +142,7 @@ _ANY = 1 << 60
 
 @compilable(into_caller=True)
 def decode_pass(machine: Machine, line: int, most: int) -> int:
-    """Choose a decode token of each of the first ``most`` tasks of a list; return their number."""
+    """Choose a decode token of each of the first ``most`` tasks of a list; return the number."""
     end = machine.tasks[at(line)]
     end[CHOSEN] = min(most, end[LENGTH])
     return int(end[CHOSEN])
@@ -152,7 +152,7 @@ def decode_pass(machine: Machine, line: int, most: int) -> int:
 def prefill_pass(
     machine: Machine, line: int, most: int, begun: tuple[int, int], may_cut: bool
 ) -> tuple[int, int, bool]:
-    """Choose prompts of the first ``most`` tasks of a list until one does not fit the budget.
+    """Choose prompts of the first ``most`` tasks of a list, until one exceeds the budget.
 
     Returns
     -------
@@ -176,7 +176,7 @@ def prefill_pass(
 
 @compilable(into_caller=True)
 def choose(machine: Machine, engine: int) -> tuple[int, int]:
-    """Choose the next batch of an engine; return its number of prompts and its total tokens."""
+    """Choose the next batch of an engine; return its number of prompts and its tokens."""
     row = machine.engines[at(engine)]
     mixing, budget = row[S_MIXING], row[S_BUDGET]
     prompts, left = 0, budget
@@ -199,7 +199,7 @@ def choose(machine: Machine, engine: int) -> tuple[int, int]:
 
 @compilable(into_caller=True)
 def mixed(machine: Machine, engine: int) -> tuple[int, int]:
-    """Fill a batch with both phases, class by class; return prompts chosen and budget left."""
+    """Fill a batch with both phases, class by class; return its prompts and the budget left."""
     row = machine.engines[at(engine)]
     kp, kd = limit_of(row[S_KP]), limit_of(row[S_KD])
     places, may_cut = limit_of(row[S_LIMIT]), row[S_CHUNKED] == 1
@@ -219,7 +219,7 @@ def mixed(machine: Machine, engine: int) -> tuple[int, int]:
 
 @compilable(into_caller=True)
 def decodes_alone(machine: Machine, engine: int) -> int:
-    """Fill a batch with decode tokens alone, class by class; return the budget left."""
+    """Fill a batch with decode tokens only, class by class; return the budget left."""
     row = machine.engines[at(engine)]
     kd, most = limit_of(row[S_KD]), min(limit_of(row[S_LIMIT]), row[S_BUDGET])
     count = 0
@@ -246,13 +246,13 @@ def prefills_alone(machine: Machine, engine: int, most: int) -> tuple[int, int]:
 
 @compilable(into_caller=True)
 def limit_of(limit: int) -> int:
-    """Return a limit as a number of tasks, where 0 means no limit."""
+    """Return a limit on the number of tasks, where 0 stands for no limit."""
     return limit if limit > 0 else _ANY
 
 
 @compilable(into_caller=True)
 def load(machine: Machine, engine: int, rule: Rule) -> None:
-    """Form the batch of an engine by its built-in policy, and load it."""
+    """Form and start the next batch of an engine by its built-in policy."""
     row, prefills = machine.engines[at(engine)], machine.prefills
     prompts, tokens = choose(machine, engine)
     if tokens == 0:
@@ -276,7 +276,7 @@ def load(machine: Machine, engine: int, rule: Rule) -> None:
 
 @compilable(into_caller=True)
 def run_until(machine: Machine, engine: int, tokens: int, decodes: int, end: int) -> None:
-    """Mark an engine as busy with its loaded batch until slot ``end``."""
+    """Mark an engine as busy with its batch until slot ``end``."""
     row, of_engine = machine.engines[at(engine)], machine.of_engines[at(engine)]
     of_engine[DECODE] += decodes
     of_engine[PREFILL] += tokens - decodes
@@ -286,7 +286,7 @@ def run_until(machine: Machine, engine: int, tokens: int, decodes: int, end: int
 
 @compilable(into_caller=True)
 def load_decodes(machine: Machine, engine: int, line: int, end: int) -> int:
-    """Load the decode tokens of the chosen tasks of a list; return their number.
+    """Start the chosen decode tokens of a list; return their number.
 
     Consecutive tokens with the same stage and the same gap are counted together, for speed.
     """
@@ -309,7 +309,7 @@ def load_decodes(machine: Machine, engine: int, line: int, end: int) -> int:
 
 @compilable(into_caller=True)
 def load_decode(machine: Machine, engine: int, task: int, end: int) -> None:
-    """Load a decode token of a task; `count_decodes` updates the counters."""
+    """Start a decode token of a task; `count_decodes` updates the counters."""
     record = machine.tasks[at(task)]
     record[LAST] = end
     record[D_LEFT] -= 1
@@ -319,7 +319,7 @@ def load_decode(machine: Machine, engine: int, task: int, end: int) -> None:
 
 @compilable(into_caller=True)
 def count_decodes(machine: Machine, stage: int, gap: int, count: int) -> None:
-    """Count decode tokens of a stage that follow their previous tokens after ``gap`` slots."""
+    """Count ``count`` decode tokens of a stage, each ``gap`` slots after the previous token."""
     if count > 0:
         machine.of_stages[at(stage)][WORK] -= count
         measure(machine, TBT, gap, count)
@@ -339,7 +339,7 @@ def batch_time(machine: Machine, engine: int, parts: int, tokens: int) -> int:
 
 @compilable(into_caller=True)
 def terms_of(machine: Machine, engine: int, parts: int) -> int:
-    """Return the time of attention and of caches that exceed the memory [1/unit slots]."""
+    """Return the time of attention and of caches beyond the memory [1/unit slots]."""
     row = machine.engines[at(engine)]
     exact, room = 0, row[S_MEMORY]
     for k in range(parts):
@@ -360,7 +360,7 @@ def terms_of(machine: Machine, engine: int, parts: int) -> int:
 
 @compilable(into_caller=True)
 def list_parts(machine: Machine, engine: int, prompts: int) -> int:
-    """Write the chosen batch to ``parts`` from the oldest task on; return the number of parts."""
+    """Write the chosen batch to ``parts``, oldest task first; return the number of parts."""
     tasks, count = machine.tasks, 0
     for rank in range(machine.counters[NUM_RANKS]):
         line = prefill_list(machine, engine, rank) + 1
@@ -388,7 +388,7 @@ def insert_part(machine: Machine, count: int, task: int, tokens: int) -> None:
 
 @compilable(into_caller=True)
 def count_batch(machine: Machine, engine: int, tokens: int, slots: int) -> None:
-    """Update the counters of an engine for the batch that it loads next."""
+    """Add a batch to the counters of its engine."""
     row, of_engine = machine.engines[at(engine)], machine.of_engines[at(engine)]
     eligible = row[PREFILL_TOKENS] + row[NUM_DECODING]
     of_engine[BUSY] += slots
@@ -401,7 +401,7 @@ def count_batch(machine: Machine, engine: int, tokens: int, slots: int) -> None:
 
 @compilable(into_caller=True)
 def log_batch(machine: Machine, engine: int, parts: int, tokens: int, slots: int) -> None:
-    """Write a batch and its parts to the log if a log is kept; the caller ensures enough rows."""
+    """Write a batch and its parts to the log, if one is kept and has enough rows."""
     counters = machine.counters
     if not counters[KEEPS_LOG]:
         return
@@ -418,7 +418,7 @@ def log_batch(machine: Machine, engine: int, parts: int, tokens: int, slots: int
 
 @compilable(into_caller=True)
 def leave(machine: Machine, engine: int, task: int) -> None:
-    """Move a task without tokens left to the list of tasks that leave when the batch ends."""
+    """Move a task without remaining tokens to the tasks that leave at the end of the batch."""
     machine.engines[at(engine)][NUM_DECODING] -= 1
     machine.tasks[at(machine.tasks[at(task), LINE] + 1), LENGTH] -= 1
     remove(machine, task)
@@ -427,7 +427,7 @@ def leave(machine: Machine, engine: int, task: int) -> None:
 
 @compilable(into_caller=True)
 def load_prefill(machine: Machine, engine: int, task: int, chunk: int, end: int) -> None:
-    """Load a chunk of a prompt."""
+    """Start a chunk of a prompt."""
     record, row = machine.tasks[at(task)], machine.engines[at(engine)]
     record[P_LEFT] -= chunk
     record[LAST] = end
@@ -442,7 +442,7 @@ def load_prefill(machine: Machine, engine: int, task: int, chunk: int, end: int)
 
 @compilable(into_caller=True)
 def enter_decode(machine: Machine, engine: int, task: int, end: int) -> None:
-    """Move a task whose prompt is loaded to the decode phase."""
+    """Move a task whose prompt is processed to the decode phase."""
     record, row = machine.tasks[at(task)], machine.engines[at(engine)]
     row[NUM_PREFILLING] -= 1
     row[NUM_DECODING] += 1
@@ -457,7 +457,7 @@ def enter_decode(machine: Machine, engine: int, task: int, end: int) -> None:
 
 @compilable(into_caller=True)
 def measure(machine: Machine, which: int, slots: int, times: int) -> None:
-    """Count a time of ``slots`` slots that occurred ``times`` times."""
+    """Add ``times`` occurrences of a time of ``slots`` slots to the measured times."""
     row = machine.times[which]
     row[COUNT] += times
     row[SUM] += slots * times
@@ -478,7 +478,7 @@ _NEVER = 1 << 62
 
 
 def run_slots(machine: Machine, until: int, rule: Rule) -> int:
-    """Run the slots before ``until`` and deliver the tasks due in it; stop when a table is full.
+    """Run the slots before ``until`` and deliver the tasks due in it; stop at a full table.
 
     It also returns early if no further event can occur. The next call continues from the same
     state. ``rule`` forms the batch of a free engine that has requests; see `form_batch`.
@@ -502,7 +502,7 @@ def run_slots(machine: Machine, until: int, rule: Rule) -> int:
 
 
 def form_batch(machine: Machine, engine: int, rule: Rule) -> None:
-    """Form and load a batch by any rule; compiled runs call `load` instead."""
+    """Form and start a batch by a rule of interpreted runs; compiled runs call `load` instead."""
     rule(machine, engine)
 
 
@@ -530,7 +530,7 @@ def next_slot(machine: Machine) -> int:
 
 @compilable(into_caller=True)
 def deliver(machine: Machine) -> int:
-    """Move tasks that finish, return from a delay or arrive; return the table that needs rows."""
+    """Move tasks that finish, return or arrive; return the table that is full, if any."""
     counters = machine.counters
     now, arrivals = counters[NOW], machine.arrivals
     # Order within a slot: finished tasks, then returns from delays, then arrivals.
@@ -555,7 +555,7 @@ def deliver(machine: Machine) -> int:
 
 @compilable(into_caller=True)
 def room_for(machine: Machine, stage: int) -> int:
-    """Return the table without a free row for a task of a stage, or for all tasks of its type."""
+    """Return the table without a free row for a task of a stage or, with forks, of its type."""
     counters, nodes, tasks = machine.counters, machine.nodes, 1
     if nodes[at(stage), N_FORKS]:
         tasks = len(nodes)
@@ -581,7 +581,7 @@ def room_for(machine: Machine, stage: int) -> int:
 
 @compilable(into_caller=True)
 def arrive(machine: Machine, stage: int) -> int:
-    """Let a request arrive at a stage, or at all first stages of a fork–join type."""
+    """Add a request at a stage, or at all first stages of a fork–join type."""
     need = room_for(machine, stage)
     if need != REACHED:
         return need
@@ -608,7 +608,7 @@ def arrive(machine: Machine, stage: int) -> int:
 
 @compilable(into_caller=True)
 def drawn(machine: Machine, stage: int, request: int, number: int) -> int:
-    """Return the record of a new task with the next draws of its stage.
+    """Return the record of a new task, filled with the next random draws of its stage.
 
     Parameters
     ----------
@@ -640,7 +640,7 @@ def drawn(machine: Machine, stage: int, request: int, number: int) -> int:
 
 @compilable(into_caller=True)
 def join(machine: Machine, task: int) -> None:
-    """Let a task join an engine of its agent; `chosen_engine` selects it."""
+    """Add a task to the engine of its agent that `chosen_engine` selects."""
     counters, record = machine.counters, machine.tasks[at(task)]
     stage, now = record[STAGE], counters[NOW]
     engine = chosen_engine(machine, task)
@@ -663,7 +663,7 @@ def join(machine: Machine, task: int) -> None:
 
 @compilable(into_caller=True)
 def log_task(machine: Machine, task: int, engine: int) -> None:
-    """Write a task to the log if a log is kept; the caller ensures a free row."""
+    """Write a task to the log, if one is kept and has a free row."""
     counters, record = machine.counters, machine.tasks[at(task)]
     if not counters[KEEPS_LOG]:
         return
@@ -676,7 +676,7 @@ def log_task(machine: Machine, task: int, engine: int) -> None:
 
 @compilable(into_caller=True)
 def chosen_engine(machine: Machine, task: int) -> int:
-    """Return the engine that a task joins."""
+    """Return the engine of its agent that a task joins."""
     record = machine.tasks[at(task)]
     node = machine.nodes[at(record[STAGE])]
     first, balancer = node[N_FIRST_ENGINE], node[N_BALANCER]
@@ -693,7 +693,7 @@ def chosen_engine(machine: Machine, task: int) -> int:
 
 @compilable(into_caller=True)
 def finish(machine: Machine, engine: int, task: int) -> int:
-    """Move the first task that leaves an engine to its next stage; return any full table."""
+    """Move the first leaving task of an engine to its next stage; return a full table, if any."""
     counters, record = machine.counters, machine.tasks[at(task)]
     stage, now = record[STAGE], counters[NOW]
     forks, successor = machine.nodes[at(stage), N_FORKS], record[T_SUCCESSOR]
@@ -720,7 +720,7 @@ def finish(machine: Machine, engine: int, task: int) -> int:
 
 @compilable(into_caller=True)
 def fork(machine: Machine, stage: int, request: int, number: int) -> None:
-    """Start the stages whose last predecessor is done; a request with no task left departs."""
+    """Start the stages whose last predecessor is done; a request without tasks departs."""
     counters, record = machine.counters, machine.requests[request]
     record[R_LEFT] -= 1
     if record[R_LEFT] == 0:
@@ -737,7 +737,7 @@ def fork(machine: Machine, stage: int, request: int, number: int) -> None:
 
 @compilable(into_caller=True)
 def follow(machine: Machine, task: int) -> None:
-    """Let a task join its stage now or after its delay."""
+    """Add a task to its stage, immediately or after a delay."""
     if machine.tasks[at(task), READY] == machine.counters[NOW]:
         join(machine, task)
     else:

@@ -52,7 +52,7 @@ from formulations.problem_data import Validated, member
 
 @dataclass(frozen=True)
 class BatchState:
-    """State of one engine at its decision; requests are in order of arrival at the engine.
+    """State of one engine when a batch is formed; requests are in order of arrival at the engine.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class BatchState:
 
     @property
     def decode(self) -> list[int]:
-        """``d_i``: decode tokens left.
+        """``d_i``: remaining decode tokens of each request.
 
         Raises
         ------
@@ -98,8 +98,8 @@ class BatchState:
         if self.lengths is None:
             raise InputError(
                 "state.decode",
-                "requests' lengths are unknown",
-                "set knows_lengths = True on a policy that may know them",
+                "decode lengths are unknown to this policy",
+                "set knows_lengths = True if the policy may read them",
             )
         return self.lengths
 
@@ -117,13 +117,13 @@ def policy_of_engine(policy: BatchPolicy) -> BatchPolicy:
     fresh = getattr(policy, "for_engine", None)
     if fresh is None:
         return policy
-    with users_code("policy", "its for_engine ", remedy="mend the policy"):
+    with users_code("policy", "for_engine ", remedy="correct the policy"):
         made: BatchPolicy = fresh()
     return made
 
 
 def ask(policy: BatchPolicy, state: BatchState, name: str) -> list[int]:
-    """Return the answer of a policy after checking it against (2.5).
+    """Return a policy's answer to a state, after a check of the rules (2.5).
 
     Raises
     ------
@@ -131,32 +131,36 @@ def ask(policy: BatchPolicy, state: BatchState, name: str) -> list[int]:
         If the answer breaks a rule; the message names the first one.
     """
     where = f"policy {name}, slot {state.slot}"
-    with users_code(where, remedy="mend the policy"):
+    with users_code(where, remedy="correct the policy"):
         answer = policy(state)
     tokens = _whole_numbers(answer, len(state), where)
     for i, (given, left) in enumerate(zip(tokens, state.prefill, strict=True)):
         _check_request(given, left, f"{where}, request {i}", may_cut=state.chunked)
     if sum(tokens) > state.budget:
         what = f"{sum(tokens)} tokens exceed the budget of {state.budget} (2.5d)"
-        raise InputError(where, what, "load fewer")
+        raise InputError(where, what, "return fewer tokens")
     return tokens
 
 
 def _check_request(given: int, left: int, where: str, *, may_cut: bool) -> None:
     if left == 0 and given > 1:
-        raise InputError(where, f"{given} decode tokens at once (2.5c)", "load one at most")
+        raise InputError(where, f"{given} decode tokens in one batch (2.5c)", "return 0 or 1")
     if left > 0 and given > left:
-        what = f"{given} prefill tokens where {left} are left (2.5b)"
-        raise InputError(where, what, "load no more than there are")
+        what = f"{given} prefill tokens, but only {left} are left (2.5b)"
+        raise InputError(where, what, "return at most the remaining tokens")
     if not may_cut and 0 < given < left:
-        raise InputError(where, f"a chunk of {given} of {left}", "load whole prompts here")
+        raise InputError(
+            where,
+            f"a chunk of {given} of {left} prompt tokens; the engine does not cut prompts",
+            "return all or 0",
+        )
 
 
 def _whole_numbers(answer: object, count: int, where: str) -> list[int]:
     remedy = "return one number of tokens per request"
     if not isinstance(answer, Iterable) or isinstance(answer, str | bytes):
         raise InputError(where, f"returned {answer!r:.40}", remedy)
-    with users_code(where, "its answer ", remedy="mend the policy"):
+    with users_code(where, "answer ", remedy="correct the policy"):
         # One extra entry shows that the answer is too long, even if the iterator never ends.
         entries = list(islice(answer, count + 1))
     for entry in entries:
@@ -169,7 +173,7 @@ def _whole_numbers(answer: object, count: int, where: str) -> list[int]:
 
 
 class Mixing(StrEnum):
-    """Which phases a batch may contain."""
+    """Whether a batch may contain prefill and decode tokens."""
 
     #: Both phases: work-conserving if the limits allow it.
     MIXED = "mixed"
@@ -182,7 +186,7 @@ class Mixing(StrEnum):
 
 
 class Order(StrEnum):
-    """Order of the requests of a phase."""
+    """Order in which the requests of a phase are served."""
 
     #: Order of arrival at the engine.
     ARRIVAL = "arrival"
@@ -196,7 +200,7 @@ class Order(StrEnum):
 
 @dataclass(frozen=True)
 class TokenBudgetPolicy(Validated):
-    """A built-in policy; see the module docstring.
+    """A built-in policy with its limits and orders; see the module docstring.
 
     Parameters
     ----------
@@ -231,7 +235,7 @@ class TokenBudgetPolicy(Validated):
     decode_order: Order = Order.ARRIVAL
 
     def __post_init__(self) -> None:
-        """Validate."""
+        """Check all fields; an invalid value raises InputError."""
         least = 1 if self.mixing is Mixing.GROUPS else 0
         self._set(
             mixing=member(Mixing, self.mixing, "mixing"),
@@ -242,13 +246,17 @@ class TokenBudgetPolicy(Validated):
         for name in ("kp", "kd", "limit"):
             integer(getattr(self, name), name)
         if self.mixing is Mixing.GROUPS and (self.kp or self.kd or self.limit):
-            raise InputError("group", "other limits are given too", "leave kp, kd and limit out")
+            raise InputError("group", "groups exclude kp, kd and limit", "omit kp, kd and limit")
         if self.decode_order is Order.LONGEST:
-            raise InputError("decode_order", "longest first", "use arrival, entry or shortest")
+            raise InputError(
+                "decode_order",
+                "longest rest first is not supported",
+                "use arrival, entry or shortest",
+            )
         for name, order in (("kp", self.prefill_order), ("kd", self.decode_order)):
             if getattr(self, name) and order in (Order.SHORTEST, Order.LONGEST):
-                what = f"a limit to the oldest requests with {order} first"
-                raise InputError(name, what, "order by arrival, or leave the limit out")
+                what = f"{order} first excludes a limit to the oldest requests"
+                raise InputError(name, what, "order by arrival, or omit kp and kd")
 
     @property
     def knows_lengths(self) -> bool:
@@ -257,7 +265,7 @@ class TokenBudgetPolicy(Validated):
 
     @property
     def mixes(self) -> bool:
-        """Whether a batch may contain both phases."""
+        """Whether a batch may contain both prefill and decode tokens."""
         return self.mixing is Mixing.MIXED
 
     def for_engine(self) -> _Filling:
@@ -265,12 +273,12 @@ class TokenBudgetPolicy(Validated):
         return _Filling(self)
 
     def __call__(self, state: BatchState) -> list[int]:
-        """Return the next batch of an engine that has no group of requests yet."""
+        """Return the next batch of an engine without a current group of requests."""
         return _Filling(self)(state)
 
 
 class _Filling:
-    """A policy on one engine, with the state of its group."""
+    """A built-in policy on one engine, with its current group of requests."""
 
     def __init__(self, policy: TokenBudgetPolicy) -> None:
         self.policy = policy
@@ -308,7 +316,7 @@ class _Filling:
                 load(requests)
 
     def _serve_group(self, batch: _Batch, prefilling: list[int], decoding: list[int]) -> None:
-        """Prefill the group, then decode it; admit the next group when all members are done."""
+        """Prefill the group, then decode it; start the next group when all members are done."""
         ordered = batch.ordered_prefills(prefilling)
         if not decoding and self.in_group == 0:
             self.in_group = min(self.policy.group, len(ordered))
@@ -321,7 +329,7 @@ class _Filling:
 
 
 class _Batch:
-    """A batch under construction."""
+    """A batch being filled."""
 
     def __init__(self, policy: TokenBudgetPolicy, state: BatchState) -> None:
         self.policy, self.state = policy, state
@@ -330,14 +338,14 @@ class _Batch:
         self.places = policy.limit or len(state)
 
     def decode(self, requests: list[int]) -> None:
-        """Load a decode token of each request, class by class."""
+        """Add a decode token of each request, class by class."""
         for own in self._classes(requests):
             for i in _oldest(self._sorted_decodes(own), self.policy.kd):
                 if self.left > 0 and self.places > 0:
                     self._load(i, 1)
 
     def prefill(self, requests: list[int]) -> None:
-        """Load prompts, class by class, until one does not fit."""
+        """Add prompts, class by class, until one exceeds the budget."""
         binding = self.policy.mixes
         for own in self._classes(requests):
             for i in _oldest(self._sorted_prefills(own), self.policy.kp):
@@ -382,5 +390,5 @@ class _Batch:
 
 
 def _oldest(ordered: list[int], limit: int) -> list[int]:
-    """Return the first ``limit`` requests; orders with a limit put the oldest first."""
+    """Return the first ``limit`` requests; orders that allow a limit are oldest first."""
     return ordered[:limit] if limit else ordered

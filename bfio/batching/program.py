@@ -25,7 +25,7 @@ from formulations.problem_data import member
 
 
 class Weighting(StrEnum):
-    """Objective of a batch: a weight per token, section 9 of the specification."""
+    """Objective of a batch, a weight per token: section 9 of the specification."""
 
     #: Weight 1 per token: maximizes the tokens of the batch.
     TOKENS = "tokens"
@@ -55,8 +55,8 @@ def batch_problem(state: BatchState, weighting: Weighting) -> BatchProblem:
         If the engine does not cut prompts; the program assumes chunks.
     """
     if not state.chunked:
-        what = "an engine that does not cut prompts has no batch program"
-        raise CapabilityError("chunked", what, "let it cut them")
+        what = "the batch program requires an engine that cuts prompts"
+        raise CapabilityError("chunked", what, "set chunked = true")
     prefill = np.array(state.prefill, dtype=np.int64)
     weight, bonus = np.ones_like(prefill), None
     if weighting is Weighting.DECODE:
@@ -73,7 +73,7 @@ def batch_problem(state: BatchState, weighting: Weighting) -> BatchProblem:
 
 @dataclass(frozen=True)
 class ProgramPolicy:
-    """A policy that loads an optimal batch in each step.
+    """Policy that returns an optimal batch in each step.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class ProgramPolicy:
     weighting: Weighting = Weighting.TOKENS
 
     def __post_init__(self) -> None:
-        """Validate."""
+        """Check all fields; an invalid value raises InputError."""
         object.__setattr__(self, "weighting", member(Weighting, self.weighting, "weighting"))
 
     def __call__(self, state: BatchState) -> list[int]:
@@ -95,7 +95,7 @@ class ProgramPolicy:
 
 @dataclass
 class GapTally:
-    """Total gap of batches to the optimal ones.
+    """Gap of a policy's batches to the optimal batches, summed over states.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ class GapTally:
 
 @dataclass(frozen=True)
 class MeasuredPolicy:
-    """A wrapper of a policy that compares each batch with an optimal one in the same state.
+    """Policy wrapper that compares each batch with an optimal batch in the same state.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ class MeasuredPolicy:
     tally: GapTally = field(default_factory=GapTally)
 
     def __post_init__(self) -> None:
-        """Validate."""
+        """Check all fields; an invalid value raises InputError."""
         object.__setattr__(self, "weighting", member(Weighting, self.weighting, "weighting"))
 
     @property
@@ -162,24 +162,24 @@ class MeasuredPolicy:
 
 
 def by_phase(tokens: Sequence[int], prefill: Sequence[int]) -> Batch:
-    """Return prompt tokens and decode tokens of a batch, ``δ^p`` and ``δ^d`` of (2.5)."""
+    """Return prompt tokens ``δ^p`` and decode tokens ``δ^d`` of a batch, as in (2.5)."""
     pairs = list(zip(tokens, prefill, strict=True))
     return tuple(x if p else 0 for x, p in pairs), tuple(0 if p else x for x, p in pairs)
 
 
 def batch_of(policy: BatchPolicy, problem: BatchProblem, name: str) -> Batch:
-    """Return the batch of a policy in the state of a batch program.
+    """Return the batch of a policy in the state given by a batch program.
 
-    The state has one stage. Requests are in order of arrival, and entered the decode phase in that
-    order. The policy does not see data of the program beyond (2.5), for example weights or a
-    maximum number of requests.
+    All requests belong to one stage and are in order of arrival and of entry into decode. The
+    policy does not see the program's data beyond (2.5), such as weights or a maximum number of
+    requests.
 
     Parameters
     ----------
     policy : BatchPolicy
         The policy.
     problem : BatchProblem
-        Tokens left of each request, and the budget.
+        Remaining tokens of each request, and the budget.
     name : str
         Name of the policy in error messages.
 

@@ -1,4 +1,4 @@
-"""Names of policies: those of section 3 of the paper, and user policies ``module:function``."""
+"""Build batching policies by name: built-in ones, or a user's ``module:function``."""
 
 from dataclasses import dataclass
 
@@ -8,13 +8,13 @@ from bfio.common.users_code import load_callable
 from formulations.arrays import integer
 from formulations.problem_data import member
 
-_LIMIT = "most requests in a batch; 0: any number"
+_LIMIT = "maximum requests in a batch; 0: no limit"
 _ORDERS = "`arrival`, `entry`, `shortest`"
 
 
 @dataclass(frozen=True)
 class FasterTransformer:
-    """Decode before prefill, never both in a batch.
+    """FasterTransformer: decode before prefill, never both in a batch.
 
     Parameters
     ----------
@@ -25,12 +25,12 @@ class FasterTransformer:
     """
 
     group: int = option(
-        0, WHOLE, "M", "admit up to M requests, prefill them, decode until all are done; 0: strict"
+        0, WHOLE, "M", "group size M: prefill up to M requests, then decode them all; 0: no groups"
     )
-    limit: int = option(0, WHOLE, "M", "most decode tokens in a batch; 0: any number")
+    limit: int = option(0, WHOLE, "M", "maximum decode tokens in a batch; 0: no limit")
 
     def policy(self) -> TokenBudgetPolicy:
-        """Return the policy."""
+        """Return the policy with these options."""
         integer(self.group, "group")
         mixing = Mixing.GROUPS if self.group else Mixing.DECODE_FIRST
         return TokenBudgetPolicy(mixing=mixing, group=self.group, limit=self.limit)
@@ -38,7 +38,7 @@ class FasterTransformer:
 
 @dataclass(frozen=True)
 class Vllm:
-    """Prefill before decode, never both in a batch.
+    """vLLM without chunks: prefill before decode, never both in a batch.
 
     Parameters
     ----------
@@ -46,10 +46,10 @@ class Vllm:
         Maximum decode tokens in a batch.
     """
 
-    limit: int = option(0, WHOLE, "M", "most decode tokens in a batch; 0: any number")
+    limit: int = option(0, WHOLE, "M", "maximum decode tokens in a batch; 0: no limit")
 
     def policy(self) -> TokenBudgetPolicy:
-        """Return the policy."""
+        """Return the policy with these options."""
         return TokenBudgetPolicy(mixing=Mixing.PREFILL_FIRST, limit=self.limit)
 
 
@@ -65,11 +65,11 @@ class MixedOptions:
         Orders within the phases.
     """
 
-    kp: int = option(0, WHOLE, "K", "oldest requests whose prompts may be loaded; 0: any number")
-    kd: int = option(0, WHOLE, "K", "oldest requests that may decode; 0: any number")
+    kp: int = option(0, WHOLE, "K", "only the K_p oldest requests may prefill; 0: no limit")
+    kd: int = option(0, WHOLE, "K", "only the K_d oldest requests may decode; 0: no limit")
     limit: int = option(0, WHOLE, "M", _LIMIT)
-    prefill: str = option("arrival", TEXT, "ORDER", f"{_ORDERS} or `longest` prompt first")
-    decode: str = option("arrival", TEXT, "ORDER", f"{_ORDERS} rest first")
+    prefill: str = option("arrival", TEXT, "ORDER", f"order of prompts: {_ORDERS} or `longest`")
+    decode: str = option("arrival", TEXT, "ORDER", f"order of decode tokens: {_ORDERS}")
 
     def _policy(self, *, decode_first: bool) -> TokenBudgetPolicy:
         return TokenBudgetPolicy(
@@ -83,18 +83,18 @@ class MixedOptions:
 
 
 class Sarathi(MixedOptions):
-    """Decode tokens first, then chunks of prompts."""
+    """Sarathi: decode tokens first, then chunks of prompts."""
 
     def policy(self) -> TokenBudgetPolicy:
-        """Return the policy."""
+        """Return the policy with these options."""
         return self._policy(decode_first=True)
 
 
 class Orca(MixedOptions):
-    """Prompts first, then decode tokens in the same batch."""
+    """Orca: prompts first, then decode tokens in the same batch."""
 
     def policy(self) -> TokenBudgetPolicy:
-        """Return the policy."""
+        """Return the policy with these options."""
         return self._policy(decode_first=False)
 
 
@@ -111,13 +111,13 @@ class VllmChunked:
     limit: int = option(0, WHOLE, "M", _LIMIT)
 
     def policy(self) -> TokenBudgetPolicy:
-        """Return the policy."""
+        """Return the policy with these options."""
         return TokenBudgetPolicy(limit=self.limit, decode_order=Order.ENTRY)
 
 
 @dataclass(frozen=True)
 class ShortestFirst:
-    """Shortest first in both phases, decode tokens before prompts.
+    """Shortest remaining length first in both phases, decode tokens before prompts.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ class ShortestFirst:
     limit: int = option(0, WHOLE, "M", _LIMIT)
 
     def policy(self) -> TokenBudgetPolicy:
-        """Return the policy."""
+        """Return the policy with these options."""
         order = Order.SHORTEST
         return TokenBudgetPolicy(limit=self.limit, prefill_order=order, decode_order=order)
 
@@ -139,13 +139,13 @@ Recipe = FasterTransformer | Vllm | Sarathi | Orca | VllmChunked | ShortestFirst
 BUILT_IN: dict[str, Named[Recipe]] = by_name(
     Named[Recipe](
         "faster-transformer",
-        "decode tokens while there are any, then a batch of prompts; never both",
+        "decode tokens if any request can decode, else prompts; never both",
         "throughput paper, section 3, FasterTransformer",
         FasterTransformer(),
     ),
     Named[Recipe](
         "vllm",
-        "prompts while there are any, then decode tokens; never both",
+        "prompts if any are waiting, else decode tokens; never both",
         "throughput paper, section 3, vanilla vLLM",
         Vllm(),
     ),
@@ -163,13 +163,13 @@ BUILT_IN: dict[str, Named[Recipe]] = by_name(
     ),
     Named[Recipe](
         "vllm-chunked",
-        "as sarathi, decode tokens in the order in which requests began with them",
+        "as sarathi, decoding requests in order of their entry into the decode phase",
         "throughput paper, section 3, vLLM with chunked prefill",
         VllmChunked(),
     ),
     Named[Recipe](
         "sjf",
-        "as sarathi, shortest rest first in both phases; lengths known",
+        "as sarathi, shortest remaining length first in both phases; lengths known",
         "throughput paper, section 2.3: any work-conserving rule",
         ShortestFirst(),
     ),
@@ -177,7 +177,7 @@ BUILT_IN: dict[str, Named[Recipe]] = by_name(
 
 
 def is_own(text: str) -> bool:
-    """Return whether a text names a user policy, ``module:function``.
+    """Return whether a text names a user's policy, ``module:function``.
 
     Raises
     ------
@@ -188,7 +188,7 @@ def is_own(text: str) -> bool:
 
 
 def build(text: str) -> BatchPolicy:
-    """Return the policy that a text names, with the options that follow the name.
+    """Return the policy given as ``name:option=value:...`` or ``module:function``.
 
     Raises
     ------

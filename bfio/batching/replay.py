@@ -1,11 +1,12 @@
-"""The checker of runs: it recomputes all results from the log, without using the policy.
+"""Check runs: recompute all results from the log, without using the policy.
 
-It checks the log against the rules (2.5a-d), the dynamics of section 2.2, the routes of the
-network and the random draws. It compares the counters of the run with those of the log.
+The checker tests the log against the rules (2.5a-d), the dynamics of section 2.2, the routes of
+the network and the random draws. It compares the counters of the run with those of the log.
 
-The log holds the tasks that joined an agent. After its last task a request has departed or is in a
-delay before its next stage. The draws of the last task's stage decide which. If that stage comes
-after a delay, its draws are not in the order of its tasks, and the network decides where it can.
+The log has a row for each task that joined an agent. After its last logged task, a request has
+departed or is delayed before its next stage. The draws of the last task's stage decide which. If
+that stage comes after a delay, its draws are not in the order of its tasks, and the network
+decides where possible.
 """
 
 from collections import defaultdict
@@ -62,7 +63,7 @@ _NEVER = np.iinfo(np.int64).max
 
 @dataclass(frozen=True)
 class RequestEnds:
-    """Ends of the requests of a run.
+    """Departures of the requests of a run.
 
     Parameters
     ----------
@@ -80,7 +81,7 @@ class RequestEnds:
 
 
 def departures(log: BatchLog) -> IntArray:
-    """Return the departure of each task, shape (T,); a large number if it is not fully loaded."""
+    """Return the departure slot of each task, shape (T,); a large number for unfinished tasks."""
     tasks, parts, batches = log.tasks, log.parts, log.batches
     done = batches[parts[:, 0], 1] + batches[parts[:, 0], 2]
     tokens = np.zeros(len(tasks), dtype=np.int64)
@@ -91,7 +92,7 @@ def departures(log: BatchLog) -> IntArray:
 
 
 def request_ends(run: BatchRun) -> RequestEnds:
-    """Return the departures of the requests of a run that kept its log."""
+    """Return the departures of the requests of a logged run."""
     log, scenario = run.log, run.scenario
     assert log is not None
     ends, end = departures(log).tolist(), int(run.course.slot[-1])
@@ -125,7 +126,7 @@ def _stages_of_type(network: AgentNetwork, stage: int) -> int:
 
 
 def _drawn_successors(log: BatchLog, scenario: Scenario, seed: int) -> IntArray:
-    """Return the drawn next stage of each task, shape (T,)."""
+    """Return the randomly drawn next stage of each task, shape (T,)."""
     found = np.full(len(log.tasks), _UNKNOWN, dtype=np.int64)
     for tasks, draws in _draws_in_order(log, scenario, Streams(scenario, seed)):
         found[tasks] = draws[:, D_SUCCESSOR]
@@ -135,7 +136,7 @@ def _drawn_successors(log: BatchLog, scenario: Scenario, seed: int) -> IntArray:
 def _draws_in_order(
     log: BatchLog, scenario: Scenario, streams: Streams
 ) -> Iterator[tuple[IntArray, IntArray]]:
-    """Yield tasks and their draws, for stages whose order of tasks no delay changes."""
+    """Yield tasks and their draws, for stages whose task order no delay changes."""
     for k, stage in enumerate(scenario.network.stages):
         own = np.flatnonzero(log.tasks[:, _STAGE] == k)
         first = 0
@@ -147,7 +148,7 @@ def _draws_in_order(
 
 
 def _wrong_steps(stages: list[int], drawn: list[int]) -> int:
-    """Count tasks of a request that were followed by another stage than the drawn one."""
+    """Count the tasks of a request that were followed by another stage than the drawn one."""
     followed = zip(drawn[:-1], stages[1:], strict=True)
     return sum(successor not in (_UNKNOWN, stage) for successor, stage in followed)
 
@@ -163,13 +164,13 @@ def _departed(scenario: Scenario, stage: int, drawn: int) -> bool | None:
 
 
 def _may_wait(scenario: Scenario, stage: int, drawn: int) -> bool:
-    """Return whether a request may be in a delay after a stage."""
+    """Return whether a request may be delayed after a stage."""
     followers = [k for k, _ in scenario.network.successors[stage] if drawn in (_UNKNOWN, k)]
     return any(scenario.network.stages[k].name in scenario.delays for k in followers)
 
 
 def recorded_tallies(run: BatchRun) -> dict[str, int]:
-    """Count the differences between the counters of a run and its log, by counter."""
+    """Return the differences between the counters of a run and of its log, by counter."""
     log, end = run.log, int(run.course.slot[-1])
     assert log is not None
     tallies, derived, ends = run.tallies, _Derived(log, end), request_ends(run)
@@ -192,7 +193,7 @@ def _differences(name: str, counted: IntArray, derived: dict[int, IntArray]) -> 
 
 
 class _Derived:
-    """Counters and times recomputed from a log that ends with a slot."""
+    """Counters and times recomputed from a log up to a slot."""
 
     def __init__(self, log: BatchLog, end: int) -> None:
         self.log, self.end = log, end
@@ -202,7 +203,7 @@ class _Derived:
         self.departures = departures(log)
 
     def engines(self, num: int) -> dict[int, IntArray]:
-        """Return the counters of engines."""
+        """Return the recomputed counters of engines."""
         engine, parts = self.batches[:, 0], self.parts
         of_part, is_decode = engine[parts[:, 0]], parts[:, 3] == 1
         busy = np.minimum(self.batches[:, 1] + self.batches[:, 2], self.end) - self.batches[:, 1]
@@ -222,7 +223,7 @@ class _Derived:
         }
 
     def stages(self, num: int) -> dict[int, IntArray]:
-        """Return the counters of stages."""
+        """Return the recomputed counters of stages."""
         stage, tokens = self.tasks[:, 2], self.tasks[:, 5] + self.tasks[:, 6]
         loaded = _sums(stage[self.parts[:, 1]], self.parts[:, 2], num)
         done = self.departures <= self.end
@@ -233,7 +234,7 @@ class _Derived:
         }
 
     def wrong_times(self, run: BatchRun, ends: IntArray | None) -> dict[str, int]:
-        """Compare times; ``ends`` are the times of whole requests, None if they are unknown."""
+        """Count wrong times; ``ends`` are the times of whole requests, None if unknown."""
         times = {TTFT: self._ttft(), TBT: self._tbt()}
         if ends is not None:
             times[E2E] = ends
@@ -252,7 +253,7 @@ class _Derived:
         return wrong
 
     def _ttft(self) -> IntArray:
-        """Return the times to the end of the prefill, for fully loaded prompts."""
+        """Return the times to the end of the prefill, for completed prefills."""
         prefill = self.parts[:, 3] == 0
         tokens = np.zeros(len(self.tasks), dtype=np.int64)
         last = np.zeros(len(self.tasks), dtype=np.int64)
@@ -262,7 +263,7 @@ class _Derived:
         return np.asarray(last[whole] - self.tasks[whole, 4])
 
     def _tbt(self) -> IntArray:
-        """Return the times between a decode token and the token before it."""
+        """Return the times between consecutive decode tokens of a task."""
         order = np.lexsort((self.parts[:, 0], self.parts[:, 1]))
         task, is_decode = self.parts[order, 1], self.parts[order, 3] == 1
         gaps = np.diff(self.done[order], prepend=0)
@@ -277,11 +278,11 @@ def _sums(group: IntArray, values: IntArray, num: int) -> IntArray:
 
 
 def violations(run: BatchRun) -> dict[str, int]:
-    """Count the violations of each rule in a run that kept its log; return only positive counts.
+    """Count the violations of each rule in a logged run; return only positive counts.
 
     Counters of a run are compared only if it has no warm-up.
     """
-    assert run.log is not None, "the log was not kept"
+    assert run.log is not None, "the run has no log"
     found = log_violations(run.log, run.scenario)
     if not any(found.values()):
         found |= _draws(run) | _routes(run.log, run.scenario)
@@ -291,7 +292,7 @@ def violations(run: BatchRun) -> dict[str, int]:
 
 
 def log_violations(log: BatchLog, scenario: Scenario) -> dict[str, int]:
-    """Count the violations of the rules of section 2.2 by batches of any policy."""
+    """Count the violations of the rules of section 2.2, which hold for every policy."""
     if outside := _outside(log):
         return {"parts_outside": outside}
     return {**_batches(log, scenario), **_tasks(log, scenario), **_idle(log, scenario)}
@@ -332,7 +333,7 @@ def _batches(log: BatchLog, scenario: Scenario) -> dict[str, int]:
 
 
 def _wrong_times(log: BatchLog, scenario: Scenario, agents: list[Agent]) -> int:
-    """Count batches whose duration differs from the formula."""
+    """Count batches whose duration differs from the batch-time formula."""
     parts = log.parts
     before = _tokens_before(log)
     by_batch: dict[int, list[Part]] = defaultdict(list)
@@ -348,7 +349,7 @@ def _wrong_times(log: BatchLog, scenario: Scenario, agents: list[Agent]) -> int:
 
 
 def _tokens_before(log: BatchLog) -> IntArray:
-    """Return the tokens of the same task that were loaded before each part, shape (P,)."""
+    """Return the tokens of the same task processed before each part, shape (P,)."""
     parts = log.parts
     order = np.lexsort((parts[:, _P_BATCH], parts[:, _P_TASK]))
     task, tokens = parts[order, _P_TASK], parts[order, _P_TOKENS]
@@ -431,7 +432,7 @@ def eligible_tokens(log: BatchLog, engine: int) -> IntArray:
 
 
 def _fullness(run: BatchRun) -> dict[str, int]:
-    """Compare the counts of full batches and of batches shorter than the eligible tokens allow."""
+    """Compare the counts of full batches and of batches below the eligible tokens."""
     assert run.log is not None
     wrong = 0
     for engine, agent in enumerate(agents_of_engines(run.scenario)):
@@ -444,7 +445,7 @@ def _fullness(run: BatchRun) -> dict[str, int]:
 
 
 def _draws(run: BatchRun) -> dict[str, int]:
-    """Compare arrivals with the draws, and sizes of stages whose order no delay changes."""
+    """Compare arrivals with the draws, and task sizes where no delay changes their order."""
     scenario, log = run.scenario, run.log
     assert log is not None
     streams = Streams(scenario, run.seed)
@@ -468,7 +469,7 @@ def _draws(run: BatchRun) -> dict[str, int]:
 
 
 def _begun(log: BatchLog, scenario: Scenario) -> list[tuple[int, int]]:
-    """Return the slot and stage of the first tasks of requests."""
+    """Return the slot and stage of the first task of each request."""
     first_of: dict[int, int] = {}
     begun = []
     for _, request, stage, _, ready, _, _ in log.tasks.tolist():
@@ -481,7 +482,7 @@ def _begun(log: BatchLog, scenario: Scenario) -> list[tuple[int, int]]:
 
 
 def _routes(log: BatchLog, scenario: Scenario) -> dict[str, int]:
-    """Check that each task follows its predecessors, immediately if there is no delay."""
+    """Check that each task follows its predecessors, immediately if no delay is set."""
     network, ends = scenario.network, departures(log).tolist()
     of_request: dict[int, list[list[int]]] = defaultdict(list)
     for task in log.tasks.tolist():

@@ -1,4 +1,4 @@
-"""The result of a run: counters, states at the ends of blocks, and metrics."""
+"""Define the result of a run: counters, states over time, and metrics."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ class BatchVerdict(StrEnum):
 
 @dataclass(frozen=True)
 class Course:
-    """States of a run at the ends of blocks of slots, T in all; the first is the initial state.
+    """States of a run at the ends of T blocks of slots; the first is the initial state.
 
     Parameters
     ----------
@@ -122,18 +122,18 @@ class BatchRun:
 
     @property
     def unit(self) -> str:
-        """Unit of times in results: ``"s"`` if the network gives the length of a slot."""
+        """Unit of times in results: ``"s"`` if the network states the length of a slot."""
         return "slots" if self.scenario.network.slot is None else "s"
 
     @property
     def slot(self) -> float:
-        """Length of a slot in that unit."""
+        """Length of a slot, in `unit`."""
         length = self.scenario.network.slot
         return 1.0 if length is None else float(length)
 
     @property
     def observed(self) -> float:
-        """Measured time, in that unit."""
+        """Measured time, in `unit`."""
         return self.tallies.slot * self.slot
 
     @property
@@ -144,7 +144,7 @@ class BatchRun:
 
     @property
     def tokens(self) -> int:
-        """Tokens loaded."""
+        """Tokens processed in the measured time."""
         return int(self.tallies.engines[:, [PREFILL, DECODE]].sum())
 
     def measured(self, values: IntArray) -> FloatArray:
@@ -191,7 +191,7 @@ METRICS: MetricTable[BatchRun] = MetricTable()
 TIME = "s or slots"
 
 
-METRICS.metric("observed", TIME, "time measured")(lambda run: run.observed)
+METRICS.metric("observed", TIME, "measured time")(lambda run: run.observed)
 METRICS.metric("requests", "requests", "requests that arrived from outside")(
     lambda run: int(run.tallies.run[ARRIVED])
 )
@@ -207,7 +207,7 @@ METRICS.average(
 METRICS.average(
     "token_throughput",
     "tokens per time",
-    "tokens loaded, per s or slot",
+    "processed tokens per s or slot",
     Column("tokens\nper time"),
 )(lambda run: _rate(run, run.course.loaded.sum(axis=1)))
 
@@ -219,7 +219,7 @@ def _rate(run: BatchRun, values: IntArray) -> Average:
 METRICS.metric(
     "utilisation",
     "1",
-    "tokens loaded over those of full batches without pause",
+    "processed tokens / tokens of full batches without pause",
     Column("of full\nbatches", is_share=True),
 )(lambda run: run.tokens / run.capacity if run.capacity else None)
 
@@ -244,12 +244,12 @@ def _mean_batch(run: BatchRun) -> Value:
 
 
 METRICS.metric(
-    "full_share", "1", "share of batches with as many tokens as the budget", domain=Domain.SHARE
+    "full_share", "1", "share of batches that use the whole budget", domain=Domain.SHARE
 )(lambda run: _share_of_batches(run, FULL))
 METRICS.metric(
     "short_share",
     "1",
-    "share of batches with fewer tokens than budget and requests allowed: not work-conserving",
+    "share of batches below what budget and requests allowed: not work-conserving",
     Column("short\nbatches", is_share=True),
     domain=Domain.SHARE,
 )(lambda run: _share_of_batches(run, SHORT))
@@ -261,9 +261,12 @@ def _share_of_batches(run: BatchRun, column: int) -> float | None:
 
 
 METRICS.metric(
-    "mean_requests", "requests", "mean over time of requests at agents", Column("mean\nrequests")
+    "mean_requests",
+    "requests",
+    "time average of the number of requests at agents",
+    Column("mean\nrequests"),
 )(lambda run: _mean_over_time(run, AREA_REQUESTS))
-METRICS.metric("mean_tokens", "tokens", "mean over time of |X|: unprocessed tokens")(
+METRICS.metric("mean_tokens", "tokens", "time average of |X|, the unprocessed tokens")(
     lambda run: _mean_over_time(run, AREA_TOKENS)
 )
 
@@ -279,7 +282,7 @@ METRICS.metric("final_tokens", "tokens", "|X| at the end", Column("tokens\nat th
 
 
 _TIMES = {
-    "ttft": (TTFT, "from joining an agent to the end of the prefill there", "TTFT"),
+    "ttft": (TTFT, "from arrival at an agent to the end of the prefill there", "TTFT"),
     "tbt": (TBT, "between two tokens of a request at an agent", "TBT"),
     "e2e": (E2E, "from a request's arrival to its departure", "E2E"),
 }
@@ -313,7 +316,7 @@ def _register_times() -> None:
 def _of_times(
     row: int, value: Callable[[IntArray], float], *, in_slots: bool = True
 ) -> Callable[[BatchRun], Value]:
-    """Return a metric of a kind of time; its value is None if that time never occurred."""
+    """Return a metric of one kind of measured time; None if that time never occurred."""
 
     def metric(run: BatchRun) -> Value:
         counted = run.tallies.times[row]
@@ -337,7 +340,7 @@ _register_times()
 
 @dataclass(frozen=True)
 class WorkedBatch:
-    """One batch.
+    """One batch, for display.
 
     Parameters
     ----------
@@ -368,7 +371,7 @@ class WorkedBatch:
 
 
 def first_batches(run: BatchRun, count: int) -> list[WorkedBatch]:
-    """Return the first batches of a run with a log, in the order in which they are loaded.
+    """Return the first batches of a logged run, in order of their start.
 
     Parameters
     ----------
@@ -383,7 +386,7 @@ def first_batches(run: BatchRun, count: int) -> list[WorkedBatch]:
         If the run has no log.
     """
     if run.log is None:
-        raise InputError("log", "the run has none", "simulate with keeps_log=True")
+        raise InputError("log", "the run kept no log", "simulate with keeps_log=True")
     return list(_worked_batches(run, run.log, count))
 
 
@@ -412,7 +415,7 @@ def _engines(run: BatchRun) -> list[tuple[str, int]]:
 
 
 def _names(run: BatchRun, log: BatchLog) -> list[str]:
-    """Return the label of each task."""
+    """Return the label of each task in the log."""
     stages = run.scenario.network.stages
     if len(stages) == 1:
         return [str(request) for request in log.tasks[:, 1].tolist()]

@@ -1,11 +1,11 @@
-"""The scenario of a simulation: a network of agents, laws of arrivals and sizes, and policies.
+"""Define a simulated scenario: network of agents, distributions of arrivals and sizes, policies.
 
 `with_trace` serves the requests of a trace on one agent, with their own times or Poisson times.
 
-`remarks` says whether a policy is work-conserving (2.6) on an engine, so that Theorem 1 applies.
-``K_p``, ``K_d`` and M must be large enough for that. With decode requests alone a batch has at
-most K_d tokens, so (2.6) requires ``K_d >= b``. With prompts of at least v tokens, loaded in order
-of arrival, it requires ``K_p >= 1 + ceil((b - 1)/v)``.
+`remarks` lists the reasons why a policy may not be work-conserving (2.6) on an engine, so that
+Theorem 1 does not apply. With decode requests alone a batch has at most K_d tokens, so (2.6)
+requires ``K_d >= b``. With prompts of at least v tokens, served in order of arrival, it requires
+``K_p >= 1 + ceil((b - 1)/v)``.
 """
 
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ _MAX_INITIAL = 10**7
 
 
 class Balancer(StrEnum):
-    """Choice of the engine of an agent that a request joins, section 4.1."""
+    """Rule by which requests choose an engine of an agent, section 4.1."""
 
     #: Uniformly random.
     RANDOM = "random"
@@ -79,14 +79,14 @@ class Serving(Validated):
     terms: TimeTerms = field(default_factory=TimeTerms)
 
     def __post_init__(self) -> None:
-        """Validate."""
+        """Check all fields; an invalid value raises InputError."""
         balancer = member(Balancer, self.balancer, "balancer")
         self._set(balancer=balancer, priority=tuple(self.priority))
 
 
 @dataclass(frozen=True)
 class Scenario(Validated):
-    """A network with all parameters of a run.
+    """A network with all parameters of a simulation.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ class Scenario(Validated):
     initial: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Validate."""
+        """Check all fields; an invalid value raises InputError."""
         self._set(
             sizes=member(LawName, self.sizes, "sizes"),
             arrivals=member(ArrivalName, self.arrivals, "arrivals"),
@@ -146,8 +146,8 @@ class Scenario(Validated):
     def _check_begins(self, stage: str) -> None:
         k = self.network.stage_index[stage]
         if self.network.forks(k) and self.network.predecessors[k]:
-            what = f"requests of a fork-join type do not begin with {stage}"
-            raise InputError("arrivals", what, "let them arrive where the type begins")
+            what = f"{stage} is not a first stage of its fork-join type"
+            raise InputError("arrivals", what, "name a first stage of the type")
 
     def _check_priority(self, agent: Agent) -> None:
         own = [self.network.stages[k].name for k in self._stages_at(agent)]
@@ -156,24 +156,26 @@ class Scenario(Validated):
             for name in priority:
                 if name not in own:
                     where = f"priority of {agent.name}"
-                    raise InputError(where, f"no stage {name!r} there", use_one_of(name, own))
+                    raise InputError(
+                        where, f"the agent has no stage {name!r}", use_one_of(name, own)
+                    )
         if len(set(priority)) < len(priority):
-            raise InputError("priority", "a stage occurs twice", "name each once")
+            raise InputError("priority", "a stage is named twice", "name each once")
 
     def _check_means(self) -> None:
-        """Construct the laws, which checks that fixed sizes are integers."""
+        """Check that fixed sizes are integers, by constructing the distributions."""
         assert len(self.size_laws) == len(self.arrival_laws)
 
     def _stages_at(self, agent: Agent) -> tuple[int, ...]:
         return self.network.stages_at(self.network.agent_index[agent.name])
 
     def serving_of(self, agent: str) -> Serving:
-        """Return the serving of an agent."""
+        """Return policy and balancer of an agent."""
         return self.agents.get(agent, self.serving)
 
     @cached_property
     def size_laws(self) -> tuple[SizeLaw, ...]:
-        """Law of the tokens of each stage."""
+        """Distribution of the tokens of each stage."""
         law = LawName(self.sizes)
         return tuple(
             self.listed_sizes.get(stage.name)
@@ -183,7 +185,7 @@ class Scenario(Validated):
 
     @cached_property
     def arrival_laws(self) -> tuple[ArrivalLaw, ...]:
-        """Law of the arrivals from outside at each stage."""
+        """Distribution of the outside arrivals at each stage."""
         law = ArrivalName(self.arrivals)
         return tuple(
             self.listed_arrivals.get(stage.name) or DrawnArrivals(law, stage.rate)
@@ -192,7 +194,7 @@ class Scenario(Validated):
 
     @cached_property
     def ranks(self) -> tuple[int, ...]:
-        """Priority of each stage on its agent; 0 comes first."""
+        """Priority of each stage on its agent; 0 is served first."""
         found = []
         for stage in self.network.stages:
             priority = self.serving_of(stage.agent).priority
@@ -206,7 +208,7 @@ class Scenario(Validated):
 def _check_names(given: Mapping[str, object], known: Mapping[str, int], where: str) -> None:
     for name in given:
         if name not in known:
-            raise InputError(where, f"there is no {name!r}", use_one_of(name, known))
+            raise InputError(where, f"{name!r} does not exist", use_one_of(name, known))
 
 
 def with_trace(
@@ -233,7 +235,7 @@ def with_trace(
     """
     network = scenario.network
     if len(network.stages) > 1:
-        what = f"{len(network.stages)} stages for the requests of a trace"
+        what = f"{len(network.stages)} stages, but a trace needs exactly one"
         raise InputError("trace", what, "give a file with one stage")
     decode = np.maximum(workload.output_tokens, 1)
     sizes = ListedSizes(workload.prompt_tokens, decode, in_order=not drawn)
@@ -255,20 +257,24 @@ def with_trace(
 
 
 def _arrival_slots(network: AgentNetwork, workload: Workload, scale: Fraction) -> IntArray:
-    """Return the slots in which requests arrive; they may be loaded in the next slot."""
+    """Return the slots in which requests arrive; they can be served from the next slot on."""
     if network.slot is None:
-        raise InputError("slot", "a slot has no length", "give its length in seconds")
+        raise InputError("slot", "the length of a slot is unknown", "give its length in seconds")
     if scale <= 0:
         raise InputError("rate_scale", f"{scale} is out of range", "use a number > 0")
     times = workload.exact_arrivals("give a rate")
     slots = np.maximum(times.rounded_up(1 / (network.slot * scale)) - 1, 0)
     if not len(slots) or int(slots[-1]) >= MAX_SLOT:
-        raise InputError("trace", f"{len(slots)} requests", "use another trace or rate scale")
+        raise InputError(
+            "trace",
+            f"{len(slots)} requests, too late for the clock",
+            "use another trace or rate scale",
+        )
     return np.asarray(slots, dtype=np.int64)
 
 
 def _with_means(network: AgentNetwork, sizes: ListedSizes, rate: Fraction) -> AgentNetwork:
-    """Return a network of one stage with the means of a trace, for the formulas of the theory."""
+    """Return a network of one stage with the means of a trace, for theoretical formulas."""
     num = len(sizes.prefill)
     prefill, decode = (Fraction(int(v.sum()), num) for v in (sizes.prefill, sizes.decode))
     stage = replace(network.stages[0], prefill=prefill, decode=decode, rate=rate)
@@ -288,7 +294,7 @@ def remarks(scenario: Scenario) -> list[str]:
 
 
 def reasons(policy: BatchPolicy, agent: Agent, least_prefill: int = 1) -> list[str]:
-    """Return reasons why a policy may not be work-conserving on an engine; empty if it is.
+    """Return the reasons why a policy may not be work-conserving on an engine; empty if it is.
 
     Parameters
     ----------
@@ -300,9 +306,9 @@ def reasons(policy: BatchPolicy, agent: Agent, least_prefill: int = 1) -> list[s
         Minimum prefill tokens of a request.
     """
     if not isinstance(policy, TokenBudgetPolicy):
-        return ["nothing is known of this policy: Theorem 1 holds if it is work-conserving"]
+        return ["user policy: Theorem 1 applies only if it is work-conserving"]
     if policy.mixing is not Mixing.MIXED:
-        return ["phases do not mix: not work-conserving, Theorem 1 says nothing"]
+        return ["batches do not mix phases: not work-conserving, Theorem 1 does not apply"]
     budget, found = agent.budget, []
     if 0 < policy.kd < budget:
         found.append(f"K_d = {policy.kd} < b = {budget}: {_NOT_FULL.format('decode requests')}")
@@ -316,11 +322,11 @@ def reasons(policy: BatchPolicy, agent: Agent, least_prefill: int = 1) -> list[s
             f"K_p = {policy.kp} < {min(needed, budget)}: {_NOT_FULL.format('short prompts')}"
         )
     if not agent.chunked:
-        found.append("prompts are not cut: a batch may not be full, Theorem 1 says nothing")
+        found.append("prompts are not cut: a batch may not be full, Theorem 1 does not apply")
     return found
 
 
-_NOT_FULL = "with {} alone a batch is not full (2.6), Theorem 1 says nothing"
+_NOT_FULL = "with {} alone a batch is not full (2.6), Theorem 1 does not apply"
 
 
 def _least_prefill(scenario: Scenario, agent: Agent) -> int:

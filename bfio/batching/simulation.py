@@ -1,4 +1,4 @@
-"""Simulate a network of agents: `simulate` is the entry point for users."""
+"""Simulate a network of agents; `simulate` is the public entry point."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -68,7 +68,9 @@ def simulate(
     slot = scenario.network.slot
     duration, warmup = asked.slots("horizon", slot), asked.slots("warmup", slot) or 0
     if duration is None and not _ends(scenario):
-        raise InputError("horizon", "arrivals never end", "give the duration of the run")
+        raise InputError(
+            "horizon", "is missing, but arrivals never end", "give the duration of the run"
+        )
     streams, deadlines = Streams(scenario, seed), asked.deadlines(slot)
     machine, used = _machine(scenario, streams, deadlines, engine, duration, keeps_log=keeps_log)
     record = _Record(machine, tell)
@@ -90,7 +92,7 @@ def simulate(
 
 
 def policy_names(scenario: Scenario) -> str:
-    """Return the names of the policies of the agents, without repetitions."""
+    """Return the distinct policy names of the agents."""
     agents = scenario.network.agents
     return ", ".join(dict.fromkeys(scenario.serving_of(agent.name).name for agent in agents))
 
@@ -120,14 +122,14 @@ def _machine(
 
 @dataclass
 class _Record:
-    """States of a run at the ends of its blocks."""
+    """Recorder of the states of a run at the ends of blocks."""
 
     machine: RunInProgress
     tell: Callable[[int, int], None] | None
     rows: list[Moment] = field(default_factory=list)
 
     def until(self, slot: int | None, blocks: int) -> Tallies:
-        """Run until a slot, or until the run is empty, and return the counters."""
+        """Run until a slot, or until no request is left; return the counters."""
         if not self.rows:
             self.machine.advance(0)
             self._keep()

@@ -39,7 +39,7 @@ _FEWEST, _MOST = 10, 10**6
 
 
 class Stability(StrEnum):
-    """Verdict of the simulation."""
+    """Stability verdict of a simulation."""
 
     STABLE = "stable"
     UNSTABLE = "unstable"
@@ -48,7 +48,7 @@ class Stability(StrEnum):
 
 @dataclass(frozen=True)
 class QueueDrift:
-    """Slopes of ``|X|`` over the second half of runs from one initial state.
+    """Growth rates of ``|X|`` in the second half of runs from one initial state.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ class QueueDrift:
 
 @dataclass(frozen=True)
 class SimulatedStability:
-    """The verdict and its evidence.
+    """Stability verdict of a simulation, with its evidence.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def judge(
     seed: int = 0,
     engine: Engine | str = Engine.AUTO,
 ) -> SimulatedStability:
-    """Judge the stability of a scenario by simulation.
+    """Judge by simulation whether the queues of a scenario stay bounded.
 
     Parameters
     ----------
@@ -189,7 +189,7 @@ def drift(
 
 
 def _slope(run: BatchRun) -> tuple[float, float, float]:
-    """Return the slope over the second half, and ``|X|`` at the start and in the last block."""
+    """Return the slope of ``|X|`` over the second half, and ``|X|`` at both ends of a run."""
     tokens = run.course.tokens.astype(np.float64)
     half = len(tokens) // 2
     times = batch_means(run.course.slot[half:].astype(np.float64), _BLOCKS)
@@ -208,7 +208,7 @@ def _offered(scenario: Scenario) -> float:
 
 
 def large_state(scenario: Scenario, horizon: int) -> Scenario:
-    """Return the scenario with requests that the fluid model drains in a part of the horizon.
+    """Return the scenario with a large initial queue, which the fluid model drains in time.
 
     The requests start at the stages with arrivals, in proportion to the rates.
     """
@@ -226,7 +226,7 @@ def large_state(scenario: Scenario, horizon: int) -> Scenario:
 
 
 def slack_in_requests(network: AgentNetwork) -> Fraction:
-    """Return the additional requests per slot that the network can serve at scaled rates.
+    """Return the spare capacity of the network in requests per slot, at proportional rates.
 
     Beyond capacity it returns the arrival rate, so that the large state stays large.
     """

@@ -1,9 +1,9 @@
-"""Random draws of a run, made in advance in blocks that all engines read in the same way.
+"""Random draws of a run, made in blocks that the compiled and the interpreted engine share.
 
 Each stage has separate streams for arrivals, sizes, delays, routes and choices of an engine, so
-that a change of one law does not change the other draws. A task takes the next row of its stage's
-block when it reaches the stage: its sizes, the delay before it, the next stage of its request, and
-the engine chosen by a random balancer.
+that a change of one distribution does not change the other draws. A task that reaches a stage uses
+the next row of the stage's block: its sizes, the delay before it, the next stage of its request,
+and the engine chosen by a random balancer.
 """
 
 from fractions import Fraction
@@ -36,7 +36,7 @@ _ARRIVALS, _SIZES, _DELAYS, _ROUTES, _ENGINES = range(5)
 
 
 class Window(NamedTuple):
-    """Arrivals before some slot.
+    """All arrivals before some slot.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class Window(NamedTuple):
 
 
 class Streams:
-    """The draws of one run.
+    """The random draws of one run.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ class Streams:
                 f"stages[{stage}]",
                 f"a prompt of {longest} tokens exceeds the budget {agent.budget} of {agent.name}, "
                 "which does not cut prompts",
-                "raise the budget, let it (chunked), or use a law without such prompts",
+                "raise the budget, set chunked = true, or draw shorter prompts",
             )
 
     def _followed_by(self, stage: int, rng: np.random.Generator, rows: int) -> IntArray:
@@ -161,7 +161,7 @@ class Streams:
 
 
 def first_stages(scenario: Scenario, stage: int) -> list[int]:
-    """Return the first stages of a request that arrives; several for a fork–join type."""
+    """Return the first stages of an arriving request; several for a fork–join type."""
     network = scenario.network
     if not network.forks(stage):
         return [stage]
@@ -178,7 +178,7 @@ def _entries(scenario: Scenario) -> list[int]:
 
 
 def _route_table(successors: tuple[tuple[int, Fraction], ...]) -> tuple[IntArray, FloatArray]:
-    """Return the targets of a stage, the departure last, and the cumulative chances."""
+    """Return the target stages of a stage, departure last, and cumulative probabilities."""
     chances = [chance for _, chance in successors]
     leaves = sum(chances) < 1
     targets = [target for target, _ in successors] + ([DEPARTS] if leaves else [])

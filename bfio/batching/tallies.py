@@ -1,9 +1,9 @@
-"""Counters, random draws and logs of a run, in tables of integers that all engines use.
+"""Counters, random draws and logs of a run, as integer tables shared by both engines.
 
 The log records the arrival of each task and the contents of each batch. All results can be derived
 from it.
 
-The draws of a task are a row of its stage's block.
+The draws of a task are one row of its stage's block.
 """
 
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ NUM_BINS = _EXACT + (62 - _BITS) * _HALF
 
 @dataclass(frozen=True)
 class Tallies:
-    """Counters of a run up to some slot.
+    """Counters of a run from its start to some slot.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class Tallies:
     histograms: IntArray
 
     def since(self, before: "Tallies") -> "Tallies":
-        """Return the counts after an earlier slot; present amounts are kept unchanged."""
+        """Return the counts since an earlier slot; current amounts are kept unchanged."""
         engines, stages, times = self.engines.copy(), self.stages.copy(), self.times.copy()
         for table, old, kept in (
             (engines, before.engines, (REQUESTS, TOKENS)),
@@ -82,7 +82,7 @@ class Tallies:
 
 @dataclass(frozen=True)
 class Moment:
-    """State of a run at some slot, as stored in its course.
+    """State of a run at some slot, for its time series.
 
     Parameters
     ----------
@@ -111,14 +111,14 @@ def bin_of(value: int) -> int:
 
 
 def bin_edges() -> FloatArray:
-    """Return the least value of each bin, and the end of the last one, shape (bins + 1,)."""
+    """Return the smallest value of each bin, and the end of the last bin, shape (bins + 1,)."""
     shifts, parts = np.divmod(np.arange(NUM_BINS - _EXACT + 1), _HALF)
     wide = (parts + _HALF) * 2.0 ** (shifts + 1)
     return np.concatenate((np.arange(float(_EXACT)), wide))
 
 
 def percentile(histogram: IntArray, longest: int, share: float) -> float | None:
-    """Return a quantile of the counted times, None if there are none.
+    """Return a quantile of the counted times; None without times.
 
     Values are assumed uniform within a bin; the result is exact below 256.
     """
@@ -166,7 +166,7 @@ class BatchLog:
 
     @staticmethod
     def of(rows: IntArray) -> "BatchLog":
-        """Return the log with the given raw rows, shape (L, 8)."""
+        """Return the log of raw rows, shape (L, 8)."""
         kind = rows[:, 0]
         batch = np.cumsum(kind == LOG_BATCH) - 1
         parts = np.column_stack((batch, rows[:, 1:4]))[kind == LOG_PART].astype(np.int64)

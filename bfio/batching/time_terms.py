@@ -59,15 +59,17 @@ class TimeTerms(Validated):
     recompute_request: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
-        """Validate."""
+        """Check all fields; an invalid value raises InputError."""
         for entry in fields(self):
             if entry.name != "memory":
                 self._set(**{entry.name: exact_number(getattr(self, entry.name), entry.name)})
         self._set(memory=integer(self.memory, "memory"))
         if self.swaps and self.recomputes:
-            raise InputError("recompute", "swapping is given, too", "give one of them")
+            raise InputError(
+                "recompute", "swapping and recomputing exclude each other", "give one of them"
+            )
         if (self.swaps or self.recomputes) and not self.memory:
-            raise InputError("memory", "no limit that caches could overflow", "give memory")
+            raise InputError("memory", "overflow costs need a memory limit", "give memory")
 
     @cached_property
     def are_zero(self) -> bool:
@@ -111,8 +113,10 @@ def parse_terms(text: str, where: str = "terms") -> TimeTerms:
         )
     terms = TimeTerms.from_mapping(given, where)
     if terms.memory and not (terms.swaps or terms.recomputes):
-        remedy = "give swap_token or recompute_square too"
-        raise InputError(f"{where}.memory", "overflowing it costs nothing", remedy)
+        remedy = "add swap_token or recompute_square"
+        raise InputError(
+            f"{where}.memory", "memory has no effect without an overflow cost", remedy
+        )
     return terms
 
 
@@ -164,9 +168,10 @@ def batch_slots(time: BatchTime, terms: TimeTerms, parts: list[Part]) -> int:
 
 
 def whole_coefficients(time: BatchTime, terms: TimeTerms, budget: int) -> tuple[int, ...]:
-    """Return unit, overhead, per token, α, β, chunk, linear, square and fixed overflow terms.
+    """Return the coefficients of the batch time as integers in units of ``1/unit`` slots.
 
-    All are integers in units of ``1/unit`` slots, so that machine code adds them exactly.
+    The order is: unit, overhead, per token, α, β, chunk, and the linear, square and fixed terms of
+    an overflow. Machine code adds integers exactly.
 
     Raises
     ------
@@ -190,5 +195,9 @@ def whole_coefficients(time: BatchTime, terms: TimeTerms, budget: int) -> tuple[
     most = whole[0] + whole[1] * budget + whole[2] * budget**2 + whole[7] * budget
     most += (whole[3] + whole[4] + whole[5]) * budget * cached + whole[6] * budget * cached**2
     if most > _MAX_UNITS:
-        raise InputError("time", "no common unit is coarse enough", "round the coefficients")
+        raise InputError(
+            "time",
+            "the coefficients have no common unit that fits 64 bits",
+            "round the coefficients",
+        )
     return (unit, *whole)

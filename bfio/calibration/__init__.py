@@ -1,1 +1,1 @@
-"""Constants of the step-time model from measured steps, and the loop that measures them."""
+"""Fit the constants of the step-time model to measured steps, and measure steps of a GPU."""

@@ -1,4 +1,4 @@
-"""Timed decode steps of a transformer with random weights (needs PyTorch).
+"""Time decode steps of a transformer with random weights (needs PyTorch).
 
 A step is the computation of a serving engine for one new token of each of B requests. Each layer
 has an RMS norm, projections of query, key and value, attention over the cache, the output
@@ -30,7 +30,7 @@ class TimedStep:
 
 
 def timed_steps(options: MeasureOptions) -> tuple[str, Iterator[TimedStep]]:
-    """Return the name of the device, and timed steps with lengths in random order.
+    """Return the name of the device, and an iterator of timed steps, lengths in random order.
 
     Raises
     ------
@@ -145,11 +145,11 @@ def _device(options: MeasureOptions) -> Any:
     except RuntimeError:
         raise InputError("device", f"{name!r:.40} is unknown", "use cuda, cuda:1 or cpu") from None
     if device.type not in ("cuda", "cpu"):
-        raise InputError("device", f"{name} cannot be timed", "use cuda, cuda:1 or cpu")
+        raise InputError("device", f"{name} steps cannot be timed", "use cuda, cuda:1 or cpu")
     number = torch.cuda.device_count()
     if device.type == "cuda" and (device.index or 0) >= number:
-        what = f"{name} is not there, PyTorch sees {number} of that kind"
-        raise InputError("device", what, "use another, or cpu")
+        what = f"{name} does not exist, PyTorch finds {number} of this kind"
+        raise InputError("device", what, "use another device, or cpu")
     return device
 
 

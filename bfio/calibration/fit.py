@@ -1,4 +1,4 @@
-"""Fit of the step-time model, ``C + t_l·max load + t_m·mean load``, to measured steps."""
+"""Fit the step-time model ``C + t_l·max load + t_m·mean load`` to measured steps."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NAMES = ("step_overhead", "token_time", "mean_time")
 
 @dataclass(frozen=True)
 class _Terms:
-    """The fitted constants (indices in `_NAMES`), their columns, and the regression."""
+    """The fitted constants (indices in `_NAMES`), their data columns, and the regression."""
 
     which: tuple[int, ...]
     columns: FloatArray
@@ -47,7 +47,7 @@ def fit_step_time(
     with_mean: bool = True,
     per_worker: bool = False,
 ) -> StepTimeFit:
-    """Fit the constants of the step time.
+    """Fit the constants of the step time to measured steps.
 
     Parameters
     ----------
@@ -92,8 +92,8 @@ def _columns(steps: MeasuredSteps, with_mean: bool) -> dict[int, FloatArray]:
     if with_mean and steps.mean_load is not None and _tells_mean(steps):
         columns[2] = steps.mean_load
     if len(steps) < len(columns):
-        what = f"{len(steps)} for {len(columns)} constants"
-        raise InputError("steps", what, "measure more, at many loads")
+        what = f"{len(steps)} steps for {len(columns)} constants"
+        raise InputError("steps", what, "measure more steps, at many loads")
     if not are_independent(np.column_stack([columns[0], columns[1]])):
         what = f"peaks from {steps.max_load.min():.17g} to {steps.max_load.max():.17g} tokens"
         raise InputError("max_load", what, "measure steps whose loads differ more")
@@ -101,7 +101,7 @@ def _columns(steps: MeasuredSteps, with_mean: bool) -> dict[int, FloatArray]:
 
 
 def _tells_mean(steps: MeasuredSteps) -> bool:
-    """Whether the mean is linearly independent of peak and constant, or steps are too few."""
+    """Return whether the mean load has an own effect: independent of peak and constant."""
     if steps.mean_load is None:
         return False
     table = np.column_stack([np.ones(len(steps)), steps.max_load, steps.mean_load])
@@ -127,7 +127,7 @@ def _fitted(
 
 
 def _negative(name: str, constant: Constant) -> str:
-    note = f"{name} came out negative, {constant}, and is set to 0"
+    note = f"the fitted {name} is negative, {constant}, and is set to 0"
     if constant.upper is not None and constant.upper < 0:
         note += "; its interval is below 0, so the model does not hold for these steps"
     return note
@@ -164,7 +164,7 @@ def _notes_on_mean(
     steps: MeasuredSteps, which: Sequence[int], correlation: float | None
 ) -> Iterator[str]:
     if steps.mean_load is None:
-        yield "the mean load is not known: mean_time is not fitted"
+        yield "the mean load is unknown, so mean_time is not fitted"
     elif not _tells_mean(steps):
         yield (
             "peak and mean of these loads go together, so their coefficients cannot be separated: "
@@ -180,7 +180,7 @@ def _notes_on_mean(
 
 def _notes_on_fit(goodness: Goodness, terms: _Terms) -> Iterator[str]:
     if terms.regression.half_widths is None:
-        yield "no intervals: there are as many constants as steps"
+        yield "no intervals, because there are as many constants as steps"
     if abs(goodness.total_ratio - 1) > _LEFT_OUT:
         yield (
             f"all steps together took {percent(goodness.total_ratio - 1)} more than these "
@@ -189,7 +189,7 @@ def _notes_on_fit(goodness: Goodness, terms: _Terms) -> Iterator[str]:
 
 
 def _bend(steps: MeasuredSteps, fitted: FloatArray, *, are_equal: bool) -> Iterator[str]:
-    """Yield a note if typical durations at some loads differ from the fit by more than noise."""
+    """Yield a note if the typical durations at some loads deviate from the fit beyond noise."""
     order = np.argsort(steps.max_load, kind="stable")
     order = order[~np.isnan(fitted[order])]
     off = steps.duration_s[order] / fitted[order] - 1
@@ -212,13 +212,13 @@ def _bend(steps: MeasuredSteps, fitted: FloatArray, *, are_equal: bool) -> Itera
 
 
 def _own(steps: MeasuredSteps, equal: FloatArray, loss: Loss) -> WorkerFit:
-    """Fit the constants of each worker."""
+    """Fit the constants of each worker separately."""
     if steps.loads is None or steps.workers is None:
-        what = "the load of each worker is not known"
+        what = "the load of each worker is unknown"
         raise InputError("loads", what, "give columns load_0, load_1, ...")
     if steps.workers > MAX_OWN:
         what = f"{steps.workers} workers are more than {MAX_OWN}"
-        raise InputError("loads", what, "fit fewer of them")
+        raise InputError("loads", what, "fit fewer workers")
     # Include the mean only if the fit for equal workers found a positive coefficient.
     mean = steps.mean_load if equal[2] > 0 else None
     found = fit_lines(steps.duration_s, steps.loads, mean, equal, loss)
@@ -227,7 +227,7 @@ def _own(steps: MeasuredSteps, equal: FloatArray, loss: Loss) -> WorkerFit:
         found = fit_lines(steps.duration_s, steps.loads, mean, equal, loss)
     if found is None:
         what = f"no worker is the slowest in {LEAST_CRITICAL} steps of different loads"
-        raise InputError("steps", what, "measure more")
+        raise InputError("steps", what, "measure more steps")
     return _worker_fit(steps, found, has_mean=mean is not None)
 
 
@@ -273,7 +273,7 @@ def _notes_on_workers(own: WorkerFit) -> Iterator[str]:
 
 
 def _listed(workers: Sequence[int]) -> str:
-    """Return workers as a text, with ranges for consecutive numbers."""
+    """Return worker numbers as text, with ranges for consecutive numbers."""
     runs: list[list[int]] = []
     for g in workers:
         if runs and g == runs[-1][1] + 1:

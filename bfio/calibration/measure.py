@@ -1,4 +1,4 @@
-"""Measurement of decode steps, written to the file format that a fit reads."""
+"""Measure decode steps and write them to a file that `bfio fit` reads."""
 
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -30,7 +30,7 @@ def measure_steps(
     overwrite: bool = False,
     on_step: Callable[[], None] = lambda: None,
 ) -> str:
-    """Time decode steps, write a row for each, and return the name of the device.
+    """Time decode steps, write one row each, and return the name of the device.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Options of a measurement: shape of the model, number of requests, and cache lengths."""
+"""Options of a measurement of decode steps: model shape, requests, cache lengths."""
 
 from __future__ import annotations
 
@@ -50,22 +50,29 @@ class MeasureOptions:
         "128,256,512,768,1024,1536,2048",
         TEXT,
         "N,N,...",
-        "tokens of cache per request (128 … 2048)",
+        "cached tokens per request, one or more lengths (128 … 2048)",
     )
-    batch: int = option(72, WHOLE, "B", "requests decoded at once (72)")
+    batch: int = option(72, WHOLE, "B", "batch size: requests decoded per step (72)")
     repeats: int = option(40, WHOLE, "N", "timed steps per length (40)")
-    warm_up: int = option(3, WHOLE, "N", "steps per length that are not timed (3)")
-    layers: int = option(32, WHOLE, "N", "layers (32)")
+    warm_up: int = option(3, WHOLE, "N", "untimed warm-up steps per length (3)")
+    layers: int = option(32, WHOLE, "N", "number of layers (32)")
     hidden: int = option(4096, WHOLE, "N", "width of the model (4096)")
-    heads: int = option(32, WHOLE, "N", "heads of queries (32)")
-    kv_heads: int = option(8, WHOLE, "N", "heads of keys and values (8)")
+    heads: int = option(32, WHOLE, "N", "query heads (32)")
+    kv_heads: int = option(8, WHOLE, "N", "key-value heads (8)")
     mlp: int = option(14336, WHOLE, "N", "inner width of the feed-forward part (14336)")
-    dtype: str = option("bfloat16", TEXT, "T", "bfloat16 (default), float16 or float32")
-    device: str | None = option(None, TEXT, "D", "cuda (default where there is one), cuda:1, cpu")
+    dtype: str = option(
+        "bfloat16",
+        TEXT,
+        "T",
+        "data type of weights and caches: bfloat16 (default), float16 or float32",
+    )
+    device: str | None = option(
+        None, TEXT, "D", "PyTorch device: cuda (default if available), cuda:1, cpu"
+    )
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Validate."""
+        """Check all fields; an invalid value raises InputError."""
         for name in ("batch", "repeats", "layers", "hidden", "heads", "kv_heads", "mlp"):
             integer(getattr(self, name), name, minimum=1, maximum=_MOST)
         integer(self.warm_up, "warm_up", maximum=_MOST)
@@ -73,14 +80,14 @@ class MeasureOptions:
         for whole, part in (("hidden", "heads"), ("heads", "kv_heads")):
             number, of = getattr(self, whole), getattr(self, part)
             if number % of:
-                what = f"{of} do not divide {whole}, {number}"
+                what = f"{of} is no divisor of {whole} = {number}"
                 raise InputError(part, what, "use a divisor")
         if self.dtype not in NUMBER_BYTES:
             remedy = use_one_of(self.dtype, NUMBER_BYTES)
             raise InputError("dtype", f"{self.dtype!r} is unknown", remedy)
         if len(set(self.cache_lengths)) < 2:
-            what = "one length tells nothing of the time per token"
-            raise InputError("lengths", what, "give two or more")
+            what = "one length does not determine the time per token"
+            raise InputError("lengths", what, "give two or more lengths")
 
     @property
     def cache_lengths(self) -> tuple[int, ...]:

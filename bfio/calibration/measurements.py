@@ -1,4 +1,4 @@
-"""Measured steps: durations of steps, and loads of the workers.
+"""Hold measured steps: durations, and loads of the workers.
 
 `read_steps` reads them from CSV or JSON Lines, one row per step, optionally compressed.
 """
@@ -40,7 +40,7 @@ LOAD = Rule(0.0, float(MAX_TOKENS), f"a load is >= 0 and at most {MAX_TOKENS:g} 
 
 @dataclass(frozen=True)
 class MeasuredSteps:
-    """K steps in the order of measurement.
+    """K measured steps in the order of measurement.
 
     Parameters
     ----------
@@ -66,9 +66,9 @@ class MeasuredSteps:
     loads: FloatArray | None = None
 
     def __post_init__(self) -> None:
-        """Validate."""
+        """Check all fields; an invalid value raises InputError."""
         if len(self.duration_s) == 0:
-            raise InputError("steps", "there is none", "measure some")
+            raise InputError("steps", "no step is given", "measure steps")
         _check("duration_s", self.duration_s, DURATION)
         for name in ("max_load", "mean_load", "loads"):
             column = getattr(self, name)
@@ -78,21 +78,21 @@ class MeasuredSteps:
             # A mean written with few digits may slightly exceed an equal peak.
             above = np.flatnonzero(self.mean_load > self.max_load * 1.000001)
             if len(above):
-                what = f"{self.mean_load[above[0]]:g}, but a mean is no more than the peak"
+                what = f"{self.mean_load[above[0]]:g} exceeds the peak load"
                 raise InputError(f"mean_load[{above[0]}]", what, _REMEDY)
         if np.ptp(self.max_load) == 0:
             what = f"every step has a peak of {self.max_load[0]:g} tokens"
-            remedy = "measure other loads too, to separate overhead and time per token"
+            remedy = "measure other loads to separate overhead and time per token"
             raise InputError("max_load", what, remedy)
 
     @classmethod
     def from_loads(cls, duration_s: FloatArray, loads: FloatArray) -> MeasuredSteps:
-        """Return steps with the load of every worker, shape (K, G)."""
+        """Return measured steps with the load of every worker, shape (K, G)."""
         return cls(duration_s, loads.max(axis=1, initial=0), loads.mean(axis=1), loads)
 
     @classmethod
     def from_run(cls, run: Run) -> MeasuredSteps:
-        """Return the steps of a simulated run.
+        """Return the steps of a simulated run as measured steps.
 
         Raises
         ------
@@ -100,8 +100,8 @@ class MeasuredSteps:
             If workers had token budgets: then durations also depend on the batches.
         """
         if run.chunks is not None:
-            what = "steps last as their batches, too, and not as their loads alone"
-            raise InputError("token_budget", what, "fit runs without token budgets")
+            what = "step durations depend on token budgets, not only on loads"
+            raise InputError("token_budget", what, "use a run without token budgets")
         if run.loads is not None:
             return cls.from_loads(run.duration_s, run.loads.astype(np.float64))
         mean = run.total_load / run.cluster.workers
@@ -139,7 +139,7 @@ _LOAD = re.compile(r"load_(0|[1-9][0-9]{0,5})")
 def read_steps(
     path: str | Path, *, workers: int | None = None, duration: str | None = None
 ) -> MeasuredSteps:
-    """Read measured steps.
+    """Read measured steps from a CSV or JSON Lines file.
 
     Parameters
     ----------
@@ -168,8 +168,8 @@ def read_steps(
     _check_cells(cells, lines, names, path)
     if "max_load" not in columns:
         if workers not in (None, len(names) - 1):
-            what = f"has the loads of {len(names) - 1} workers, and {workers} are asked for"
-            raise InputError(str(path), what, "leave out --workers")
+            what = f"has the loads of {len(names) - 1} workers, not of {workers}"
+            raise InputError(str(path), what, "omit --workers")
         return MeasuredSteps.from_loads(durations, cells[:, 1:])
     return MeasuredSteps(durations, columns["max_load"], _mean(columns, workers, path))
 
@@ -203,7 +203,7 @@ def _read(table: Table, names: Sequence[str], path: Path) -> tuple[list[int], Fl
     """Return the line number of each row and its cells, shape (K, columns)."""
     rows = list(_rows(table, names, path))
     if not rows:
-        raise InputError(str(path), "no row below the header", "give measured steps")
+        raise InputError(str(path), "has no row below the header", "give measured steps")
     lines, cells = zip(*rows, strict=True)
     return list(lines), np.array(cells, dtype=np.float64)
 
@@ -247,6 +247,6 @@ def _mean(columns: dict[str, FloatArray], workers: int | None, path: Path) -> Fl
     if "total_load" not in columns:
         return None
     if workers is None:
-        what = "total_load is the sum over workers whose number is not known"
+        what = "total_load needs the number of workers"
         raise InputError(str(path), what, "add --workers G")
     return columns["total_load"] / workers

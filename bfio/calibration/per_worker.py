@@ -1,4 +1,4 @@
-"""Overhead and time per token of each worker, fitted to the durations of steps.
+"""Fit overhead and time per token of each worker to the durations of steps.
 
 A step takes ``max_g (C_g + τ_g·L_g) + t_m·mean``. So its duration depends only on its *critical*
 worker, which attains the maximum; for the others it gives an upper bound. The critical worker
@@ -94,7 +94,7 @@ def annealed_lines(
 
 
 def _cooled(smooth: _Smooth, first: FloatArray) -> FloatArray:
-    """Return the point after the temperature has fallen."""
+    """Return the parameters after the temperature has been lowered step by step."""
     point, damping = first, 1e-2
     for temperature in np.geomspace(_HOT, _COLD, _TEMPERATURES):
         residuals, slopes = smooth.fit(point, temperature)
@@ -140,7 +140,7 @@ _MOST_STEPS = 20_000
 
 @dataclass(frozen=True)
 class WorkerLines:
-    """Lines of the workers that are critical often enough.
+    """Fitted lines (overhead and time per token) of the workers that are often critical.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ def fit_lines(
     start: FloatArray,
     loss: Loss,
 ) -> WorkerLines | None:
-    """Fit a line for each worker.
+    """Fit overhead and time per token of each worker that is critical often enough.
 
     Parameters
     ----------

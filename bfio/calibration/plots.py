@@ -1,4 +1,4 @@
-"""Figure of measured durations and residuals against the peak load."""
+"""Draw measured durations and residuals against the peak load."""
 
 from typing import TYPE_CHECKING
 
@@ -61,16 +61,16 @@ def _draw_durations(axes: "Axes", fit: "StepTimeFit") -> None:
     _scatter(axes, fit, np.where(durations <= tallest, durations, np.nan))
     axes.plot(ends, line, color="black", linewidth=1.2, label="fit for equal workers")
     axes.set_ylim(bottom=0)
-    axes.set_ylabel("step, less the mean's term [ms]" if mean_time else "step [ms]")
+    axes.set_ylabel("step without the mean-load term [ms]" if mean_time else "step [ms]")
     axes.legend(loc="upper left")
     beyond = np.count_nonzero(durations > tallest)
     if beyond:
-        text = f"{beyond:,} steps beyond the picture"
+        text = f"{beyond:,} steps outside the plot"
         axes.text(0.99, 0.97, text, transform=axes.transAxes, ha="right", va="top")
 
 
 def _scatter(axes: "Axes", fit: "StepTimeFit", up: "FloatArray") -> None:
-    """Draw a point per step, coloured by critical worker."""
+    """Draw a point per step, coloured by its critical worker."""
     number = len(up)
     chosen = np.unique(np.linspace(0, number - 1, min(number, _MOST_POINTS)).astype(np.int64))
     workers: IntArray = np.zeros(number, dtype=np.int64) if fit.own is None else fit.own.critical

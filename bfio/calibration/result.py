@@ -1,4 +1,4 @@
-"""Result of a fit of the step-time model."""
+"""Define the result of a fit of the step-time model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Constant:
-    """A constant of the model with its 95 % interval.
+    """A fitted constant with its 95 % interval.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class Goodness:
 
 @dataclass(frozen=True)
 class WorkerConstants:
-    """Constants of one worker.
+    """Fitted constants of one worker.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ class WorkerFit:
 
     @property
     def flags(self) -> str | None:
-        """Command-line arguments with all constants; None if one is unknown or negative."""
+        """Command-line arguments with all constants; None if a constant is unknown or negative."""
         times = self._times()
         if times is None:
             return None
@@ -120,7 +120,7 @@ class WorkerFit:
         )
 
     def cluster(self, slots: int | tuple[int, ...]) -> Cluster:
-        """Return a machine with these workers.
+        """Return a cluster whose workers have these constants.
 
         Raises
         ------
@@ -129,8 +129,8 @@ class WorkerFit:
         """
         times = self._times()
         if times is None:
-            what = "not every worker has constants"
-            raise InputError("cluster", what, "measure steps in which each is the slowest")
+            what = "some workers have no usable constants"
+            raise InputError("cluster", what, "measure steps in which each worker is the slowest")
         overheads, token_times = times
         return Cluster(
             workers=len(self.workers),
@@ -218,7 +218,7 @@ class StepTimeFit:
         )
 
     def cluster(self, workers: int, slots: int) -> Cluster:
-        """Return a machine with these constants."""
+        """Return a cluster with these constants."""
         return Cluster(
             workers=workers,
             slots=slots,
@@ -265,6 +265,6 @@ def goodness_rows(goodness: Goodness) -> list[tuple[str, str]]:
     return [
         ("R²", number(goodness.r_squared, 5)),
         ("median relative error", percent(goodness.median_relative_error)),
-        ("steps that count less", f"{goodness.outliers:,}"),
+        ("outliers with reduced weight", f"{goodness.outliers:,}"),
         ("measured time / fitted time", number(goodness.total_ratio, 5)),
     ]

@@ -1,4 +1,4 @@
-"""Commands: their definition, where they are found, and how their arguments are parsed."""
+"""Define the commands of ``bfio``, find them and parse their arguments."""
 
 import argparse
 import re
@@ -55,7 +55,7 @@ def commands() -> dict[str, Command]:
 
 
 def _loaded(name: str, point: EntryPoint) -> Command:
-    """Load an installed command. If that fails, return a command that raises the error."""
+    """Load an installed command; if that fails, return a command that raises the load error."""
     try:
         with loading(f"command {name}"):
             command: Command = point.load()
@@ -73,7 +73,7 @@ _CHOICE = re.compile(r"(argument \S+): invalid choice: '(.*)' \(choose from (.*)
 
 
 class OneLineParser(argparse.ArgumentParser):
-    """A parser with one-line error messages in plain words."""
+    """Argument parser whose error messages fit on one line."""
 
     def __init__(self, *args: Any, **keywords: Any) -> None:
         super().__init__(*args, **keywords)
@@ -85,7 +85,7 @@ class OneLineParser(argparse.ArgumentParser):
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
-        """Reject unknown arguments here, where the known options can be suggested."""
+        """Parse the arguments, and report an unknown one with the nearest known option."""
         self.add_late(sys.argv[1:] if args is None else args)
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:
@@ -96,26 +96,28 @@ class OneLineParser(argparse.ArgumentParser):
             if kind == "option" and any(
                 action.nargs == argparse.PARSER for action in self._actions
             ):
-                remedy = "options follow the command"
+                remedy = "put options after the command name"
             self.error(f"unknown {kind} {word}; {remedy}".rstrip("; "))
         return found, unknown
 
     def error(self, message: str) -> NoReturn:
-        """Print one line and leave with status 2."""
+        """Print the error on one line and exit with status 2."""
         told = _with_choices(message)
         remedy = f"see {self.prog} --help"
         joint = " " if told.endswith("?") else "; "
         self.exit(BAD_INPUT, f"error: command line: {one_line(told)}{joint}{remedy}\n")
 
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
-        """Reject ``--option=--``, which argparse would read as an empty list."""
+        """Read the values of an option, and reject ``--option=--``, an empty list for argparse."""
         if action.option_strings and arg_strings == ["--"]:
-            raise argparse.ArgumentError(action, "expected one argument")
+            raise argparse.ArgumentError(
+                action, "has an empty list of values; write --option VALUE"
+            )
         return super()._get_values(action, arg_strings)
 
 
 def _reads(kind: type, name: str) -> Callable[[str], Any]:
-    """Return a function that parses a number and raises a readable error."""
+    """Return a function that parses a number and names the offending text in its error."""
 
     def read(text: str) -> Any:
         try:
@@ -127,7 +129,7 @@ def _reads(kind: type, name: str) -> Callable[[str], Any]:
 
 
 def _with_choices(message: str) -> str:
-    """Return an error about a choice with the nearest known name; other errors unchanged."""
+    """Add the nearest known name to the error text of an invalid choice."""
     found = _CHOICE.fullmatch(message)
     if found is None:
         return message
@@ -142,7 +144,7 @@ def _with_choices(message: str) -> str:
 
 
 def say(line: str) -> None:
-    """Print a line on stderr. A closed stderr must not change the exit status."""
+    """Print a line on stderr. If stderr is closed, do nothing, so that the exit status stays."""
     try:
         print(one_line(line), file=sys.stderr)
     except OSError:

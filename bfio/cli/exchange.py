@@ -1,4 +1,4 @@
-"""``--write`` and ``--read-solution``: export programs for other solvers, and check solutions."""
+"""Export programs for other solvers, and check solutions of these solvers."""
 
 import argparse
 from collections.abc import Mapping, Sequence
@@ -23,18 +23,21 @@ def add_exchange(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("other solvers (docs/exchange.md)")
     either = group.add_mutually_exclusive_group()
     either.add_argument(
-        "--write", metavar="FILE", help="write the program, .lp or .mps, instead of solving it"
+        "--write", metavar="FILE", help="write the program (.lp or .mps) instead of solving it"
     )
     either.add_argument(
         "--read-solution",
         metavar="FILE",
-        help="check another solver's solution: Gurobi, CPLEX, SCIP, HiGHS, CBC, name and value",
+        help="check a solution of another solver: files of Gurobi, CPLEX, SCIP, HiGHS, CBC, or "
+        "lines NAME VALUE",
     )
-    group.add_argument("--overwrite", action="store_true", help="replace an existing --write FILE")
+    group.add_argument(
+        "--overwrite", action="store_true", help="replace an existing FILE of --write"
+    )
 
 
 def is_exchange(args: argparse.Namespace) -> bool:
-    """Return whether to write or read a file; reject options without effect.
+    """Return whether a program is to be written or a solution read; reject options without effect.
 
     Raises
     ------
@@ -43,11 +46,11 @@ def is_exchange(args: argparse.Namespace) -> bool:
     """
     asked = args.write is not None or args.read_solution is not None
     if args.overwrite and args.write is None:
-        raise InputError("--overwrite", "there is nothing to write", "add --write FILE")
+        raise InputError("--overwrite", "has no effect without --write", "add --write FILE")
     for name in ("method", "time_limit", "work_limit", "second") if asked else ():
         if getattr(args, name, None) is not None:
-            what = "--write and --read-solution solve nothing"
-            raise InputError(flag(name), what, "leave it out")
+            what = "has no effect with --write or --read-solution"
+            raise InputError(flag(name), what, "omit it")
     return asked
 
 
@@ -57,7 +60,7 @@ def exchange(
     command: str,
     details: Mapping[str, object],
 ) -> int:
-    """Write an integer program, or judge a solution of it; return the exit status."""
+    """Write an integer program, or check a solution of it; return the exit status."""
     from formulations.exchange.solution import exact_program
 
     if args.read_solution is not None:
@@ -85,7 +88,7 @@ def write_program(
     prices: Sequence[str] = (),
     options: str = "",
 ) -> int:
-    """Write a program in the format of the file name's suffix, and print a summary."""
+    """Write a program in the format given by the file's suffix, and print a summary."""
     from bfio.common.provenance import version_and_commit
     from bfio.workloads.tables import atomic_file
     from formulations.exchange import FORMATS, program_text
@@ -94,7 +97,7 @@ def write_program(
     path = Path(args.write)
     format_ = path.suffix[1:].lower()
     if format_ not in FORMATS:
-        raise InputError(args.write, "no format that is written", "end its name in .lp or .mps")
+        raise InputError(args.write, "has no known suffix", "use .lp or .mps")
     version = version_and_commit()
     back = f"bfio {command} {Path(args.file).name}{options} --read-solution SOLUTION"
     comments = head(
@@ -189,7 +192,7 @@ def _read(
 def _answered(
     args: argparse.Namespace, file: "SolutionFile", answer: dict[str, Any], lines: list[str]
 ) -> int:
-    """Print the verdict on a solution file, as JSON or in lines; return the exit status."""
+    """Print the verdict on a solution file as JSON or text; return the exit status."""
     if args.json:
         print_json(answer)
     else:
@@ -198,7 +201,7 @@ def _answered(
 
 
 def said_by(name: str, file: "SolutionFile") -> dict[str, object]:
-    """Return the statements of a file about itself. They are reported but not trusted."""
+    """Return objective and status claimed by a solution file; they are reported, not trusted."""
     return {
         "file": name,
         "format": file.format,
@@ -212,7 +215,7 @@ _MOST = 10
 
 
 def violated_lines(told: Sequence[str]) -> list[str]:
-    """Return violations as text lines, cut after the first ones; the JSON has all."""
+    """Return the violated constraints as text lines, at most `_MOST`; the JSON has all."""
     more = [f"{len(told) - _MOST} more, see --json"] if len(told) > _MOST else []
     return [f"violated: {sentence}" for sentence in told[:_MOST]] + more
 
@@ -229,7 +232,7 @@ def exchange_linear(
     prices: Mapping[str, str],
     options: str = "",
 ) -> int:
-    """Write a linear program, or judge a solution of it; return the exit status.
+    """Write a linear program, or check a solution of it; return the exit status.
 
     Parameters
     ----------
@@ -256,8 +259,8 @@ def exchange_linear(
         return _read_linear(args, name, linear, words, minimised)
     families = {name.partition("[")[0] for name in linear.rows}
     told = [
-        "dual prices: price of a row = value factor above * factor of the row (1 unless stated) * "
-        "dual of the row in this file (the derivative of its objective by the right-hand side)",
+        "dual prices: price of a row = value factor above * factor of the row (default 1) * "
+        "dual of the row in this file (derivative of the objective by the right-hand side)",
         *(f"  {meaning}" for family, meaning in prices.items() if family in families),
     ]
     return write_program(
@@ -313,7 +316,7 @@ def _read_linear(
             f"= {judged.optimum}, proven by {DUALITY}"
         )
         if judged.describes_optimum:
-            lines.append("the vertex that the values describe is, exactly, an optimum")
+            lines.append("the values describe a vertex that is, in exact arithmetic, an optimum")
     return _answered(args, file, answer, lines)
 
 
@@ -323,7 +326,7 @@ PROGRAMS = ("throughput", "margin", "equilibrium")
 def exchange_fluid(
     args: argparse.Namespace, problem: "FluidProblem", objective: "FluidObjective"
 ) -> int:
-    """Write a fluid program, or judge a solution of it; return the exit status."""
+    """Write a fluid program, or check a solution of it; return the exit status."""
     from formulations.fluid.solver import PRICES
 
     name = args.program or PROGRAMS[0]
@@ -346,7 +349,7 @@ def exchange_fluid(
 def _stated(
     name: str, problem: "FluidProblem", objective: "FluidObjective"
 ) -> tuple["ExactLinear", "Words"]:
-    """Return a program in rational numbers, in the form of its statement, and its words."""
+    """Return a fluid program in rational numbers, and the words that describe it."""
     from formulations.fluid.programs import build_equilibrium, build_margin, build_throughput
     from formulations.fluid.solver import EQUILIBRIUM, MARGIN, THROUGHPUT
     from formulations.linear import exact_linear

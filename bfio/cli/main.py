@@ -39,13 +39,13 @@ _DESCRIPTION = """\
 Integer optimization for scheduling and load balancing in LLM serving.
 
 Decode workers of an LLM server advance in lockstep: every step lasts as long as the most loaded
-worker. bfio states each routing decision as an integer program, solves it exactly and by
-heuristics, and replays traces to measure what the decisions are worth.
+worker needs. bfio states each routing decision as an integer program, solves it exactly and by
+heuristics, and replays traces to measure the effect of better decisions.
 
 Start with:  bfio demo
 """
 _EPILOG = """\
-Every command takes --json (one JSON document on stdout, nothing else) and --seed.
+Every command accepts --json (one JSON document on stdout, nothing else) and --seed.
 Exit status: 0 done, 2 bad input, 3 nothing found within the limit, 130 interrupted.
 """
 
@@ -93,7 +93,7 @@ def main(argv: Sequence[str] | None = None, *, guarded: bool = False) -> int:
 
 
 def _drop_output() -> None:
-    """Discard output that stdout does not accept. Python would report it again at exit."""
+    """Discard output that stdout refuses, because Python would report the error again at exit."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -101,14 +101,14 @@ def _drop_output() -> None:
 
 
 def run() -> NoReturn:
-    """Run ``bfio`` as a program; never returns."""
+    """Run ``bfio`` with the arguments of the process, and exit."""
     status = main(guarded=hasattr(os, "fork"))
     _hear_no_more()
     sys.exit(status)
 
 
 def _hear_no_more() -> None:
-    """Ignore Ctrl-C after the output is complete, so that it does not change the exit status."""
+    """Ignore Ctrl-C once the output is complete, so that the exit status stays."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
@@ -120,7 +120,7 @@ def _parser(known: dict[str, Command]) -> argparse.ArgumentParser:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action=_Version, nargs=0, help="print versions and leave")
+    parser.add_argument("--version", action=_Version, nargs=0, help="print versions and exit")
     chooser = parser.add_subparsers(metavar="COMMAND", required=True, title="commands")
     for command in known.values():
         sub = chooser.add_parser(
@@ -136,7 +136,7 @@ def _parser(known: dict[str, Command]) -> argparse.ArgumentParser:
 
 
 class _Version(argparse.Action):
-    """Prints the versions that results depend on."""
+    """Action of ``--version``: print the versions on which results depend."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         """Print the versions and exit."""
@@ -148,7 +148,7 @@ class _Version(argparse.Action):
 
 
 def _open_streams() -> None:
-    """Replace closed streams, and let streams of limited encodings write question marks.
+    """Replace closed streams, and print unsupported characters as question marks.
 
     Python represents a closed stream by None.
     """
@@ -162,7 +162,7 @@ def _open_streams() -> None:
 
 
 def _check_formulations() -> None:
-    """Refuse to run with the unrelated package of the same name from the package index."""
+    """Exit with an error if ``formulations`` is the unrelated package of this name."""
     if getattr(formulations, "PROJECT", None) != "bfio":
         raise InputError(
             "installation",
@@ -202,7 +202,7 @@ def fork() -> None:
 
 
 def _end_with(parent: int) -> None:
-    """Let the system kill this process when its parent ends, even if that is killed."""
+    """Make the system kill this process when its parent ends, even if the parent is killed."""
     if sys.platform == "linux":
         import ctypes
 
@@ -213,7 +213,7 @@ def _end_with(parent: int) -> None:
 
 
 def _hear_the_guard() -> None:
-    """Raise KeyboardInterrupt at the first Ctrl-C. The guard handles all further ones."""
+    """Raise KeyboardInterrupt at the first Ctrl-C; the guard process handles further ones."""
     asked = False
 
     def on_signal(number: int, frame: FrameType | None) -> None:
@@ -228,7 +228,7 @@ def _hear_the_guard() -> None:
 
 
 def _announce_output() -> None:
-    """Replace stdout so that the guard is informed before the first byte of the answer."""
+    """Replace stdout so that the guard process learns of the first byte of the answer."""
 
     class Announcing(io.FileIO):
         def write(self, data: Any) -> int:
@@ -247,7 +247,7 @@ def _announce_output() -> None:
 
 
 class _Guard:
-    """The state of the child as known to the waiting parent."""
+    """Parent of the process that runs the command: forwards signals and enforces limits."""
 
     def __init__(self, child: int, messages: int) -> None:
         self._child, self._messages = child, messages
@@ -291,7 +291,7 @@ class _Guard:
         return self._asked + (_PRINTING_S if self._has_begun else _GRACE_S)
 
     def _signals(self, numbers: bytes) -> None:
-        """Pass on the first request to stop. A second one ends the child at once."""
+        """Forward the first signal to the child; kill the child at the second one."""
         if not set(numbers) & set(_STOPPING):
             return
         now = time.monotonic()
@@ -302,7 +302,7 @@ class _Guard:
             self._now = True
 
     def _read(self) -> bool:
-        """Read messages of the child; return False at the end of the pipe."""
+        """Read messages of the child; return False when the child has closed the pipe."""
         data = os.read(self._messages, 1 << 20)
         self._inbox += data
         size = so_far.HEADER.size
@@ -337,7 +337,7 @@ class _Guard:
                 say("interrupted")
             return INTERRUPTED
         if self._kept is None:
-            say("error: --time-limit: nothing found within it; raise it")
+            say("error: --time-limit: no answer found within the limit; raise it")
             return NOTHING_FOUND
         self._print(self._kept.at_limit)
         return self._kept.status
@@ -350,15 +350,20 @@ class _Guard:
                 sys.stderr.write(notes)
 
     def _ended(self, code: int) -> int:
-        """Return the status of a child that ended by itself or was killed by another process."""
+        """Return the exit status of a child that ended by itself or was killed from outside."""
         if code >= 0:
             return code
         _show_cursor()
         name = signal.Signals(-code).name
         if -code == signal.SIGKILL:
-            say("error: memory: the process was killed, probably for lack of it; solve less")
+            say(
+                "error: memory: the process was killed, probably for lack of memory; use a "
+                "smaller problem"
+            )
         else:
-            say(f"error: process: it died of {name}; use another --method or smaller numbers")
+            say(
+                f"error: process: killed by signal {name}; use another --method or smaller numbers"
+            )
         return BAD_INPUT
 
 

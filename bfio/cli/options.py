@@ -1,4 +1,4 @@
-"""Arguments shared by several commands, and the objects read from them."""
+"""Arguments shared by several commands, and functions that read them."""
 
 import argparse
 import re
@@ -31,9 +31,9 @@ _NAMES = sorted(
 )
 #: Part of help texts.
 POLICIES = textwrap.fill(
-    f"policies: {', '.join(_NAMES)}; or module:function of your own. Options of one policy follow "
-    "its name, br-h:gamma=9/10:beta=20; an option of several stands alone, --gamma 9/10. "
-    "docs/policies.md says what each does.",
+    f"policies: {', '.join(_NAMES)}; or module:function of your own. Options of one policy "
+    "follow its name, br-h:gamma=9/10:beta=20; an option for all policies is an argument, "
+    "--gamma 9/10. docs/policies.md describes each policy.",
     width=99,
     break_on_hyphens=False,
 )
@@ -88,7 +88,7 @@ def add_time_limit(parser: argparse.ArgumentParser) -> None:
         "--time-limit",
         type=_seconds,
         metavar="SECONDS",
-        help="limit of each solve (default none); what it leaves unproven is counted",
+        help="limit of each solve [s] (default none); problems left unproven are counted",
     )
 
 
@@ -98,7 +98,7 @@ def add_work_limit(parser: argparse.ArgumentParser) -> None:
         "--work-limit",
         type=int,
         metavar="TICKS",
-        help="work of each solve, counted alike on every machine, about a microsecond a tick "
+        help="limit of each solve in ticks of about a microsecond, equal on every machine "
         "(default none)",
     )
 
@@ -108,18 +108,22 @@ def add_workload(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     group = parser.add_argument_group("requests")
     source = group.add_mutually_exclusive_group()
     source.add_argument(
-        "--trace", metavar="FILE", help="CSV or JSONL, .gz or not; format detected (bfio traces)"
+        "--trace",
+        metavar="FILE",
+        help="trace file (CSV or JSONL, .gz or not); format detected (bfio traces)",
     )
     source.add_argument(
-        "--synthetic", metavar="NAME", help="a generated workload (default demo; bfio traces list)"
+        "--synthetic",
+        metavar="NAME",
+        help="generated workload (default demo; see bfio traces list)",
     )
     group.add_argument(
-        "--requests", type=int, metavar="N", help="only the first N (synthetic: 4000)"
+        "--requests", type=int, metavar="N", help="use only the first N requests (synthetic: 4000)"
     )
     group.add_argument(
         "--arrival-law",
         metavar="LAW",
-        help="draw arrival times anew: poisson:rate=300, gamma, on-off, mmpp, diurnal or surges "
+        help="draw new arrival times: poisson:rate=300, gamma, on-off, mmpp, diurnal or surges "
         "(docs/workloads.md)",
     )
     add_reading(group)
@@ -131,30 +135,34 @@ def add_reading(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--columns",
         metavar="ROLE=NAME,...",
-        help="columns of a trace in no known format: arrival=NAME,prompt=NAME,output=NAME "
-        "(arrival in seconds or ISO 8601; arrival_ms, arrival_us, arrival_ns; "
-        "prefix is added to prompt)",
+        help="columns of a trace of unknown format: arrival=NAME,prompt=NAME,output=NAME "
+        "(arrival in seconds or ISO 8601; arrival_ms, arrival_us, arrival_ns; prefix is "
+        "added to prompt)",
     )
     parser.add_argument(
-        "--skip-bad-rows", action="store_true", help="count damaged trace rows instead of stopping"
+        "--skip-bad-rows",
+        action="store_true",
+        help="skip and count damaged trace rows instead of stopping",
     )
 
 
 def add_trace(parser: argparse.ArgumentParser) -> None:
-    """Add the trace to serve and the options for reading it."""
-    parser.add_argument("--trace", metavar="TRACE", help="requests of a trace (bfio traces)")
+    """Add ``--trace`` and the options for reading the trace."""
+    parser.add_argument(
+        "--trace", metavar="TRACE", help="trace file with the requests (bfio traces)"
+    )
     add_reading(parser)
 
 
 def add_policies(parser: argparse.ArgumentParser, default: str) -> None:
-    """Add ``--policy`` for one or several policies of an engine."""
-    text = f"name:option=value:... (default {default}); repeat it to compare"
+    """Add ``--policy``, which may be repeated to compare policies of an engine."""
+    text = f"NAME:option=value:... (default {default}); repeatable, to compare policies"
     parser.add_argument("--policy", action="append", metavar="NAME", help=text)
 
 
 def add_engine(parser: argparse.ArgumentParser, plotted: str) -> None:
     """Add ``--engine`` and ``--plot``."""
-    text = "auto (default: compiled where it pays), compiled, or reference; all agree"
+    text = "auto (default: compiled where faster), compiled, or reference; results are equal"
     parser.add_argument("--engine", default="auto", metavar="E", help=text)
     parser.add_argument("--plot", metavar="FILE", help=f"draw {plotted} (.png, .pdf, .svg)")
 
@@ -169,7 +177,7 @@ def policies_from(args: argparse.Namespace, default: str) -> list[str]:
     """
     names: list[str] = args.policy or [default]
     if len(set(names)) < len(names):
-        raise InputError("--policy", "a policy occurs twice", "name each once")
+        raise InputError("--policy", "a policy is named twice", "name each once")
     return names
 
 
@@ -188,8 +196,8 @@ def add_simulation(parser: argparse.ArgumentParser) -> None:
     requests.add_argument(
         "--train-share",
         metavar="SHARE",
-        help="do not run the first share of the requests: predictors that learn have it as their "
-        "past (default: they begin with nothing)",
+        help="use the first share of the requests only to train predictors, not in the run "
+        "(default: none)",
     )
     machine = parser.add_argument_group("machine")
     add_options(machine, Cluster)
@@ -200,16 +208,17 @@ def add_simulation(parser: argparse.ArgumentParser) -> None:
         "--engine",
         default="auto",
         metavar="E",
-        help="auto (default: compiled where possible), compiled, or reference; all agree",
+        help="auto (default: compiled where possible), compiled, or reference; results are equal",
     )
     add_policy_options(parser)
     add_common(parser)
 
 
 def add_policy_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of all policies, or only those of the policies named before --help."""
+    """Add policy options: of the policies named before ``--help``, otherwise of all."""
     group = parser.add_argument_group(
-        "options of policies", "--help after --policy NAME or --policies A,B lists theirs"
+        "options of policies",
+        "--help after --policy NAME or --policies A,B lists only their options",
     )
     named_by = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     for name in ("--policy", "--policies"):
@@ -253,8 +262,8 @@ def add_repeat(parser: argparse._ActionsContainer, default: int | str) -> None:
         type=_repeat,
         default=default,
         metavar="N",
-        help="measure a run of the requests N times over, or auto: as often as the measured part "
-        f"needs (default {default}; docs/metrics.md)",
+        help="repeat the requests N times in the measured run, or auto: as often as the "
+        f"measured part needs (default {default}; docs/metrics.md)",
     )
 
 
@@ -263,7 +272,7 @@ def _repeat(text: str) -> int | str:
 
 
 def workload_from(args: argparse.Namespace) -> "Workload":
-    """Read or draw the requests; with ``--train-share`` leave out the training requests."""
+    """Return the workload of the arguments; ``--train-share`` removes the training requests."""
     from bfio.workloads import read_trace, synthetic
     from bfio.workloads.workload import training_share
     from formulations.arrays import integer
@@ -271,9 +280,9 @@ def workload_from(args: argparse.Namespace) -> "Workload":
     if args.requests is not None:
         integer(args.requests, "--requests", minimum=1)
     if args.trace is not None and args.synthetic is not None:
-        raise InputError("--synthetic", f"{args.trace} is given as well", "name one of the two")
+        raise InputError("--synthetic", f"excludes --trace {args.trace}", "give one of the two")
     if args.trace is None and args.columns is not None:
-        raise InputError("--columns", "there is no trace to read", "give --trace FILE as well")
+        raise InputError("--columns", "has no effect without --trace", "add --trace FILE")
     if args.trace is None:
         count = args.requests or _SYNTHETIC_REQUESTS
         requests = synthetic(args.synthetic or "demo", count, args.seed)
@@ -296,13 +305,13 @@ def add_metrics(parser: argparse.ArgumentParser, default: str) -> None:
     parser.add_argument(
         "--metrics",
         metavar="A,B,C",
-        help="metrics the table shows, as --json names them, or module:function of your own "
+        help="metrics to show, by their names in --json, or module:function of your own "
         f"(default: {default})",
     )
 
 
 def metrics_from(args: argparse.Namespace) -> "MetricChoice":
-    """Return the metrics to measure and to show."""
+    """Return the metrics to measure and the metrics to show."""
     from bfio.decode.options import ArrivalMode
     from bfio.decode.own_metrics import chosen_metrics, named_metrics
     from formulations.problem_data import member
@@ -313,17 +322,17 @@ def metrics_from(args: argparse.Namespace) -> "MetricChoice":
 
 
 def cluster_from(args: argparse.Namespace) -> Cluster:
-    """Return the machine."""
+    """Return the cluster (workers, slots, step time) of the arguments."""
     return from_namespace(Cluster, args)
 
 
 def energy_from(args: argparse.Namespace) -> EnergyModel:
-    """Return the energy model."""
+    """Return the energy model of the arguments."""
     return from_namespace(EnergyModel, args)
 
 
 def policy_options_from(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the policy options that were given."""
+    """Return the policy options given as arguments, by name."""
     from bfio.decode.policy_registry import all_options
 
     return {name: getattr(args, name) for name in all_options() if hasattr(args, name)}
@@ -332,7 +341,7 @@ def policy_options_from(args: argparse.Namespace) -> dict[str, Any]:
 def chosen_policies(
     args: argparse.Namespace, policies: "Sequence[str]", others: "Iterable[str]" = ()
 ) -> "list[ChosenPolicy]":
-    """Return the policies with their options, after checking all options of the run.
+    """Return the policies with their options, after a check of all options of the run.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Input files and printed output of commands: JSON, tables, progress, plots."""
+"""Read input files and print output of commands: JSON, tables, progress and plots."""
 
 import argparse
 import json
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 def read_problem(name: str, parse: Callable[[str], T]) -> T:
-    """Parse the text of a file with a function; errors name the file.
+    """Parse the text of a file with a function; error messages name the file.
 
     Raises
     ------
@@ -38,7 +38,7 @@ def read_problem(name: str, parse: Callable[[str], T]) -> T:
 
 @contextmanager
 def naming(name: str, *fields: str) -> Iterator[None]:
-    """Prefix errors with a file name: all errors, or those about the given fields."""
+    """Prefix the place of errors with a file name: of all errors, or of those at given fields."""
     try:
         yield
     except InputError as error:
@@ -57,7 +57,7 @@ def read_text(name: str) -> str:
         If the name is empty, or the file cannot be read, is a pipe, is too large or not UTF-8.
     """
     if not name:
-        raise InputError("command line", "the name of a file is empty", "name a file")
+        raise InputError("command line", "the file name is empty", "name a file")
     try:
         data = sys.stdin.buffer.read(_MAX_BYTES + 1) if name == "-" else _bytes(Path(name))
     except FileNotFoundError:
@@ -69,18 +69,18 @@ def read_text(name: str) -> str:
     except (OSError, ValueError) as error:
         raise InputError(name, f"cannot be read ({error})", "check path and rights") from None
     if len(data) > _MAX_BYTES:
-        raise InputError(name, f"larger than {_MAX_BYTES} bytes", "split it into smaller files")
+        raise InputError(name, f"is larger than {_MAX_BYTES} bytes", "split it into smaller files")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(
-            f"{name}: byte {error.start}", "not UTF-8 text", "give a JSON text file"
+            f"{name}: byte {error.start}", "is not UTF-8 text", "give a JSON text file"
         ) from None
 
 
 def _bytes(path: Path) -> bytes:
     if path.is_fifo():
-        raise InputError(str(path), "a pipe, which may never end", 'write "-" to read stdin')
+        raise InputError(str(path), "is a pipe, which may never end", "use - to read stdin")
     with path.open("rb") as stream:
         return stream.read(_MAX_BYTES + 1)
 
@@ -108,7 +108,7 @@ def json_text(document: Any) -> str:
 
 
 def can_print(text: str) -> bool:
-    """Return whether the encoding of stdout has all characters of a text."""
+    """Return whether the encoding of stdout can represent a text."""
     try:
         text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:
@@ -117,11 +117,11 @@ def can_print(text: str) -> bool:
 
 
 def console() -> "Console":
-    """Return the console for tables (stdout)."""
+    """Return the Rich console for stdout."""
     from rich.console import Console
 
     class PipedConsole(Console):
-        """Raises on a broken pipe, for `bfio.cli.main`. Rich would exit with status 1."""
+        """Console that raises an error on a broken pipe, where Rich would exit with status 1."""
 
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError
@@ -133,7 +133,7 @@ def console() -> "Console":
 def print_table(
     title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], note: str = ""
 ) -> None:
-    """Print a table with numbers aligned right and other columns aligned left."""
+    """Print a table: number columns right-aligned, other columns left-aligned."""
     from rich.table import Table
     from rich.text import Text
 
@@ -153,7 +153,7 @@ def print_table(
 
 
 def progress_display(console: "Console", *columns: "ProgressColumn") -> "Progress":
-    """Return a display of tasks: name, bar, count, elapsed and remaining time, further columns."""
+    """Return a progress display: name, bar, count, elapsed and remaining time, given columns."""
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -179,7 +179,7 @@ def progress_display(console: "Console", *columns: "ProgressColumn") -> "Progres
 def progress_bar() -> Iterator["Progress"]:
     """Yield a progress display on stderr; without a terminal, print one line per task at the end.
 
-    Meanwhile, output of a user's policy goes to stderr, because stdout is for the answer.
+    Meanwhile stdout of a user's policy goes to stderr, because stdout is reserved for the answer.
     """
     from rich.console import Console
 
@@ -194,12 +194,12 @@ def progress_bar() -> Iterator["Progress"]:
 
 
 class Written(Generic[T]):
-    """Output files besides the answer. An error in writing does not prevent the answer.
+    """Results of writing output files; an error is kept until the answer is printed.
 
     Parameters
     ----------
     makes : callable
-        Each writes a file and returns its content or path. None is called after one fails.
+        Each writes a file and returns its content or path. None is called after an error.
     """
 
     def __init__(self, *makes: Callable[[], T]) -> None:
@@ -212,7 +212,7 @@ class Written(Generic[T]):
             self._error = error
 
     def check(self) -> None:
-        """Raise the error of writing; to be called after the answer is printed.
+        """Raise the error of writing, after the answer is printed.
 
         Raises
         ------
@@ -224,7 +224,7 @@ class Written(Generic[T]):
 
 
 def drawn(place: Path | None, figure: "Callable[[], Figure]") -> Written[Path]:
-    """Draw a figure if a place is given."""
+    """Write the figure to a path; without a path do nothing."""
     if place is None:
         return Written()
 
@@ -237,7 +237,7 @@ def drawn(place: Path | None, figure: "Callable[[], Figure]") -> Written[Path]:
 
 
 def plot_folder(args: argparse.Namespace) -> Path | None:
-    """Return the folder of plots, created before any long work; None with ``--no-plots``.
+    """Create and return the folder of plots, before any long work; None with ``--no-plots``.
 
     Raises
     ------
@@ -248,7 +248,7 @@ def plot_folder(args: argparse.Namespace) -> Path | None:
 
 
 def picture_place(file: str | None) -> Path | None:
-    """Return the path for ``--plot``, checked before any long work; None without ``--plot``.
+    """Return the path of ``--plot``, checked before any long work; None without ``--plot``.
 
     Raises
     ------
@@ -262,7 +262,9 @@ def picture_place(file: str | None) -> Path | None:
         remedy = f"use a name that ends in {' or '.join(_PICTURES)}"
         raise InputError("--plot", f"{file} is no picture", remedy)
     if not place.parent.is_dir():
-        raise InputError("--plot", f"no folder {place.parent}", "make it, or use another")
+        raise InputError(
+            "--plot", f"folder {place.parent} does not exist", "create it, or use another"
+        )
     # Open the file to test it: permissions do not show a full or virtual file system.
     try:
         is_new = not (place.exists() or place.is_symlink())
@@ -271,13 +273,13 @@ def picture_place(file: str | None) -> Path | None:
             place.unlink()
     except (OSError, ValueError) as error:
         what = f"{place} cannot be written ({getattr(error, 'strerror', None) or error})"
-        remedy = "name a file in a folder that can be written"
+        remedy = "name a file in a writable folder"
         raise InputError("--plot", what, remedy) from None
     return place
 
 
 def plot_runs(args: argparse.Namespace, module: str, runs: Sequence[Any]) -> None:
-    """Draw runs into the ``--plot`` file, if given, with the ``run_figure`` of a module.
+    """Draw runs by the ``run_figure`` of a module into the file ``--plot``, if given.
 
     Raises
     ------
@@ -301,7 +303,7 @@ def output_folder(args: argparse.Namespace) -> Path:
     except OSError as error:
         raise InputError(
             args.output,
-            f"no folder can be made there ({error.strerror})",
+            f"cannot be created ({error.strerror})",
             "choose another --output",
         ) from None
     return folder

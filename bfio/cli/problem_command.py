@@ -1,4 +1,4 @@
-"""The command of a formulation: read a problem from a file, solve it, print the answer."""
+"""Build the command of a formulation: read a problem from a file, solve it, print the answer."""
 
 import argparse
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ def problem_command(
     description: str,
     *,
     kind: ProgramKind,
-    file: str = "problem (.json)",
+    file: str = "problem file (.json)",
     methods: str = METHODS,
     more_arguments: Callable[[argparse.ArgumentParser], None] = lambda parser: None,
     overrides: tuple[str, ...] = (),

@@ -1,4 +1,4 @@
-"""The answer of a command that ends early, at its time limit or by a signal."""
+"""Keep the best answer so far, for printing at a time limit or after a signal."""
 
 import argparse
 import io
@@ -28,7 +28,7 @@ _EVERY_S = 1.0
 
 
 class SoFar(NamedTuple):
-    """Output at the time limit, and after a signal on stdout and stderr; status at the limit."""
+    """The kept answer as printed at the time limit or after a signal, and the exit status."""
 
     at_limit: str
     interrupted: str
@@ -37,7 +37,7 @@ class SoFar(NamedTuple):
 
 
 class _State:
-    """The kept answer, and the pipe to the guard."""
+    """State of this module: the kept answer, and the pipe to the guard process."""
 
     kept: SoFar | None = None
     has_begun = False
@@ -51,7 +51,7 @@ _state = _State()
 
 
 def forget() -> None:
-    """Reset the state at the start of a command."""
+    """Discard the kept answer at the start of a command."""
     _state.kept, _state.has_begun, _state.shown = None, False, time.monotonic()
 
 
@@ -63,7 +63,7 @@ def keep(
     *,
     on_signals: bool = True,
 ) -> None:
-    """Keep an answer; later answers replace it.
+    """Keep an answer in place of earlier ones.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def keep(
 
 
 def keep_shown(show: Callable[[], None]) -> None:
-    """Keep the output of a function for a signal, at most every `_EVERY_S`, to save time."""
+    """Keep the printed output of a function for a signal, at most every `_EVERY_S` seconds."""
     now = time.monotonic()
     if now < _state.shown + _EVERY_S:
         return
@@ -110,7 +110,7 @@ def keep_shown(show: Callable[[], None]) -> None:
 
 
 def note(line: str) -> None:
-    """Print a line on stderr; while an answer is being kept, keep the line with it."""
+    """Print a line on stderr; inside `keep_shown`, keep the line with the answer instead."""
     if _state.notes is None:
         print(line, file=sys.stderr)
     else:
@@ -118,7 +118,7 @@ def note(line: str) -> None:
 
 
 def print_interrupted() -> None:
-    """Print the kept answer after a signal, unless the final answer has begun."""
+    """Print the kept answer after a signal, unless printing of the final answer has begun."""
     if _state.kept is not None and not _state.has_begun:
         sys.stdout.write(_state.kept.interrupted)
         sys.stderr.write(_state.kept.notes)
@@ -126,24 +126,24 @@ def print_interrupted() -> None:
 
 
 def limit(seconds: float | None) -> None:
-    """Let the guard end this process after some seconds; None for never."""
+    """Tell the guard process to end this process after some seconds; None for never."""
     _tell(LIMIT, seconds)
 
 
 def answer_begins() -> None:
-    """Report that the final answer is being printed. No kept answer may be printed any more."""
+    """Tell the guard process that the final answer is being printed, so no kept answer may be."""
     if not _state.has_begun:
         _state.has_begun = True
         _tell(BEGUN)
 
 
 def interruption_said() -> None:
-    """Report that the user has been told of the interruption."""
+    """Tell the guard process that the user has been informed of the interruption."""
     _tell(SAID)
 
 
 def tell_to(guard: int) -> None:
-    """Send all further messages to the guard through a pipe."""
+    """Send all later messages to the guard process through a pipe (file descriptor)."""
     _state.guard = guard
 
 
@@ -181,13 +181,13 @@ def begin(args: argparse.Namespace, method: str, view: "View") -> Deadline:
     """
     if args.time_limit is not None:
         nothing = {"method": method, "termination": "time_limit", "objective": None, "bound": None}
-        line = f"{method}: nothing found within {args.time_limit:g} s; raise --time-limit"
+        line = f"{method}: no answer found within {args.time_limit:g} s; raise --time-limit"
         keep(args.json, nothing, lambda: [line], NOTHING_FOUND, on_signals=False)
     return Deadline(inf if args.time_limit is None else args.time_limit, view)
 
 
 class View:
-    """Keeps intermediate answers in the form of the final one.
+    """Keeps intermediate answers in the same form as the final one.
 
     Parameters
     ----------
@@ -206,14 +206,14 @@ class View:
         self._args, self._told = args, told
 
     def ends_in(self, seconds: float | None) -> None:
-        """Let the guard end the command slightly after its limit, if it does not end by itself."""
+        """Tell the guard process to end the command slightly after its time limit."""
         if seconds is not None and self._args.time_limit is not None:
             limit(seconds + _SLACK * self._args.time_limit + _SLACK_S)
         else:
             limit(None)
 
     def found(self, answer: Any) -> None:
-        """Keep an answer."""
+        """Keep an intermediate answer."""
         keep(self._args.json, *self._told(answer))
 
 

@@ -1,4 +1,4 @@
-"""Tables of runs, built from their documents with the columns of the metrics."""
+"""Print tables of runs, with the columns of the metrics."""
 
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,8 +22,9 @@ Cells: TypeAlias = tuple[str, Sequence[str]]
 #: Explanations of columns whose headings are not self-explanatory.
 _LEGEND = {
     "idle_fraction": "idle: mean over steps of 1 - mean/max load.",
-    "barrier_loss": "barrier: share of worker time spent waiting at the barrier.",
-    "energy_per_token_j": "energy: two-phase reading, over the tokens of the part.",
+    "barrier_loss": "barrier: share of worker time spent waiting at the barrier for the most "
+    "loaded worker.",
+    "energy_per_token_j": "energy: two-phase reading, divided by the tokens of the part.",
     "ttft_mean_s": "TTFT: time to the first token.",
 }
 _PROSE_WIDTH = 88
@@ -33,9 +34,9 @@ _NAMES_WIDTH, _COLUMN_WIDTH = 28, 13
 
 
 def print_for_papers(tables: Iterable[TextTable], form: TableForm, remarks: Iterable[str]) -> None:
-    """Print tables in a form other than plain text, with remarks below the last one.
+    """Print tables as Markdown, LaTeX or CSV, with remarks below the last one.
 
-    CSV cannot contain sentences; they go to stderr.
+    CSV has no place for sentences, so remarks go to stderr.
     """
     *others, last = tables
     if form is TableForm.CSV:
@@ -53,7 +54,7 @@ def print_for_papers(tables: Iterable[TextTable], form: TableForm, remarks: Iter
 def comparison_tables(
     documents: Sequence[Document], metrics: "MetricChoice", settings: str
 ) -> list[TextTable]:
-    """Return the tables of `print_comparison` as text tables."""
+    """Return the tables that `print_comparison` prints."""
     tables = []
     for title, columns in _tables(documents, metrics):
         heading, cells = zip(*columns, strict=True)
@@ -79,15 +80,17 @@ def print_comparison(documents: Sequence[Document], metrics: "MetricChoice") -> 
 
 
 def _legend(documents: Sequence[Document], metrics: "MetricChoice") -> list[str]:
-    """Return explanations of the columns whose headings are not self-explanatory."""
+    """Return explanations of the abbreviated column headings."""
     names = metrics.shown or [name for name, _ in metrics.table.columns()]
     legend = [text for name, text in _LEGEND.items() if name in names]
     if "avg_imbalance" in names:
-        legend.insert(0, f"÷: times less imbalance than {documents[0]['policy']}.")
+        legend.insert(0, f"÷: imbalance of {documents[0]['policy']} / imbalance of this policy.")
     if any(d["proven_share"] is not None for d in documents):
-        legend.append("proven: share of the run's solved steps whose optimum was proven.")
+        legend.append("proven: share of the solved steps with proven optimum.")
     if any("second_proven_share" in d for d in documents):
-        legend.append("second proven: share whose second objective was proven least, too.")
+        legend.append(
+            "second proven: share of the solved steps whose second objective is also proven."
+        )
     return legend
 
 
@@ -97,7 +100,7 @@ def print_sentences(*sentences: str) -> None:
 
 
 def print_remarks(remarks: Iterable[str], plots: Iterable[Path] = ()) -> None:
-    """Print remarks on a table and the paths of written plots."""
+    """Print remarks below a table, and the paths of written plots."""
     for remark in remarks:
         print_sentences(remark)
     for path in plots:
@@ -105,14 +108,14 @@ def print_remarks(remarks: Iterable[str], plots: Iterable[Path] = ()) -> None:
 
 
 def run_cells(name: str, documents: Sequence[Document]) -> Cells:
-    """Return a text column, such as the names of policies."""
+    """Return a text column with a heading, such as the policy names."""
     return name, [str(document[name]) for document in documents]
 
 
 def _tables(
     documents: Sequence[Document], metrics: "MetricChoice"
 ) -> Iterator[tuple[str, list[Cells]]]:
-    """Yield title and columns for the measured part, if any, and for the whole run."""
+    """Yield title and columns of the table of the measured part, if any, and of the whole run."""
     parts = [{"policy": d["policy"]} | dict(d["measured"] or {}) for d in documents]
     if any(d["measured"] for d in documents):
         columns = _columns(parts, metrics)
@@ -121,7 +124,7 @@ def _tables(
             columns.insert(headings.index(heading) + 1, ("÷", list(imbalance_ratios(parts))))
         yield f"Measured: {measured_text(documents)}; ± 95 %", columns
     yield (
-        "Whole run: the requests as they are, from the first step to the last",
+        "Whole run: requests without repetition, from the first step to the last",
         _columns(documents, metrics),
     )
 
@@ -133,7 +136,7 @@ def measured_text(documents: Sequence[Document]) -> str:
     told = next(d["measured_part"] for d in documents if d["measured"])
     repeat = told["repeat"]
     part = MeasuredPart(**{entry.name: told[entry.name] for entry in fields(MeasuredPart)})
-    return part.text + (f" of the requests {repeat} times over" if repeat > 1 else "")
+    return part.text + (f", requests repeated {repeat} times" if repeat > 1 else "")
 
 
 def _columns(documents: Sequence[Document], metrics: "MetricChoice") -> list[Cells]:
@@ -148,7 +151,7 @@ def _columns(documents: Sequence[Document], metrics: "MetricChoice") -> list[Cel
 
 
 def imbalance_ratios(parts: Sequence[Document]) -> Iterator[str]:
-    """Yield the imbalance of the first run divided by that of each run, with its interval."""
+    """Yield for each run the imbalance of the first run divided by its own, with interval."""
     first, *_ = values = [
         (part.get("avg_imbalance"), part.get("half_widths", {}).get("avg_imbalance"))
         for part in parts

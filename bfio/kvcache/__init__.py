@@ -1,1 +1,1 @@
-"""One worker with a KV cache: algorithms that start requests, two engines, a checker of runs."""
+"""Simulate one worker with a KV cache: instances, policies, two engines, and a checker of runs."""

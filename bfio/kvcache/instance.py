@@ -1,12 +1,12 @@
-"""The instance of a single worker: requests, cache and clock; and its offered load.
+"""Define the instance of a single worker: requests, KV cache and clock; and its offered load.
 
 The offered load is the work of the arriving requests relative to the capacity of the worker.
 
 Under any algorithm, a request that starts once is in d_i batches and holds ``f_i``, ``f_i + 1``,
 ... tokens in them: its *area* is ``A_i = d_i f_i + d_i (d_i - 1)/2`` token-batches. A batch holds
-at most M tokens, so n requests take at least ``Σ A_i / M`` batches. A batch takes
-``base + request·b + context·Σ j + prompt·Σ s``. All terms but the first are sums over requests,
-independent of the batching. So the worker is busy for at least ::
+at most M tokens, so n requests take at least ``Σ A_i / M`` batches. A batch takes ``base +
+request·b + context·Σ j + prompt·Σ s``. All terms but the first are sums over requests, independent
+of the batching. So the worker is busy for at least ::
 
     Σ_i ( base·A_i / M + request·d_i + context·d_i (d_i - 1)/2 + prompt·s_i )
 
@@ -65,7 +65,7 @@ class BatchTime:
     COEFFICIENTS: ClassVar[tuple[str, ...]] = ("base", "request", "context", "prompt")
 
     def __post_init__(self) -> None:
-        """Validate."""
+        """Check all fields; an invalid value raises InputError."""
         for entry in fields(self):
             if (value := getattr(self, entry.name)) is not None:
                 lowest = 1 if entry.name in ("base", "units_per_second") else 0
@@ -77,11 +77,11 @@ class BatchTime:
         return "round" if self.units_per_second is None else "s"
 
     def shown(self, clock: float) -> float:
-        """Return a clock value in rounds or seconds."""
+        """Convert a clock value to rounds or seconds."""
         return clock / (self.units_per_second or 1)
 
     def duration(self, requests: int, context: int, prompt: int) -> int:
-        """Return the duration of a batch with these totals [clock units]."""
+        """Return the duration of a batch with these sums over its requests [clock units]."""
         return batch_duration(
             self.base, self.request, self.context, self.prompt, requests, context, prompt
         )
@@ -108,7 +108,7 @@ _MAX_CLOCK = 10**18
 _MAX_MEMORY = 10**9
 #: Remedy for requests that exceed the memory alone, in Python and in a study file.
 _REMEDY = (
-    "raise memory, or leave them out: leave_out_oversized=True, in a study skip_oversized = true"
+    "raise memory, or exclude them: leave_out_oversized=True (studies: skip_oversized = true)"
 )
 
 
@@ -176,18 +176,20 @@ class CacheInstance:
             values = integer_vector(getattr(self, name), name, minimum=lowest, maximum=highest)
             set_field(self, name, values)
         if not len(self.arrival) == len(self.prompt) == len(self.output):
-            raise InputError("requests", "fields of different lengths", "give one per request")
+            raise InputError(
+                "requests", "the arrays have different lengths", "give one value per request"
+            )
         set_field(self, "first_need", frozen(self.prompt + self.convention.first_age))
         set_field(self, "num_batches", frozen(self.batches(self.output)))
         refuse_oversized(
-            self.peaks() > self.memory, self.memory, "raise memory, or leave them out"
+            self.peaks() > self.memory, self.memory, "raise memory, or remove these requests"
         )
 
     def __len__(self) -> int:
         return len(self.output)
 
     def batches(self, output: IntArray) -> IntArray:
-        """Return the numbers of batches that requests with the given outputs occupy."""
+        """Return the number of batches that requests with the given outputs occupy."""
         return output + (1 if self.convention is Convention.CLOSED else 0)
 
     def peaks(self) -> IntArray:
@@ -234,12 +236,14 @@ class CacheInstance:
         """
         units = batch_time.units_per_second
         if units is None:
-            raise InputError("batch_time", "its clock counts rounds", "set units_per_second")
+            raise InputError(
+                "batch_time", "the clock counts rounds, not seconds", "set units_per_second"
+            )
         if rate_scale <= 0:
             raise InputError("rate_scale", f"{rate_scale} is out of range", "use a number > 0")
         scale = units / Fraction(rate_scale)
         # Rounded up, so that a decision never sees a request before its arrival.
-        arrival = workload.exact_arrivals("draw some").rounded_up(scale)
+        arrival = workload.exact_arrivals("draw arrival times").rounded_up(scale)
         kept, left_out = _kept(workload, memory, convention, leave_out_oversized)
         return CacheInstance(
             memory,
@@ -279,9 +283,9 @@ def rounds_problem(
     arrival = np.zeros(len(workload), dtype=np.int64)
     if round_s is not None:
         if round_s <= 0:
-            raise InputError("round_s", f"{round_s} s", "give a length > 0")
+            raise InputError("round_s", f"{round_s} s is not > 0", "give a length > 0")
         length = Fraction(round_s)
-        arrival = workload.exact_arrivals("draw some").rounded_up(1 / length)
+        arrival = workload.exact_arrivals("draw arrival times").rounded_up(1 / length)
     kept, left_out = _kept(workload, memory, convention, leave_out_oversized)
     problem = LatencyProblem(
         memory,
@@ -345,5 +349,7 @@ def arrival_rate(instance: CacheInstance, load: Fraction) -> Fraction:
     if load <= 0:
         raise InputError("load", f"{load} is out of range", "use a number > 0")
     if len(instance) == 0:
-        raise InputError("load", "there are no requests to offer it", "give some that fit")
+        raise InputError(
+            "load", "the instance has no requests", "give requests that fit the memory"
+        )
     return load * len(instance) / least_busy_time(instance)

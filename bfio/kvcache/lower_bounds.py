@@ -1,4 +1,4 @@
-"""Random instances and worst-case instances: arrival models and lower bounds.
+"""Draw random instances of arrival models, and build worst-case instances of lower bounds.
 
 The random instances follow the simulation of the later version: Arrival Models 1 and 2.
 
@@ -63,7 +63,7 @@ class ArrivalModel:
     common_prompt: bool = False
 
     def __post_init__(self) -> None:
-        """Validate."""
+        """Check all fields; an invalid value raises InputError."""
         integer(self.number, "arrival_model", minimum=1, maximum=2)
         for name, (lowest, highest) in (
             ("count", self.count),
@@ -75,11 +75,13 @@ class ArrivalModel:
         if self.prompt[1] >= self.memory[0]:
             raise InputError(
                 "prompt",
-                f"{self.prompt[1]} tokens leave no room in a memory of {self.memory[0]}",
+                f"{self.prompt[1]} tokens leave no space for output in {self.memory[0]} tokens",
                 "use prompts below the least memory",
             )
         if not 0 < self.rate[0] <= self.rate[1] <= _HIGHEST_RATE:
-            raise InputError("rate", f"{self.rate} is no range", "use 0 < lowest <= highest")
+            raise InputError(
+                "rate", f"{self.rate} is no range of rates", "use 0 < lowest <= highest"
+            )
 
     def draw(
         self, rng: np.random.Generator, convention: Convention = Convention.HALF_OPEN
@@ -219,7 +221,11 @@ def theorem_6_4(
     integer(constant, "constant", minimum=1, maximum=10**6)
     steps = _steps(epsilon)
     if memory % steps:
-        raise InputError("epsilon", f"{epsilon} of {memory} tokens", "use 1/epsilon dividing M")
+        raise InputError(
+            "epsilon",
+            f"1/{epsilon} does not divide the memory of {memory} tokens",
+            "use 1/epsilon dividing M",
+        )
     prompt = memory // steps
     return [
         long_and_short(memory, prompt, prompt, (steps - 2 + j) * prompt, convention)

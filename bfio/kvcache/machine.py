@@ -1,4 +1,4 @@
-"""The machine of a run: its state and the phases of a batch, shared by both engines.
+"""State of a run and phases of a batch, shared by the compiled and the reference engine.
 
 Requests are numbered in order of arrival (ties: by index), so a smaller number means earlier.
 
@@ -54,7 +54,7 @@ def _keep(row: IntArray, num: int, stays: BoolArray) -> int:
 
 @compilable(compiled_as=_keep)
 def keep(row: IntArray, num: int, stays: BoolArray) -> int:
-    """Move the selected ones of the first ``num`` values to the front; return their number."""
+    """Move the selected of the first ``num`` values to the front; return their number."""
     kept = row[:num][stays]
     row[: len(kept)] = kept
     return len(kept)
@@ -163,7 +163,7 @@ class RunningRows(NamedTuple):
 
 
 class MachineState(NamedTuple):
-    """Complete state of a run, and its constants.
+    """Complete state of a run, with its constants.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ class MachineState(NamedTuple):
 
 
 class CacheRecord(NamedTuple):
-    """Growing tables with the rows of `bfio.kvcache.run.CacheBatches` and `Stays`.
+    """Growing tables of batches and stays; columns as in `bfio.kvcache.run`.
 
     Parameters
     ----------
@@ -199,7 +199,7 @@ class CacheRecord(NamedTuple):
 def settings_of(
     instance: CacheInstance, policy: CachePolicy, limits: CacheLimits, *, shortest_first: bool
 ) -> CacheSettings:
-    """Return the settings of a run."""
+    """Return the constants of a run as machine settings."""
     time, clearing = instance.batch_time, clearing_of(policy)
     return CacheSettings(
         memory=instance.memory,
@@ -221,7 +221,7 @@ def settings_of(
 
 
 def order_of(instance: CacheInstance) -> IntArray:
-    """Return the index in the instance of each request number."""
+    """Return the instance index of each request number."""
     order: IntArray = np.argsort(instance.arrival, kind="stable")
     return order
 
@@ -252,13 +252,13 @@ def new_state(
 
 
 def new_record() -> CacheRecord:
-    """Return an empty record with some free rows."""
+    """Return an empty record with free rows."""
     return CacheRecord(np.empty((1024, 5), dtype=np.int64), np.empty((1024, 4), dtype=np.int64))
 
 
 @compilable
 def is_full(record: CacheRecord, state: MachineState) -> bool:
-    """Whether a record lacks rows for a batch in the worst case: all are cleared and complete."""
+    """Return whether a record lacks rows for the worst case of a batch: all requests leave."""
     batches, stays = state.counters[BATCH] + 1, state.counters[STAYS] + 2 * len(state.queue)
     return bool(len(record.batches) < batches or len(record.stays) < stays)
 
@@ -279,7 +279,7 @@ COMPLETED, CLEARED, OPEN = (int(end) for end in StayEnd)
 def run_batches(
     state: MachineState, record: CacheRecord, rule: Any, rng: np.random.Generator
 ) -> tuple[int, CacheRecord]:
-    """Run batches until the run ends; return how it ends, and its record."""
+    """Run batches until the run ends; return the ending code and the record."""
     ended = GOES_ON
     while ended == GOES_ON and not is_over(state):
         if is_full(record, state):
@@ -299,7 +299,7 @@ def decide(state: MachineState, rule: Callable[[MachineState], None]) -> None:
 
 @compilable
 def is_over(state: MachineState) -> bool:
-    """Whether all requests have completed."""
+    """Return whether all requests have completed."""
     counters = state.counters
     return bool(
         counters[WAITING] == 0
@@ -310,7 +310,7 @@ def is_over(state: MachineState) -> bool:
 
 @compilable
 def open_batch(state: MachineState, record: CacheRecord, rng: np.random.Generator) -> int:
-    """Run the phases before the decision; return how the run ends, or GOES_ON."""
+    """Run the phases before the decision; return the ending code, or GOES_ON."""
     counters = state.counters
     if counters[WAITING] == 0 and counters[RUNNING] == 0:
         arrival = int(state.requests.arrival[counters[REVEALED]])
@@ -329,7 +329,7 @@ def open_batch(state: MachineState, record: CacheRecord, rng: np.random.Generato
 
 @compilable
 def close_batch(state: MachineState, record: CacheRecord) -> int:
-    """Run the phases after the decision; return how the run ends, or GOES_ON."""
+    """Run the phases after the decision; return the ending code, or GOES_ON."""
     counters, settings = state.counters, state.settings
     if counters[WAITING] == 0:
         counters[RAN_DRY] = 1
@@ -346,7 +346,7 @@ def close_batch(state: MachineState, record: CacheRecord) -> int:
 
 @compilable
 def grow_beliefs(state: MachineState) -> None:
-    """Extend the believed end of each request that exceeds it to the next batch."""
+    """Extend the believed end of each running request that exceeds its prediction."""
     counters, running, requests = state.counters, state.running, state.requests
     after = counters[BATCH] + 1
     k = 0
@@ -361,7 +361,7 @@ def grow_beliefs(state: MachineState) -> None:
 
 @compilable(allocates=True)
 def make_room(state: MachineState, record: CacheRecord, rng: np.random.Generator) -> None:
-    """Clear running requests in repeated random draws until the others fit."""
+    """Clear running requests in repeated random draws, until the others fit the memory."""
     counters, settings = state.counters, state.settings
     counters[OVERFLOWS] += 1
     while True:
@@ -400,7 +400,7 @@ def note_overflow(state: MachineState) -> int:
 
 @compilable
 def reveal_until(state: MachineState) -> int:
-    """Return the number of requests that have arrived by now."""
+    """Return the number of requests that have arrived so far."""
     revealed, clock = int(state.counters[REVEALED]), state.counters[CLOCK]
     while revealed < len(state.queue) and state.requests.arrival[revealed] <= clock:
         revealed += 1
@@ -505,7 +505,7 @@ def complete(state: MachineState, record: CacheRecord) -> None:
 def leave(state: MachineState, record: CacheRecord, leaves: BoolArray, end: int) -> IntArray:
     """Remove some running requests from the cache and record their stays.
 
-    Returns the removed requests in order of arrival.
+    Return the removed requests in order of arrival.
     """
     counters, running, requests = state.counters, state.running, state.requests
     gone = np.sort(running.request[: len(leaves)][leaves])
@@ -535,15 +535,15 @@ def leave_open(state: MachineState, record: CacheRecord) -> None:
 #: Verdict and reason for each way a run ends.
 _ENDS = {
     GOES_ON: (CacheVerdict.FINISHED, ""),
-    LOOP: (CacheVerdict.LOOP, "the state came back after an overflow without a completion"),
+    LOOP: (CacheVerdict.LOOP, "the state recurred after an overflow without a completion"),
     CLEARINGS_LIMIT: (
         CacheVerdict.STOPPED,
-        "too many overflows in a row without a completion",
+        "too many consecutive overflows without a completion",
     ),
-    BATCHES_LIMIT: (CacheVerdict.STOPPED, "the limit of batches was reached"),
+    BATCHES_LIMIT: (CacheVerdict.STOPPED, "the limit on the number of batches was reached"),
     IDLE_LIMIT: (
         CacheVerdict.STOPPED,
-        "the policy started nothing on an empty worker for too long",
+        "the policy started no request on an empty worker for too long",
     ),
 }
 

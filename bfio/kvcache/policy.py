@@ -55,7 +55,7 @@ from formulations.scalars import exact_rational
 
 @dataclass(frozen=True)
 class Waiting:
-    """Waiting requests in order of arrival; the same object until the queue changes.
+    """Waiting requests in order of arrival; one object as long as the queue is unchanged.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class Waiting:
 
     @cached_property
     def shortest_first(self) -> list[int]:
-        """Positions by believed length, ties in arrival order."""
+        """Positions in order of believed length; ties in order of arrival."""
         order: list[int] = np.argsort(self.num_batches, kind="stable").tolist()
         return order
 
@@ -129,8 +129,8 @@ class CacheState:
 
 
 #: Help texts of the options of policies with clearing.
-BETA = "β: chance that an overflow clears a running request, in [1/10000, 1]"
-PAUSE = "time that passes after each draw that did not free enough [clock units]"
+BETA = "β: probability that an overflow clears a running request, in [1/10000, 1]"
+PAUSE = "pause after each clearing that did not free enough memory [clock units]"
 
 _MAX_PAUSE = 10**12
 #: With a smaller β an overflow could take millions of draws.
@@ -139,7 +139,7 @@ _LEAST_BETA = Fraction(1, 10_000)
 
 @runtime_checkable
 class CachePolicy(Protocol):
-    """Anything callable with a `CacheState` that returns positions of waiting requests."""
+    """Protocol of policies: a `CacheState` is mapped to the waiting requests to start."""
 
     def __call__(self, state: CacheState, /) -> Sequence[int]:
         """Return the positions in ``state.waiting`` of the requests to start."""
@@ -166,7 +166,7 @@ class Clearing:
     pause: int = 0
 
     def __post_init__(self) -> None:
-        """Validate, and convert a text exactly."""
+        """Check all fields, and convert a text to an exact number."""
         beta = exact_rational(self.probability, "beta")
         object.__setattr__(self, "probability", beta)
         if not _LEAST_BETA <= beta <= 1:
@@ -189,7 +189,7 @@ def clearing_of(policy: CachePolicy) -> Clearing:
     """
     found = getattr(policy, "clearing", Clearing())
     if not isinstance(found, Clearing):
-        raise InputError("clearing", f"{found!r:.40} is no rule", "set it to a Clearing")
+        raise InputError("clearing", f"{found!r:.40} is no clearing rule", "set it to a Clearing")
     return found
 
 
@@ -213,7 +213,7 @@ def memory_after(loads: Iterable[Load], delay: int) -> int:
 
 
 def fits(loads: Sequence[Load], memory: int) -> bool:
-    """Whether the requests stay within the memory if no other request starts.
+    """Return whether the requests fit the memory at all future times if no other request starts.
 
     Between completions the memory grows, so its maximum is in the last batch of some request. Only
     those batches are tested (the checkpoints of the paper, including the candidate's own).
@@ -223,17 +223,17 @@ def fits(loads: Sequence[Load], memory: int) -> bool:
 
 
 class Order(StrEnum):
-    """Order in which waiting requests are tried."""
+    """Order in which waiting requests are considered for a start."""
 
     SHORTEST = "shortest"
     ARRIVAL = "arrival"
 
 
 class Scan(StrEnum):
-    """Behaviour after a request that does not fit.
+    """Whether to consider further requests after one that does not fit.
 
-    With equal prompts both are equivalent in shortest-first order, because later requests need at
-    least as much memory.
+    With equal prompts both values are equivalent in shortest-first order, because later requests
+    need at least as much memory.
     """
 
     BREAK = "break"
@@ -269,7 +269,7 @@ class LookAhead:
         Scan.BREAK,
         TEXT,
         "S",
-        "break: stop at a request that does not fit; continue: try later ones",
+        "break: stop at the first request that does not fit; continue: try later ones",
     )
     delta: int = option(0, WHOLE, "D", "δ: tokens added to predicted outputs")
     beta: Fraction = option(Fraction(1), RATIONAL, "B", BETA)
@@ -279,33 +279,33 @@ class LookAhead:
     memoryless: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Validate, and convert texts to their values."""
+        """Check all fields, and convert texts to their values."""
         object.__setattr__(self, "scan", member(Scan, self.scan, "scan"))
         integer(self.delta, "delta")
         object.__setattr__(self, "beta", self.clearing.probability)
 
     @property
     def clearing(self) -> Clearing:
-        """See `bfio.kvcache.policy`."""
+        """Clearing rule after a prediction that was too short."""
         return Clearing(self.beta, self.pause)
 
     @property
     def first_come(self) -> bool:
-        """See `bfio.kvcache.policy`."""
+        """Whether requests start strictly in order of arrival."""
         return self.order is Order.ARRIVAL and self.scan is Scan.BREAK
 
     def check(self, instance: CacheInstance) -> None:
-        """Raise an error for arrivals after time 0 if the algorithm does not support them."""
+        """Raise an error for arrivals after time 0, if the algorithm knows all requests at 0."""
         late = np.flatnonzero(instance.arrival)
         if self.all_at_once and len(late):
             raise InputError(
                 f"requests[{late[0]}].arrival",
-                f"{instance.arrival[late[0]]}, but semi-online knows all requests at 0",
+                f"{instance.arrival[late[0]]}, but semi-online requires all arrivals at 0",
                 "set every arrival to 0, or use mc-sf",
             )
 
     def __call__(self, state: CacheState) -> list[int]:
-        """Return the positions of the requests to start."""
+        """Return the positions of the waiting requests to start."""
         loads = running_loads(state)
         chosen: list[int] = []
         waiting = state.waiting
@@ -321,7 +321,7 @@ class LookAhead:
 
 
 class Admission(StrEnum):
-    """When the protected share is tested."""
+    """When the protected share of the memory is tested."""
 
     #: Before each prompt, with all tokens planned for the next batch so far.
     PROMPT = "prompt"
@@ -360,22 +360,22 @@ class Protection:
         Fraction(3, 10),
         RATIONAL,
         "A",
-        "α: share of the memory that no prompt may enter, in [0, 1)",
+        "α: share of the memory kept free at admission, in [0, 1)",
     )
     admission: Admission = option(
         Admission.PROMPT,
         TEXT,
         "A",
-        "when the share is looked at: before each prompt, or each batch",
+        "when the share is tested: before each prompt, or once per batch",
     )
-    cap: int = option(0, WHOLE, "B", "most requests in a batch; 0 for any number")
+    cap: int = option(0, WHOLE, "B", "maximum requests in a batch; 0: no limit")
 
     #: See `bfio.kvcache.policy`.
     memoryless: ClassVar[bool] = True
     first_come: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Validate, and convert texts to their values."""
+        """Check all fields, and convert texts to their values."""
         object.__setattr__(self, "alpha", exact_rational(self.alpha, "alpha"))
         object.__setattr__(self, "admission", member(Admission, self.admission, "admission"))
         if not 0 <= self.alpha < 1:
@@ -387,7 +387,7 @@ class Protection:
         return int((1 - self.alpha) * memory)
 
     def __call__(self, state: CacheState) -> list[int]:
-        """Return the positions of the requests to start: a prefix of the queue."""
+        """Return the positions of the requests to start, a prefix of the queue."""
         used, limit = state.used, self.limit(state.memory)
         chosen: list[int] = []
         if self.admission is Admission.BATCH:
@@ -417,13 +417,13 @@ class BetaClearing(Protection):
     pause: int = option(0, WHOLE, "P", PAUSE)
 
     def __post_init__(self) -> None:
-        """Validate, and convert texts to their values."""
+        """Check all fields, and convert texts to their values."""
         super().__post_init__()
         object.__setattr__(self, "beta", self.clearing.probability)
 
     @property
     def clearing(self) -> Clearing:
-        """See `bfio.kvcache.policy`."""
+        """Clearing rule after an overflow."""
         return Clearing(self.beta, self.pause)
 
 
@@ -431,31 +431,31 @@ class BetaClearing(Protection):
 BUILT_IN: dict[str, Named[LookAhead | Protection]] = by_name(
     Named(
         "semi-online",
-        "shortest output first with look-ahead, all requests known at 0",
+        "shortest output first while the future memory suffices, all requests known at 0",
         "KV-cache paper, Algorithm 1",
         LookAhead(Order.SHORTEST, all_at_once=True),
     ),
     Named(
         "mc-sf",
-        "shortest output first with look-ahead",
+        "shortest output first while the future memory suffices",
         "KV-cache paper, Algorithm 2, later called MC-SF",
         LookAhead(Order.SHORTEST),
     ),
     Named(
         "mc-benchmark",
-        "order of arrival with look-ahead",
+        "order of arrival while the future memory suffices",
         "KV-cache paper, MC-Benchmark of the later version",
         LookAhead(Order.ARRIVAL),
     ),
     Named(
         "alpha-greedy",
-        "order of arrival up to (1-alpha)M; an overflow clears everything",
+        "order of arrival up to (1-alpha)M tokens; an overflow clears all requests",
         "KV-cache paper, section 7, alpha-protection greedy",
         Protection(Fraction(3, 10)),
     ),
     Named(
         "beta-clearing",
-        "order of arrival up to (1-alpha)M; an overflow clears each with probability beta",
+        "order of arrival up to (1-alpha)M tokens; an overflow clears each with probability beta",
         "KV-cache paper, section 7, alpha-protection beta-clearing",
         BetaClearing(Fraction(1, 5), beta=Fraction(1, 5)),
     ),
@@ -463,7 +463,7 @@ BUILT_IN: dict[str, Named[LookAhead | Protection]] = by_name(
 
 
 def build(text: str) -> CachePolicy:
-    """Return the policy that a text names, with the options that follow the name.
+    """Return the policy given as ``name:option=value:...`` or ``module:function``.
 
     Raises
     ------

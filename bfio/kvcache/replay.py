@@ -1,4 +1,4 @@
-"""The checker of runs: it recomputes every batch from the stays, without the algorithm."""
+"""Check runs: recompute every batch from the stays in the cache, without the algorithm."""
 
 import numpy as np
 
@@ -38,7 +38,7 @@ def memory_of_batches(run: CacheRun) -> IntArray:
 
 
 def _stays(run: CacheRun) -> dict[str, int]:
-    """Check that stays lie within the run and that stays of a request do not overlap."""
+    """Check that stays are within the run and that stays of a request do not overlap."""
     stays, num = run.stays, len(run.batches)
     after = stays.first_batch + stays.num_batches
     full = run.instance.output + (1 if run.instance.convention is Convention.CLOSED else 0)
@@ -60,7 +60,7 @@ def _stays(run: CacheRun) -> dict[str, int]:
 
 
 def _batches(run: CacheRun) -> dict[str, int]:
-    """Check the memory of each batch, and compare the records with those from the stays."""
+    """Check the memory of each batch, and compare recorded batches with those of the stays."""
     batches, memory = run.batches, memory_of_batches(run)
     end = batches.start + batches.duration
     found = _amounts("memory_limit", memory - run.instance.memory)
@@ -95,7 +95,7 @@ def _durations(run: CacheRun) -> IntArray:
 
 
 def _requests(run: CacheRun) -> dict[str, int]:
-    """Compare starts and completions with those of the last stays, and starts with arrivals."""
+    """Compare starts and completions with the last stays, and starts with arrivals."""
     stays, batches, n = run.stays, run.batches, len(run.instance)
     start, completion = np.full((2, n), -1, dtype=np.int64)
     last = stays.first_batch + stays.num_batches - 1

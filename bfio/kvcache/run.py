@@ -1,4 +1,4 @@
-"""The result of a run: batches, stays in the cache, times of requests, and the verdict."""
+"""Define the result of a run: batches, stays in the cache, request times, and verdict."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -81,7 +81,7 @@ class CacheBatches:
 
 @dataclass(frozen=True)
 class Stays:
-    """Stays of requests in the cache, one row each, in the order of their ends.
+    """Stays of requests in the cache, one row each, in order of their ends.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ class CacheRun:
         return int(np.count_nonzero(self.stays.end == StayEnd.CLEARED))
 
     def shown(self, clock: float) -> float:
-        """Return a clock value in the unit of results: rounds or seconds."""
+        """Convert a clock value to the unit of results: rounds or seconds."""
         return self.instance.batch_time.shown(clock)
 
     def to_frame(self) -> Any:
@@ -205,12 +205,12 @@ METRICS: MetricTable[CacheRun] = MetricTable()
 TIME = "rounds or s"
 
 
-METRICS.metric("requests", "requests", "requests served")(lambda run: len(run.instance))
-METRICS.metric("left_out", "requests", "requests left out because they exceed the memory alone")(
-    lambda run: run.instance.left_out
-)
+METRICS.metric("requests", "requests", "number of requests")(lambda run: len(run.instance))
+METRICS.metric(
+    "left_out", "requests", "requests left out because a single one exceeds the memory"
+)(lambda run: run.instance.left_out)
 METRICS.metric("completed", "requests", "requests that completed")(lambda run: len(run.completed))
-METRICS.metric("latency_total", TIME, "sum of the latencies, if all completed")(
+METRICS.metric("latency_total", TIME, "sum of completion minus arrival, if all completed")(
     lambda run: None if run.total_latency is None else run.shown(run.total_latency)
 )
 
@@ -221,7 +221,7 @@ def _latency(run: CacheRun) -> FloatArray:
     return latencies
 
 
-METRICS.metric("makespan", TIME, "last completion")(
+METRICS.metric("makespan", TIME, "time of the last completion")(
     lambda run: run.shown(int(run.completion.max(initial=0)))
 )
 METRICS.metric("batches", "batches", "batches run")(lambda run: len(run.batches))
@@ -233,18 +233,18 @@ METRICS.metric("peak_memory", "tokens", "most tokens in the cache in any batch")
 )
 
 
-@METRICS.metric("mean_memory", "tokens", "mean over the busy time of the tokens in the cache")
+@METRICS.metric("mean_memory", "tokens", "mean tokens in the cache while the worker is busy")
 def _mean_memory(run: CacheRun) -> Value:
     batches = run.batches
     busy = int(batches.duration.sum())
     return float(batches.memory @ (batches.duration / busy)) if busy else None
 
 
-METRICS.metric("overflows", "overflows", "how often the running requests outgrew the memory")(
-    lambda run: run.overflows
-)
+METRICS.metric(
+    "overflows", "overflows", "number of times that the running requests exceeded the memory"
+)(lambda run: run.overflows)
 METRICS.metric("draws", "draws", "rounds of clearing in all overflows")(lambda run: run.draws)
-METRICS.metric("cleared", "requests", "how many times a request was cleared")(
+METRICS.metric("cleared", "requests", "number of times that a request was cleared")(
     lambda run: run.cleared
 )
 METRICS.metric("wasted_tokens", "tokens", "output tokens of stays that were cleared")(

@@ -1,4 +1,4 @@
-"""Serve an instance with an algorithm: `serve` is the entry point for users.
+"""Simulate an algorithm on an instance; `serve` is the public entry point.
 
 The reference engine calls any policy between the phases of the machine. Built-in policies also run
 in machine code. There the running requests are sorted by their ends, so the tokens left in the
@@ -73,7 +73,7 @@ def run_reference(
     rng: np.random.Generator,
     limits: CacheLimits,
 ) -> CacheRun:
-    """Serve an instance by calling the policy before each batch.
+    """Simulate an instance by calling the policy before each batch.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def run_reference(
 
 
 class _Decisions:
-    """Calls of a policy, and the states passed to it."""
+    """Calls a policy with the states it may read, and starts its requests."""
 
     def __init__(
         self, order: IntArray, policy: CachePolicy, name: str, rng: np.random.Generator
@@ -122,7 +122,7 @@ class _Decisions:
         if num_waiting == 0:
             return
         where = f"policy {self.name}, clock {int(counters[CLOCK])}"
-        with users_code(where, remedy="mend the policy"):
+        with users_code(where, remedy="correct the policy"):
             answer = self.policy(self.shown(state))
         positions = checked_choice(answer, range(num_waiting), where, "position")
         if not positions:
@@ -228,7 +228,9 @@ def believed_batches(instance: CacheInstance, predicted: IntArray | None, delta:
     hoped = integer_vector(predicted, "predicted", minimum=1, maximum=10**9)
     if len(hoped) != len(instance):
         raise InputError(
-            "predicted", f"{len(hoped)} entries for {len(instance)} requests", "give one each"
+            "predicted",
+            f"{len(hoped)} predictions for {len(instance)} requests",
+            "give one per request",
         )
     fitting = instance.memory + 1 - instance.first_need
     return frozen(np.minimum(instance.batches(hoped + delta), fitting))
@@ -248,7 +250,7 @@ def _runner(engine: Engine | str, policy: CachePolicy, instance: CacheInstance) 
 
 
 def _is_compiled(policy: CachePolicy, instance: CacheInstance) -> bool:
-    """Whether the kernel supports this policy (no subclasses) and its sort keys fit."""
+    """Return whether the kernel supports this policy (no subclasses) and its sort keys."""
     longest = int(instance.num_batches.max(initial=1)) + instance.memory
     return type(policy) in _COMPILED and longest * len(instance) < _MAX_KEY
 
@@ -275,13 +277,13 @@ def start_rule(policy: LookAhead | Protection, memory: int) -> StartRule:
 
 
 def is_shortest_first(policy: LookAhead | Protection) -> bool:
-    """Whether a built-in policy tries the shortest request first instead of the oldest."""
+    """Return whether a built-in policy tries the shortest request first, not the oldest."""
     return isinstance(policy, LookAhead) and policy.order is Order.SHORTEST
 
 
 @compilable
 def start_requests(state: MachineState, rule: StartRule) -> None:
-    """Start requests, in the order of the queue."""
+    """Start waiting requests in the order of the queue, by the rule."""
     counters, memory = state.counters, state.settings.memory
     looks_ahead = rule.limit < 0
     if looks_ahead and counters[USED] + counters[LEAST_NEED] > memory:
@@ -310,7 +312,7 @@ def start_requests(state: MachineState, rule: StartRule) -> None:
 
 @compilable
 def is_let_in(state: MachineState, request: int, limit: int, cap: int) -> bool:
-    """Whether protection allows a request to start."""
+    """Return whether protection allows a request to start."""
     used, running = state.counters[USED], state.counters[RUNNING]
     has_room = used == 0 or used + state.requests.need[request] <= limit
     return bool(has_room and (cap == 0 or running < cap))
@@ -318,7 +320,7 @@ def is_let_in(state: MachineState, request: int, limit: int, cap: int) -> bool:
 
 @compilable
 def stays_within(state: MachineState, request: int) -> bool:
-    """Whether Equation (1) stays true at all future times if a request starts."""
+    """Return whether Equation (1) stays true at all future times if a request starts."""
     counters, memory = state.counters, state.settings.memory
     need, length = state.requests.need[request], state.requests.believed[request]
     if counters[USED] + need > memory:
@@ -328,7 +330,7 @@ def stays_within(state: MachineState, request: int) -> bool:
 
 @compilable
 def fits(running: RunningRows, num: int, batch: int, need: int, length: int, memory: int) -> bool:
-    """Test Equation (1) with an additional request, from the last completion to the first."""
+    """Return whether Equation (1) holds with one more request; the last completion first."""
     own_last = batch + length - 1
     level, count, own_open = 0, 0, True
     for j in range(num - 1, -1, -1):
@@ -349,7 +351,7 @@ compiled_batches = entry_point(rewired(run_batches, decide=start_requests))
 
 
 def compile_kernel() -> None:
-    """Compile the kernel, or load it from the cache on disk, before a run is timed."""
+    """Compile the kernel, or load it from the cache on disk, so that runs can be timed."""
     one = np.ones(1, dtype=np.int64)
     instance = CacheInstance(2, one, one, one)
     run_compiled(instance, LookAhead(), "mc-sf", one, np.random.default_rng(0), CacheLimits())

@@ -1,1 +1,1 @@
-"""Studies: declarative sweeps with rows that survive interruptions, and their reports."""
+"""Studies: parameter sweeps defined in a file, resumable rows of results, and reports."""

@@ -1,4 +1,4 @@
-"""Kinds of rows by name, built-in or users' own ``module:function``, and their code versions."""
+"""Find kinds of rows by name, and determine the version of their code."""
 
 import importlib
 import inspect
@@ -25,7 +25,7 @@ def names() -> list[str]:
 
 
 def find(name: str) -> RowKind:
-    """Return the kind with a name, or the one at ``module:function``.
+    """Return the row kind of a built-in name or of ``module:function``.
 
     The latter is a function ``function(arguments, context)`` that computes a row, or a `RowKind`.
 
@@ -52,7 +52,7 @@ def _built_in(name: str) -> RowKind:
 
 
 def module_of(name: str) -> str:
-    """Return the module that defines a kind.
+    """Return the name of the module that defines a row kind.
 
     Raises
     ------
@@ -64,7 +64,7 @@ def module_of(name: str) -> str:
     if name not in names():
         raise InputError(
             f"computes = {name!r}",
-            "unknown kind of row",
+            "unknown row kind",
             use_one_of(name, names(), OR_YOUR_OWN),
         )
     return f"{bfio.studies.row_kinds.__name__}.{name.replace('-', '_')}"
@@ -75,21 +75,21 @@ _FORMER = "saturated."
 
 def present_name(computes: str, name: str) -> str:
     # Values of built-in kinds once had another prefix.
-    """Return the present name of a value, given its present or former name."""
+    """Return the current name of a value, given its current or former name."""
     if name.startswith(_FORMER) and ":" not in computes:
         return STEADY + name.removeprefix(_FORMER)
     return name
 
 
 def describe(computes: str, name: str) -> Described:
-    """Return the description of a value of a kind; empty if the kind or the value is unknown."""
+    """Return the description of a value of a row kind; empty if kind or value is unknown."""
     with suppress(InputError):
         return find(computes).describe(name)
     return Described(name)
 
 
 def heading(computes: str, name: str) -> str:
-    """Return the table heading of a value of a kind, see `RowKind.heading`."""
+    """Return the table heading of a value of a row kind, see `RowKind.heading`."""
     with suppress(InputError):
         return find(computes).heading(name)
     return name
@@ -147,7 +147,7 @@ def with_unit(computes: str, name: str) -> str:
 
 
 def code_version(name: str) -> str:
-    """Return the version of the code that computes rows of a kind.
+    """Return the version of the code that computes the rows of a kind.
 
     It is a digest of the kind's module and of all modules that it imports, directly or not, within
     the project, or next to a user's own module. Installed packages are covered by their versions

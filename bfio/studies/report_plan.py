@@ -1,4 +1,4 @@
-"""Planned tables and figures of a report as a study file defines them, and their validation."""
+"""Define the tables and figures that a study file plans, and validate them."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ LOGARITHM = "ln "
 
 
 class FigureKind(StrEnum):
-    """Kinds of plots, each with the question that it answers."""
+    """Kinds of figures, each with the question it answers."""
 
     TRAJECTORY = "trajectory"  # how does a value evolve? a series of each group over its index
     HISTOGRAM = "histogram"  # how is a series distributed? (gaps per step)
@@ -26,7 +26,7 @@ class FigureKind(StrEnum):
 
 
 class Statistic(StrEnum):
-    """How the values of the rows of a cell are combined into one number."""
+    """Statistics that combine the values of several rows into one number."""
 
     MEAN = "mean"
     MEDIAN = "median"
@@ -38,7 +38,7 @@ class Statistic(StrEnum):
 
 
 class Shown(StrEnum):
-    """Which numbers a Markdown table shows for each value."""
+    """Numbers that a Markdown table shows for each value."""
 
     ALL = "all"
     VALUE = "value"
@@ -47,7 +47,7 @@ class Shown(StrEnum):
 
 @dataclass(frozen=True)
 class Table:
-    """A table: one line per combination of ``rows``, one column per value.
+    """A planned table: one line per combination of ``rows``, one column per value.
 
     Parameters
     ----------
@@ -103,9 +103,9 @@ class Table:
     beside: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        """Check the plan as far as that needs no rows."""
+        """Check the plan as far as this is possible without computed rows."""
         if not self.rows or not self.values:
-            raise InputError(self.place, "rows or values empty", "name at least one each")
+            raise InputError(self.place, "rows or values is empty", "name at least one each")
         if self.against:
             self._check_exponents()
         named = [("baseline", name) for name in self.baseline]
@@ -114,30 +114,36 @@ class Table:
                 wrong = f"{what} argument {name} is not among its rows"
                 raise InputError(self.place, wrong, use_one_of(name, self.rows))
         if self.show is Shown.RATIO and not self.baseline:
-            raise InputError(self.place, "it has no ratios to show", "name a baseline")
+            raise InputError(
+                self.place, "the table has no baseline for its ratios", "name a baseline"
+            )
         for name in self.ratios:
             if name not in self.values:
                 remedy = use_one_of(name, self.values)
-                raise InputError(f"{self.place}: ratios", f"{name!r} is no value of it", remedy)
+                raise InputError(
+                    f"{self.place}: ratios",
+                    f"{name!r} is not among the values of the table",
+                    remedy,
+                )
         if self.ratios and not self.baseline:
-            raise InputError(f"{self.place}: ratios", "it has no baseline", "name a baseline")
+            raise InputError(f"{self.place}: ratios", "ratios need a baseline", "name a baseline")
         known = [*self.rows, *self.values, "source"]
         for name in (name for entry in self.published for name in entry):
             if name not in known:
-                wrong = f"{name!r} is neither among its rows nor its values"
+                wrong = f"{name!r} is neither in rows nor in values"
                 raise InputError(f"{self.place}: published", wrong, use_one_of(name, known))
 
     def _check_exponents(self) -> None:
         if taken := [name for _, name in self._fitted() if name in self.rows]:
-            what, remedy = f"against is {taken[0]}, one of its rows", "leave it out of rows"
+            what, remedy = f"against = {taken[0]} is also in rows", "remove it from rows"
         elif self.baseline or self.statistic is not Statistic.MEAN:
-            what, remedy = "against leaves no statistic and no ratio", "leave these out"
+            what, remedy = "against cannot be combined with statistic or baseline", "remove them"
         else:
             return
         raise InputError(self.place, what, remedy)
 
     def _fitted(self) -> Iterator[tuple[str, str]]:
-        """Yield the regression arguments, each with the field that names it."""
+        """Yield each regression argument with the field that names it."""
         if self.against:
             yield "against", self.against.removeprefix(LOGARITHM)
         for name in self.beside:
@@ -145,26 +151,26 @@ class Table:
 
     @property
     def divided(self) -> Sequence[str]:
-        """Values that are shown with a ratio to the baseline."""
+        """Values shown with a ratio to the baseline."""
         return (self.ratios or self.values) if self.baseline else ()
 
     @property
     def statistic_name(self) -> str:
-        """Name of the statistic in the cells."""
+        """Name of the statistic in the table cells."""
         return "exponent" if self.against else self.statistic.value
 
     @property
     def key(self) -> str:
-        """Name of the table's marks in a README."""
+        """Name of the table in the marks of a README."""
         return self.name or self.title
 
     @property
     def place(self) -> str:
-        """Name of the table in error messages."""
+        """Name of the table for error messages."""
         return f"report table {self.title!r}"
 
     def arguments(self) -> Iterator[tuple[str, str]]:
-        """Yield each field that names arguments of rows, with each of these names."""
+        """Yield pairs: a field that names arguments of rows, and one argument name in it."""
         for field_name in ("rows", "baseline", "where"):
             for name in getattr(self, field_name):
                 yield field_name, name
@@ -173,7 +179,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure.
+    """A planned figure.
 
     Parameters
     ----------
@@ -224,11 +230,11 @@ class Figure:
 
     @property
     def place(self) -> str:
-        """Name of the figure in error messages."""
+        """Name of the figure for error messages."""
         return f"report figure {self.title!r}"
 
     def arguments(self) -> Iterator[tuple[str, str]]:
-        """Yield each field that names arguments of rows, with each of these names."""
+        """Yield pairs: a field that names arguments of rows, and one argument name in it."""
         # For series, x is only a label of the index.
         if self.x and self.kind not in (FigureKind.TRAJECTORY, FigureKind.HISTOGRAM):
             yield "x", self.x
@@ -246,14 +252,14 @@ _NEEDS_GROUP = {
 
 @dataclass(frozen=True)
 class ReportPlan:
-    """All tables and figures of a study, in order."""
+    """The tables and figures of a study, in order."""
 
     tables: Sequence[Table] = ()
     figures: Sequence[Figure] = ()
 
     @property
     def plans(self) -> "list[Table | Figure]":
-        """Tables and figures."""
+        """Tables and figures in report order."""
         return [*self.tables, *self.figures]
 
 
@@ -284,7 +290,7 @@ def check_names(report: ReportPlan, names: Collection[str]) -> None:
 
 
 def check_values(report: ReportPlan, computes: str) -> None:
-    """Reject tables and figures that name a value which rows of a built-in kind never have.
+    """Reject tables and figures that name a value which a built-in row kind does not have.
 
     The values of users' own kinds are unknown until a row is computed; see `check_present`.
 
@@ -306,7 +312,7 @@ def check_values(report: ReportPlan, computes: str) -> None:
 
 
 def check_present(place: str, names: Sequence[str], rows: Sequence[Row]) -> None:
-    """Reject values that no computed row has and that the row kind does not describe.
+    """Reject names of values that no computed row has and the row kind does not describe.
 
     Raises
     ------
@@ -321,7 +327,7 @@ def check_present(place: str, names: Sequence[str], rows: Sequence[Row]) -> None
         known = name in held or name in measured
         if not known and not kinds.describe(rows[0].task.computes, name).text:
             remedy = use_one_of(name, sorted(held))
-            raise InputError(place, f"no row that is done has a value {name!r}", remedy)
+            raise InputError(place, f"no successful row has a value {name!r}", remedy)
 
 
 def check_conditions(report: ReportPlan, values: Mapping[str, Sequence[Any]]) -> None:
@@ -354,7 +360,7 @@ def check_conditions(report: ReportPlan, values: Mapping[str, Sequence[Any]]) ->
 
 
 def _nearest(wanted: Any, values: Sequence[Any]) -> str:
-    """Return the remedy for a value that an argument does not take."""
+    """Return the remedy for a condition on a value that an argument does not have."""
     words = [value for value in values if isinstance(value, str) and value != wanted]
     close = did_you_mean(wanted, words) if isinstance(wanted, str) else ""
     known = list(dict.fromkeys(values))
@@ -395,7 +401,7 @@ def check_baselines(report: ReportPlan, grids: Sequence[Mapping[str, Sequence[An
 
 
 def _fitting(grid: Mapping[str, Sequence[Any]], table: Table, name: str) -> list[Any]:
-    """Return the values of an argument in a grid that meet both baseline and where."""
+    """Return the values of an argument in a grid for which both baseline and where can hold."""
     wanted = [entries[name] for entries in (table.baseline, table.where) if name in entries]
     taken = grid.get(name, [None])
     return [value for value in taken if all(admits(choice, value) for choice in wanted)]

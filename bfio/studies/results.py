@@ -1,4 +1,4 @@
-"""The results of a study so far, and the settings and remarks shown with them."""
+"""The rows of a study computed so far, with the settings and remarks of a report."""
 
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
@@ -14,8 +14,8 @@ from formulations.results import data_frame
 
 #: Remark on rows that repeat another one.
 SEED_CHANGES_NOTHING = (
-    "the seed changes nothing there: every seed gives the same requests, and nothing in the run "
-    "draws; for replicates of a trace set resample = true, or windows"
+    "neither requests nor run of these rows depend on the seed; for replicates of a trace set "
+    "resample = true, or windows"
 )
 
 
@@ -48,7 +48,7 @@ class Results:
 
     @property
     def done(self) -> list[Row]:
-        """Rows with valid values, in planned order."""
+        """Successful rows, in planned order."""
         return [row for row in self.rows.values() if row.is_done]
 
     def to_frame(self) -> Any:
@@ -68,7 +68,7 @@ class Results:
 
     @property
     def other_rows(self) -> int:
-        """Number of rows in the store that do not belong to the present study."""
+        """Number of rows in the store of other code versions, data or arguments."""
         return max(0, self.stored - len(self.rows))
 
     @property
@@ -78,7 +78,7 @@ class Results:
 
     @property
     def repeated(self) -> int:
-        """Number of planned rows that repeat another one: only an unused seed differs."""
+        """Number of planned rows that differ from another one only in an unused seed."""
         return len(self.tasks) - len({task.identity for task in self.tasks})
 
     def counts(self) -> dict[Status, int]:
@@ -88,18 +88,18 @@ class Results:
 
     @property
     def unproven_rows(self) -> int:
-        """Number of done rows with at least one unproven optimum."""
+        """Number of successful rows with at least one unproven optimum."""
         return sum(row.unproven > 0 for row in self.done)
 
     @property
     def stopped_by_clock(self) -> int:
-        """Number of rows whose result a time limit affected."""
+        """Number of rows whose result was affected by a time limit."""
         return sum(row.stopped_by_clock for row in self.rows.values())
 
 
 #: Phrases for the statuses other than done.
 ENDS = {
-    Status.VIOLATED: "refused by the checker",
+    Status.VIOLATED: "rejected by the checker",
     Status.FAILED: "failed",
     Status.TIMED_OUT: "timed out",
     Status.OUT_OF_MEMORY: "out of memory",
@@ -108,7 +108,7 @@ ENDS = {
 
 
 def check_some_done(results: Results) -> None:
-    """Reject a report of a study without results.
+    """Reject a report if no row has a result.
 
     Raises
     ------
@@ -119,16 +119,16 @@ def check_some_done(results: Results) -> None:
         return
     place, name, planned = str(results.store), results.study.name, len(results.tasks)
     if not results.rows:
-        what = f"none of the {planned} rows of study {name} is computed yet"
+        what = f"none of the {planned} rows of study {name} has been computed"
         if results.other_rows:
-            what += f", though {results.other_rows} of other code, data or arguments are"
+            what += f"; the store has {results.other_rows} rows of other code, data or arguments"
         raise InputError(place, what, "run the study first")
     ends = [f"{number} {ENDS[status]}" for status, number in results.counts().items() if number]
     ends += [f"{results.missing} not computed yet"] if results.missing else []
     raise InputError(
         place,
-        f"none of the {planned} rows of study {name} is done: {', '.join(ends)}",
-        "see `bfio study status` for why, then run it again with --retry",
+        f"none of the {planned} rows of study {name} has a result: {', '.join(ends)}",
+        "see the errors in `bfio study status`, then run the study again with --retry",
     )
 
 
@@ -154,7 +154,7 @@ def study_settings(results: Results, tasks: Sequence[Task] | None = None) -> str
 
 
 def study_remarks(tasks: Sequence[Task]) -> list[str]:
-    """Return the remarks that a reader of these rows needs, one sentence each."""
+    """Return the remarks needed to read these rows, one sentence each."""
     refuted = {remark for task in tasks for remark in task.refuted}
     found = dict.fromkeys(remark for task in tasks for remark in task.remarks)
     remarks = dict.fromkeys(remark for remark in found if remark not in refuted)
@@ -163,20 +163,20 @@ def study_remarks(tasks: Sequence[Task]) -> list[str]:
         other = task if task.meaning is None else first.setdefault(task.meaning, task)
         if other.key != task.key:
             one, two = _beside(other, task), _beside(task, other)
-            told = f"Rows with {one} and with {two} are one, spelt twice: their numbers are equal."
+            told = f"Rows with {one} and with {two} are the same under two names."
             remarks.setdefault(told)
     return list(remarks)
 
 
 def _beside(task: Task, other: Task) -> str:
-    """Return the arguments in which a row differs from another, as text."""
+    """Return the arguments in which a row differs from another one, as text."""
     own, others = task.arguments, other.arguments
     different = {n: value for n, value in own.items() if n not in others or others[n] != value}
     return ", ".join(f"{n} {label(value)}" for n, value in different.items()) or "nothing of that"
 
 
 def shared_and_varied(tasks: Sequence[Task]) -> tuple[list[str], list[str]]:
-    """Return the settings that rows share, and those that vary with their values, as phrases."""
+    """Return the arguments that all rows share, and the varying ones with values, as text."""
     shared, varied = [], []
     for name in dict.fromkeys(name for task in tasks for name in task.setting):
         found = list(dict.fromkeys(task.setting.get(name, "–") for task in tasks))
@@ -191,7 +191,7 @@ def shared_and_varied(tasks: Sequence[Task]) -> tuple[list[str], list[str]]:
 
 
 def computed_by(rows: Sequence[Row]) -> str:
-    """Return the versions and commits that computed rows; the present one if there are none."""
+    """Return the versions and commits that computed rows; without rows, the current ones."""
     found = set()
     for environment in (row.environment for row in rows if row.environment):
         text = f"bfio {environment.get('versions', {}).get('bfio', 'of unknown version')}"

@@ -1,4 +1,4 @@
-"""A row of a study: task, limits, result, and the identity of rows."""
+"""Define a row of a study: task, limits, result, and identity."""
 
 import hashlib
 import json
@@ -49,7 +49,7 @@ Value: TypeAlias = str | int | float | bool | None
 
 
 class Status(StrEnum):
-    """Outcome of the computation of a row."""
+    """Outcome of computing a row."""
 
     DONE = "done"
     VIOLATED = "violated"  # computed, but its checker found violations
@@ -60,7 +60,7 @@ class Status(StrEnum):
 
 
 class RowVerdict(StrEnum):
-    """Verdict of an independent checker on a row."""
+    """Result of the independent check of a row."""
 
     PASSED = "passed"
     VIOLATED = "violated"
@@ -69,7 +69,7 @@ class RowVerdict(StrEnum):
 
 @dataclass(frozen=True)
 class RowContext:
-    """The context of a row besides its arguments.
+    """What a row function is given besides its arguments.
 
     Parameters
     ----------
@@ -86,6 +86,23 @@ class RowContext:
 @dataclass(frozen=True)
 class RowResult:
     """The result of computing a row.
+
+    Parameters
+    ----------
+    values : mapping
+        The numbers and texts of the row. They are equal on every machine.
+    series : mapping of str to sequence of float
+        Longer data for figures (trajectories, distributions).
+    timings : mapping of str to float
+        Measured times [s]. They differ from run to run.
+    solves, unproven : int
+        Number of requested optima, and how many of them were not proven.
+    violations : mapping of str to int, optional
+        Violations found by an independent checker; None if there was nothing to check.
+    stopped_by_clock : bool
+        Whether a time limit affected the result, which may then differ from run to run.
+    log : str
+        Log of the solver, if wanted.
 
     Parameters
     ----------
@@ -116,7 +133,7 @@ class RowResult:
 
     @property
     def verdict(self) -> RowVerdict:
-        """Verdict of the checker."""
+        """Verdict of the independent checker."""
         if self.violations is None:
             return RowVerdict.NONE
         return RowVerdict.VIOLATED if self.violations else RowVerdict.PASSED
@@ -130,7 +147,7 @@ Instance: TypeAlias = Callable[[Mapping[str, Any], RowContext], str]
 
 @dataclass(frozen=True)
 class Task:
-    """One planned row. The last five fields exist only in the plan; the store does not keep them.
+    """One planned row. The store does not keep the last five fields.
 
     Parameters
     ----------
@@ -170,7 +187,7 @@ class Task:
 
     @property
     def identity(self) -> Hashable:
-        """Value that is equal for tasks with the same result; it ignores an unused seed."""
+        """Hashable value, equal for tasks that differ only in an unused seed or in spelling."""
         if self.draws:
             return self.key
         told = {name: value for name, value in self.arguments.items() if name != "seed"}
@@ -179,7 +196,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Row:
-    """One computed row as the store keeps it. Most fields are those of `RowResult`.
+    """One computed row as stored. Most fields are those of `RowResult`.
 
     Parameters
     ----------
@@ -221,11 +238,11 @@ class Row:
 
     @property
     def is_done(self) -> bool:
-        """Whether its values are valid."""
+        """Whether the row has valid values."""
         return self.status is Status.DONE
 
     def content(self) -> dict[str, Any]:
-        """Return the columns that are equal in two runs of a study: all but time, machine and log.
+        """Return the columns that two runs must reproduce: all but time, machine and log.
 
         Rows affected by a time limit (`stopped_by_clock`) may differ nevertheless.
         """
@@ -245,12 +262,12 @@ DASH = "–"
 
 
 def identity(value: Any) -> Hashable:
-    """Return a key for comparing values: 1 and 1.0 are equal, 1 and True differ."""
+    """Return a key that compares values: 1 and 1.0 are equal, 1 and True differ."""
     return isinstance(value, bool), value
 
 
 def admits(wanted: Any, value: Any) -> bool:
-    """Return whether a value equals the one wanted, or one of several wanted."""
+    """Return whether a value equals the wanted value, or one of several wanted values."""
     choices = wanted if isinstance(wanted, list | tuple) else (wanted,)
     return any(identity(choice) == identity(value) for choice in choices)
 

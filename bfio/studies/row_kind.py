@@ -1,4 +1,4 @@
-"""Kinds of rows: the function that computes a row, and the description of its values."""
+"""Define kinds of rows: the function that computes a row, and descriptions of its values."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,7 +18,7 @@ MEASURED_PART, STEADY = "measured.", "steady."
 
 @dataclass(frozen=True)
 class Described:
-    """Description of a value, series or timing: unit, one line of text, and domain."""
+    """Description of a value, series or timing: unit, one-line meaning, and domain."""
 
     name: str
     unit: str = ""
@@ -28,7 +28,7 @@ class Described:
 
 @dataclass(frozen=True)
 class Planned:
-    """A row with its arguments read and checked.
+    """A planned row whose arguments have been read and checked.
 
     Parameters
     ----------
@@ -37,8 +37,7 @@ class Planned:
     compute : callable
         Function that computes the row.
     draws : bool
-        Whether the row draws from the argument ``seed``, apart from its data. False only if this
-        is excluded.
+        Whether the row may draw random numbers from the argument ``seed``, apart from its data.
     setting : mapping of str to str
         Settings of the row for reports, a phrase per name. If empty, the arguments are shown.
     remarks : sequence of str
@@ -64,14 +63,14 @@ class Planned:
 
 
 def _no_instance(arguments: Mapping[str, Any], context: RowContext) -> str:
-    """Return the digest for arguments that select no further data."""
+    """Return an empty digest, for arguments that select no further data."""
     del arguments, context
     return ""
 
 
 @dataclass(frozen=True)
 class RowKind:
-    """A kind of row.
+    """A kind of row: its function and the descriptions of its values.
 
     Parameters
     ----------
@@ -107,7 +106,7 @@ class RowKind:
     plan: Callable[[Mapping[str, Any], RowContext], Planned] | None = None
 
     def planned(self, arguments: Mapping[str, Any], context: RowContext) -> Planned:
-        """Return a row with its arguments read and checked.
+        """Return a planned row, with its arguments read and checked.
 
         Raises
         ------
@@ -120,13 +119,15 @@ class RowKind:
         return Planned(instance, lambda: self.compute(arguments, context))
 
     def table(self) -> str:
-        """Return its values as a Markdown table."""
-        more = [(f"`{part}` and these names", "", text) for part, text in self.parts.items()]
-        metrics = [("metrics of the run", "", "every one of its table")] * bool(self.metrics)
+        """Return the values of the kind as a Markdown table."""
+        more = [
+            (f"`{part}` and a name of this table", "", text) for part, text in self.parts.items()
+        ]
+        metrics = [("metrics of the run", "", "each metric of its table")] * bool(self.metrics)
         return _table([*metrics, *_rows(self.values), *more])
 
     def value_names(self) -> list[str]:
-        """Return the names of its values, including those of parts of runs."""
+        """Return the names of the kind's values, including those of parts of runs."""
         own = [entry.name for entry in (*MEASURED, *self.metrics, *self.values)]
         return [*own, *(f"{part}{name}" for part in self.parts for name in own)]
 
@@ -142,7 +143,7 @@ class RowKind:
         return f"{name} (whole run)" if self.metrics and name not in once else name
 
     def describe(self, name: str) -> Described:
-        """Return the description of a value by name, including the part of the run."""
+        """Return the description of a value by name, including values of parts of runs."""
         known = {entry.name: entry for entry in (*MEASURED, *self.metrics, *self.values)}
         if name in known:
             return known[name]
@@ -152,7 +153,7 @@ class RowKind:
                 return _within(name, inner, "{}, " + part)
         if name.endswith(_HALF_WIDTH):
             inner = self.describe(name.removesuffix(_HALF_WIDTH))
-            return _within(name, inner, "half a 95 % interval by batch means of: {}")
+            return _within(name, inner, "half the width of the 95 % interval (batch means) of: {}")
         return Described(name)
 
 
@@ -164,7 +165,7 @@ def planned_kind(
     parts: Mapping[str, str] | None = None,
     metrics: Sequence[Described] = (),
 ) -> RowKind:
-    """Return a kind with one function that reads the arguments; see `RowKind`."""
+    """Return a row kind whose function ``plan`` reads the arguments; see `RowKind`."""
     return RowKind(
         name,
         summary,
@@ -178,7 +179,7 @@ def planned_kind(
 
 
 def described(*values: Described) -> Callable[[F], F]:
-    """Attach descriptions of the values to a user's row function."""
+    """Decorate a user's row function with descriptions of its values."""
 
     def decorate(function: F) -> F:
         function.row_values = values  # type: ignore[attr-defined]
@@ -188,7 +189,7 @@ def described(*values: Described) -> Callable[[F], F]:
 
 
 def descriptions(text: str) -> list[Described]:
-    """Parse descriptions, one value per line: ``name | unit | meaning``.
+    """Parse descriptions of values, one per line: ``name | unit | meaning``.
 
     Values are >= 0. The unit ``share`` stands for values between 0 and 1.
     """
@@ -202,7 +203,7 @@ def descriptions(text: str) -> list[Described]:
 
 
 def described_metrics(table: MetricTable[Any]) -> list[Described]:
-    """Return the descriptions of the metrics of a simulator."""
+    """Return the descriptions of the metrics of a simulator, as row values."""
     return [Described(entry.name, entry.unit, entry.description, entry.domain) for entry in table]
 
 
@@ -231,11 +232,11 @@ def _within(name: str, inner: Described, sentence: str) -> Described:
 #: Quantities measured for every kind of row.
 MEASURED = descriptions(
     """
-    wall_s | s | wall-clock time of the run, or of the whole row if it times no run
+    wall_s | s | wall-clock time of the run; of the whole row if no run is timed
     cpu_s | s | processor time of the row
     peak_memory_bytes | bytes | largest resident memory of the row's process
-    solves | | optima asked for
-    unproven | | optima asked for that stayed unproven
+    solves | | number of requested optima
+    unproven | | number of requested optima that were not proven
     attempts | | number of attempts at the row
     """
 )

@@ -1,4 +1,4 @@
-"""Run a study: plan its rows, compute those that are not in the store, store each at once.
+"""Run a study: plan its rows, compute and store each row that is not stored yet.
 
 Rows are computed in processes of this machine or on a Dask cluster.
 """
@@ -36,7 +36,7 @@ def compute_locally(
     jobs: int,
     stop: Callable[[], bool] = lambda: False,
 ) -> Generator[Row, None, None]:
-    """Yield rows as they finish.
+    """Compute rows in processes of this machine, and yield each when it ends.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ _idle: dict[tuple[str, Limits, str], "queue.SimpleQueue[Supervisor]"] = {}
 
 
 def compute_here(order: Order, limits: Limits) -> Row:
-    """Compute one row on the calling Dask worker."""
+    """Compute one row in the calling Dask worker."""
     computes = order.task.computes
     idle = _idle.setdefault((computes, limits, order.home), queue.SimpleQueue())
     try:
@@ -123,7 +123,7 @@ def compute_on_cluster(
     address: str,
     stop: Callable[[], bool] = lambda: False,
 ) -> Generator[Row, None, None]:
-    """Yield rows as the cluster finishes them; see `compute_locally`.
+    """Compute rows on a Dask cluster, and yield each when it ends; see `compute_locally`.
 
     Raises
     ------
@@ -157,7 +157,7 @@ def _submitted(client: "Client", order: Order, limits: Limits) -> "Future":
 
 
 def _row(future: "Future", status: str, task: Task, address: str) -> Row:
-    """Return the row of a finished future; a row that killed its Dask workers has crashed."""
+    """Return the row of a finished future; a row that ended its Dask workers counts as crashed."""
     from distributed import KilledWorker
 
     if status == "finished":
@@ -165,14 +165,14 @@ def _row(future: "Future", status: str, task: Task, address: str) -> Row:
         return row
     error = future.exception() if status == "error" else None
     if isinstance(error, KilledWorker):
-        why, where = "Dask workers died over it", environment()
+        why, where = "Dask workers died while computing it", environment()
         return finished(Row(task, Status.CRASHED, error=why, environment=where), attempts=1)
     if isinstance(error, InputError):
         raise InputError(f"cluster {address}: {error.where}", error.what, error.remedy)
     raise InputError(
         f"cluster {address}",
-        f"a row came back {status}" + (f" ({error})" if error else ""),
-        "see to the scheduler and run again; the rows so far are kept",
+        f"a row returned with status {status}" + (f" ({error})" if error else ""),
+        "check the scheduler and run again; computed rows are kept",
     )
 
 
@@ -191,7 +191,7 @@ def _closed(client: "Client") -> "Iterator[None]":
 
 @contextmanager
 def _connected(address: str) -> "Iterator[Client]":
-    """Connect to a scheduler with at least one worker; finally end idle processes."""
+    """Connect to a Dask scheduler with at least one worker; finally end idle processes."""
     try:
         from distributed import Client
     except ImportError:
@@ -253,11 +253,11 @@ class StudyRunOptions:
 OnStart = Callable[[Results], None]
 
 #: Remedy for a file that is missing in a study's data folder.
-_REMEDY = "correct `data` or the name; docs/trace-cuts.md says how to make the trace cuts"
+_REMEDY = "correct `data` or the name; docs/trace-cuts.md describes how to make trace cuts"
 
 
 def plan(study: Study) -> list[Task]:
-    """Return the rows of a study with their keys, with all arguments checked.
+    """Return the planned rows of a study with their keys, after a check of all arguments.
 
     Raises
     ------
@@ -309,7 +309,7 @@ def run_study(
     on_row: Callable[[Row], None] = lambda row: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> Results:
-    """Compute the rows of a study that are not in its store.
+    """Compute and store the rows of a study that are not in its store.
 
     Parameters
     ----------
@@ -360,7 +360,7 @@ def run_study(
 
 
 def stored_results(study: Study, store: Path, command: str = "") -> Results:
-    """Return the stored rows of a study. A run may be writing at the same time.
+    """Return the stored rows of a study, possibly during a run.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Rows on disk: one SQLite file, one transaction per row, one writer.
+"""Store rows in one SQLite file: one transaction per row, one writer.
 
 The file uses write-ahead logging with full synchronisation. A committed row survives a kill, a
 crash and a power loss, and other processes may read during a run. A lock file next to the store
@@ -61,7 +61,7 @@ _CHUNK = 500
 
 #: Remedies for SQLite errors whose message contains one of these words.
 _REMEDIES = {
-    ("full", "I/O"): "free some space and run again; the rows written so far are kept",
+    ("full", "I/O"): "free disk space and run again; stored rows are kept",
     ("readonly", "unable to open"): (
         "make the file and its folder writable, or name another --store"
     ),
@@ -70,7 +70,7 @@ _REMEDIES = {
 
 
 class Store:
-    """An open store; see `open_for_reading` and `open_for_writing`."""
+    """An open store of rows; see `open_for_reading` and `open_for_writing`."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self.path = path
@@ -79,7 +79,7 @@ class Store:
         self._identity = _identity(path)
 
     def statuses(self, keys: Iterable[str]) -> dict[str, Status]:
-        """Return the status of each of the keys that has a row."""
+        """Return the status of each stored row among these keys."""
         known = tuple(Status)
         return {
             key: Status(status) if status in known else Status.FAILED
@@ -87,7 +87,7 @@ class Store:
         }
 
     def rows(self, keys: Iterable[str]) -> dict[str, Row]:
-        """Return the rows with these keys, in the order of the keys. Missing rows are left out."""
+        """Return the stored rows among these keys, in the order of the keys."""
         wanted = list(keys)
         found = {
             record[0]: _parsed(record, self.path)
@@ -96,7 +96,7 @@ class Store:
         return {key: found[key] for key in wanted if key in found}
 
     def count(self) -> int:
-        """Return the number of rows of all studies and code versions."""
+        """Return the number of stored rows, of all studies and code versions."""
         with _translated(self.path):
             (number,) = self._connection.execute("SELECT COUNT(*) FROM row").fetchone()
         return int(number)
@@ -151,7 +151,7 @@ _JOIN = "row JOIN environment ON environment.id = row.environment"
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Return device and inode of the file, to detect that it was replaced; None if it is gone."""
+    """Return device and inode of the store file, to detect a replacement; None if missing."""
     try:
         found = path.stat()
     except OSError:
@@ -189,7 +189,7 @@ def _read_only_address(path: Path) -> str:
 
 @contextmanager
 def open_for_writing(path: Path) -> Iterator[Store]:
-    """Open a store for the only process that may write to it; create it if missing.
+    """Open a store for the only process that may write; create a missing store.
 
     Raises
     ------
@@ -237,20 +237,20 @@ def _check_layout(path: Path, connection: sqlite3.Connection) -> None:
         (layout,) = connection.execute("PRAGMA user_version").fetchone()
     if application != APPLICATION_ID:
         raise InputError(
-            str(path), "a database, but no store of studies", "name another file with --store"
+            str(path), "is a database, but no store of studies", "name another file with --store"
         )
     if layout != LAYOUT:
         age = "an older" if layout < LAYOUT else "a newer"
         raise InputError(
             str(path),
-            f"made by {age} version of bfio (layout {layout}, this one reads {LAYOUT})",
-            "read it with that version, or start a new one with --store; nothing was changed",
+            f"made by {age} version of bfio (layout {layout}; this version reads {LAYOUT})",
+            "use that version, or start a new store with --store; nothing was changed",
         )
 
 
 @contextmanager
 def _lock(path: Path) -> Iterator[None]:
-    """Hold the lock of a store. The system releases it when the process ends."""
+    """Hold the writer lock of a store; the system releases it when the process ends."""
     lock = path.with_name(f"{path.name}.lock")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -277,7 +277,7 @@ def _lock(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _translated(path: Path) -> Iterator[None]:
-    """Turn an SQLite error into an `InputError` with a remedy."""
+    """Convert an SQLite error into an `InputError` with a remedy."""
     try:
         yield
     except sqlite3.Error as error:
@@ -290,7 +290,7 @@ def _translated(path: Path) -> Iterator[None]:
 
 
 def _parsed(record: tuple[Any, ...], path: Path) -> Row:
-    """Build a row from a record of the file."""
+    """Build a row from a database record."""
     *cells, environment = record
     cell: dict[str, Any] = dict(zip(_COLUMNS, cells, strict=True))
     try:
@@ -303,12 +303,12 @@ def _parsed(record: tuple[Any, ...], path: Path) -> Row:
         raise InputError(
             f"{path}: row {record[0]}",
             f"damaged ({error})",
-            "restore the store from a copy, or delete that row from it and run again",
+            "restore the store from a copy, or delete that row and run again",
         ) from None
 
 
 def _mapping(text: str) -> dict[str, Any]:
-    """Parse a JSON object that `canonical` wrote.
+    """Parse a JSON object written by `canonical`.
 
     Raises
     ------
@@ -317,11 +317,11 @@ def _mapping(text: str) -> dict[str, Any]:
     """
     value = json.loads(text, parse_constant=_refuse)
     if not isinstance(value, dict):
-        raise TypeError(f"{json_word(value)}, no object")
+        raise TypeError(f"{json_word(value)} is no JSON object")
     if _HUGE.search(text):
         canonical(value)
     return value
 
 
 def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no number of JSON")
+    raise ValueError(f"{constant} is no JSON number")

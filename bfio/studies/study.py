@@ -1,4 +1,4 @@
-"""A study: a question, a kind of row, and the grid of arguments of its rows."""
+"""Define a study: its question, its row kind, and the grid of arguments of its rows."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,14 +37,14 @@ class Grid:
     def __post_init__(self) -> None:
         for name, values in self.axes.items():
             if not values:
-                raise InputError(f"grid.{name}", "no value", "give at least one")
+                raise InputError(f"grid.{name}", "the axis has no values", "give at least one")
 
     def count_rows(self) -> int:
-        """Return the number of distinct cells."""
+        """Return the number of distinct argument combinations."""
         return math.prod(len(set(map(canonical, values))) for values in self.axes.values())
 
     def cells(self) -> Iterator[dict[str, Value]]:
-        """Yield the combinations in order."""
+        """Yield the argument combinations in order."""
         for values in product(*self.axes.values()):
             yield dict(zip(self.axes, values, strict=True))
 
@@ -59,12 +59,14 @@ class Smoke:
     def __post_init__(self) -> None:
         for name, values in self.grid.items():
             if not values:
-                raise InputError(f"smoke.grid.{name}", "no value", "give at least one")
+                raise InputError(
+                    f"smoke.grid.{name}", "the axis has no values", "give at least one"
+                )
 
 
 @dataclass(frozen=True)
 class Study:
-    """The rows of a study and their report.
+    """A study: its rows and their report.
 
     Parameters
     ----------
@@ -115,10 +117,10 @@ class Study:
         """Validate the study, including the report and the small size."""
         if not self.name or not self.name.replace("-", "").replace("_", "").isalnum():
             raise InputError(
-                "name", f"{self.name!r} is no name", "use letters, digits, - and _ only"
+                "name", f"{self.name!r} is no valid name", "use letters, digits, - and _ only"
             )
         if not self.grids:
-            raise InputError("grid", "none given", "write at least one [[grid]]")
+            raise InputError("grid", "no grid is given", "write at least one [[grid]]")
         axes = self.axes()
         for name in axes:
             if name in self.fixed:
@@ -133,7 +135,9 @@ class Study:
         for name in self.smoke.fixed:
             if name in axes:
                 raise InputError(
-                    f"smoke.fixed.{name}", "it is an axis of a grid", "write it in [smoke.grid]"
+                    f"smoke.fixed.{name}",
+                    "the argument is an axis of a grid",
+                    "write it in [smoke.grid]",
                 )
         # A cell in several grids counts once, so only listing the rows gives their number.
         if sum(math.prod(map(len, grid.axes.values())) for grid in self.grids) > MAX_ROWS:
@@ -185,7 +189,7 @@ class Study:
         return replace(self, grids=grids, fixed=fixed, is_small=True)
 
     def with_seed(self, first: int) -> "Study":
-        """Return the study with ``first`` added to every argument called ``seed``.
+        """Return the study with ``first`` added to all values of the argument ``seed``.
 
         The seeds of the small size, tables and figures are shifted too.
         """
@@ -206,7 +210,7 @@ class Study:
         )
 
     def axes(self) -> list[str]:
-        """Return the names of the arguments on axes, in the order of the grids."""
+        """Names of the arguments that are axes, in the order of the grids."""
         return list(dict.fromkeys(name for grid in self.grids for name in grid.axes))
 
 

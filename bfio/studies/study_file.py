@@ -25,7 +25,7 @@ _Word = TypeVar("_Word", bound=StrEnum)
 
 
 def find_study(name: str) -> Study:
-    """Return the study in a TOML file or in the variable ``module:NAME``.
+    """Return the study of a TOML file or of the variable ``module:NAME``.
 
     Raises
     ------
@@ -43,7 +43,7 @@ def find_study(name: str) -> Study:
 
 
 def read_study(path: Path) -> Study:
-    """Read a study file; see ``docs/studies.md``.
+    """Read a study from a TOML file; see ``docs/studies.md``.
 
     Raises
     ------
@@ -57,7 +57,7 @@ def read_study(path: Path) -> Study:
             str(path), f"cannot be read ({error.strerror})", "name a study file (TOML)"
         ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(str(path), f"no TOML: {error}", "see docs/studies.md") from None
+        raise InputError(str(path), f"is no TOML: {error}", "see docs/studies.md") from None
     try:
         return _study(document, path.parent)
     except InputError as error:
@@ -92,7 +92,7 @@ def _study(document: Mapping[str, Any], folder: Path) -> Study:
 
 
 def _report(entries: Any, present: Callable[[str], str]) -> ReportPlan:
-    """Read the tables and figures, with former names of values replaced by present ones."""
+    """Read the planned tables and figures; former names of values are replaced by current ones."""
     report = _mapping(entries, "report")
     _known(report, ("tables", "figures"), "report.")
 
@@ -130,19 +130,19 @@ def _axes(entries: Any, where: str) -> dict[str, list[Value]]:
 
 
 def _conditions(entries: Any, where: str) -> dict[str, Value | list[Value]]:
-    """Read the conditions on rows: per argument a value, or a list of accepted values."""
+    """Read conditions on rows: for each argument a value, or a list of accepted values."""
     found: dict[str, Value | list[Value]] = {}
     for name, wanted in _mapping(entries, where).items():
         place = f"{where}.{name}"
         if wanted == []:
-            raise InputError(place, "no value", "give at least one")
+            raise InputError(place, "the condition has no values", "give at least one")
         is_list = isinstance(wanted, list)
         found[name] = _axis(wanted, place) if is_list else _value(wanted, place)
     return found
 
 
 def _axis(values: Any, where: str) -> list[Value]:
-    """Read a list, a single value, or ``{from = 0, count = 10, step = 1}``."""
+    """Read the values of an axis: a list, one value, or ``{from = 0, count = 10, step = 1}``."""
     if isinstance(values, dict):
         return _range(values, where)
     if not isinstance(values, list):
@@ -171,7 +171,7 @@ def _value(value: Any, where: str) -> Value:
 def _section(
     kind: type[_Section], entries: Any, where: str, words: Mapping[str, Callable[[Any, str], Any]]
 ) -> _Section:
-    """Read the fields of a section, with the reader for the field's name or declared type."""
+    """Read the fields of a section, each by the reader of its name or declared type."""
     given = _mapping(entries, where)
     defaults = [field.name for field in fields(kind)]
     _known(given, defaults, f"{where}.")
@@ -185,7 +185,7 @@ def _section(
         # The dataclass has required fields without a value.
         missing = [name for name in ("title", "kind", "y", "rows", "values") if name in defaults]
         absent = ", ".join(name for name in missing if name not in given)
-        raise InputError(where, f"{absent} missing", "add it") from None
+        raise InputError(where, f"{absent} is missing", "add it") from None
 
 
 def _number(value: Any, where: str) -> float:
@@ -200,7 +200,7 @@ def _number(value: Any, where: str) -> float:
 
 def _flag(value: Any, where: str) -> bool:
     if not isinstance(value, bool):
-        raise InputError(where, f"{value!r} is no flag", "write true or false")
+        raise InputError(where, f"{value!r} is neither true nor false", "write true or false")
     return value
 
 

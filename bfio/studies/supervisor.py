@@ -1,4 +1,4 @@
-"""Supervision of a worker process that computes rows and may hang or die."""
+"""Supervise a process that computes rows, which may hang or die."""
 
 import contextlib
 import fcntl
@@ -33,7 +33,7 @@ _TAIL = 4000
 
 
 class Supervisor:
-    """One supervised process, started at the first row and again after its death.
+    """Starts and supervises one computing process, and starts it again after its death.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class Supervisor:
         self._stopped = False
 
     def compute(self, order: Order) -> Row:
-        """Compute one row. Failures of the row end up in its status and are not raised.
+        """Compute one row. A failure is returned as the status of the row, not raised.
 
         Raises
         ------
@@ -75,19 +75,19 @@ class Supervisor:
                 return finished(_obituary(order.task, code, attempts, output), attempts)
 
     def kill(self) -> None:
-        """Kill the running row at once and compute no more. Safe from any thread."""
+        """Kill the running row and compute no further ones. Safe from any thread."""
         self._stopped = True
         process = self._process
         if process is not None:
             process.kill()
 
     def close(self) -> None:
-        """End the process. Only the computing thread may call this."""
+        """End the process. Only the thread that computes may call this."""
         self._stopped = True
         self._reap()
 
     def _ready_process(self) -> "_Process":
-        """Return a living process that has loaded the code of rows."""
+        """Return a running process that has loaded the code of rows."""
         output = ""
         for _ in range(_STARTS):
             if self._process is not None and not self._process.is_alive:
@@ -100,14 +100,14 @@ class Supervisor:
                 return self._process
         raise InputError(
             "worker process",
-            f"cannot be started: {output.strip() or 'it dies at once'}",
+            f"cannot be started: {output.strip() or 'it ends at once'}",
             "repair the installation, or raise limits.memory_gib",
         )
 
     def _check_stopped(self) -> None:
         if self._stopped:
             self._reap()
-            raise InputError("study", "stopped", "run it again to go on")
+            raise InputError("study", "stopped", "run it again to continue")
 
     def _reap(self) -> tuple[int, str]:
         """Return the return code of the ended process (as in `subprocess`) and its output."""
@@ -116,7 +116,7 @@ class Supervisor:
 
 
 class _Process:
-    """A process and the ends of its pipes."""
+    """A computing process and the ends of its pipes."""
 
     def __init__(self, computes: str, limits: Limits, home: str) -> None:
         #: Version of the code that it has loaded; None while it is loading.
@@ -151,7 +151,7 @@ class _Process:
         return not wait([self._death], 0)
 
     def wait_until_ready(self) -> bool:
-        """Wait until the process has loaded its code; return False if it dies or hangs."""
+        """Wait until the process has loaded its code; return False if it ends or hangs."""
         with contextlib.suppress(EOFError, OSError):
             if self._answers(_START_SECONDS):
                 self.code = self._connection.recv_bytes().decode()
@@ -160,7 +160,7 @@ class _Process:
         return self.code is not None
 
     def compute(self, order: Order, seconds: float) -> Row | None:
-        """Compute one row in the process; return None if the process dies."""
+        """Compute one row in the process; return None if the process ends."""
         os.ftruncate(self._output, 0)
         began = time.perf_counter()
         try:
@@ -189,14 +189,14 @@ class _Process:
         return replace(row, task=order.task, log=log)
 
     def kill(self) -> None:
-        """Kill the process and all that its rows have started. Safe from any thread."""
+        """Kill the process and all processes that its rows have started. Safe from any thread."""
         with self._ending:
             # After a wait, the system may give the process number to another process.
             if self._popen.returncode is None:
                 os.killpg(self._popen.pid, signal.SIGKILL)
 
     def end(self) -> tuple[int, str]:
-        """Kill the process if it lives; return its return code and its last output."""
+        """Kill the process if it runs; return its exit code and its last output."""
         if self._is_closed():
             # The process may still be ending by itself; then its return code says why.
             wait([self._death], _FAREWELL_SECONDS)
@@ -208,14 +208,14 @@ class _Process:
         return code, printed
 
     def _is_closed(self) -> bool:
-        """Whether the other end of the pipe is closed."""
+        """Whether the process has closed its end of the pipe."""
         try:
             return self._connection.poll(0) and not self._connection.recv_bytes()
         except (EOFError, OSError):
             return True
 
     def _answers(self, seconds: float) -> bool:
-        """Wait for a message or the death of the process; return False if neither comes in time.
+        """Wait for a message of the process, or its end; return False if neither comes in time.
 
         The death is watched separately, because forks made by a row keep the pipe open.
         """
@@ -232,7 +232,7 @@ class _Process:
             return self._popen.wait()
 
     def _printed(self) -> str:
-        """Return the end of the output since the last row began."""
+        """Return the last output of the current row."""
         size = os.fstat(self._output).st_size
         return os.pread(self._output, _TAIL, max(0, size - _TAIL)).decode(errors="replace")
 
@@ -242,13 +242,13 @@ def _check_code(loaded: str | None, planned: str) -> None:
     if loaded and loaded != planned:
         raise InputError(
             "study",
-            f"a process runs other code ({loaded}) than the rows were planned with ({planned})",
-            "leave the sources alone while a study runs; run it again to go on with the new ones",
+            f"a process loaded code version {loaded}, but rows were planned with {planned}",
+            "do not edit sources while a study runs; run it again to use the new ones",
         )
 
 
 def _obituary(task: Task, code: int, attempts: int, output: str) -> Row:
-    """Build the row for a task during which the process died."""
+    """Build the row of a task whose process ended unexpectedly."""
     name = signal.Signals(-code).name if code < 0 else f"exit status {code}"
     times = f" (in each of {attempts} attempts)" if attempts > 1 else ""
     # C++ and Python print one of these words when an allocation fails.
@@ -263,7 +263,7 @@ def _obituary(task: Task, code: int, attempts: int, output: str) -> Row:
 
 
 def finished(row: Row, attempts: int) -> Row:
-    """Return a row with the number of attempts and the current time as its end."""
+    """Return a row with the number of attempts and the current time as its end time."""
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
     return replace(row, attempts=attempts, finished_at=now)
 
@@ -278,7 +278,7 @@ def _appending_file() -> int:
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment of a process: one thread, unbuffered output, this installation."""
+    """Return the environment variables of a process: one thread, unbuffered output, this code."""
     path = [*os.environ.get("PYTHONPATH", "").split(os.pathsep), str(ROOT)]
     return {
         **os.environ,

@@ -1,8 +1,8 @@
-"""The process that computes rows one after another: ``python -m bfio.studies.worker``.
+"""Compute rows one after another in a process: ``python -m bfio.studies.worker``.
 
-It receives orders and returns rows over a pipe. It ends with the runner: the write end of a second
-pipe, which is never written to, is closed when the runner ends for any reason. The system then
-sends this process a signal, even during a solve.
+The process receives orders and returns rows through a pipe. It ends with the runner: the write end
+of a second pipe (the lifeline), which is never written to, is closed when the runner ends for any
+reason. The system then sends this process a signal, even during a solve.
 """
 
 import argparse
@@ -35,7 +35,7 @@ from formulations.named_objects import found_from, place_of
 
 @dataclass(frozen=True)
 class Order:
-    """A row to compute, sent to the process.
+    """A row to compute, as sent to the process.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def to_bytes(row: Row) -> bytes:
 
 
 def from_bytes(text: bytes) -> tuple[Row, int]:
-    """Parse the output of `to_bytes`: a row and a process identifier."""
+    """Parse the output of `to_bytes`: return a row and a process identifier."""
     document = json.loads(text)
     process: int = document.pop("process")
     document["task"] = Task(**document["task"])
@@ -88,7 +88,7 @@ def from_bytes(text: bytes) -> tuple[Row, int]:
 
 
 def _storable(text: str) -> str:
-    """Replace characters that no database can store (lone surrogates from broken file names)."""
+    """Replace lone surrogates (from broken file names), which no database can store."""
     return text.encode(errors="replace").decode()
 
 
@@ -135,16 +135,18 @@ def _work(orders: int, computes: str, here: str) -> None:
 
 def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="computes rows for a study runner")
-    parser.add_argument("--orders", type=int, required=True, help="descriptor of the pipe")
-    parser.add_argument("--lifeline", type=int, required=True, help="descriptor of the lifeline")
-    parser.add_argument("--memory", type=int, required=True, help="limit [bytes]")
-    parser.add_argument("--computes", required=True, help="kind of row to load before the first")
+    parser.add_argument("--orders", type=int, required=True, help="file descriptor of the pipe")
+    parser.add_argument(
+        "--lifeline", type=int, required=True, help="file descriptor of the lifeline"
+    )
+    parser.add_argument("--memory", type=int, required=True, help="memory limit [bytes]")
+    parser.add_argument("--computes", required=True, help="row kind to load before the first row")
     parser.add_argument("--home", default="", help="folder of the study")
     return parser.parse_args(argv)
 
 
 def _load(computes: str) -> str:
-    """Import the modules that rows need, before the first row; return the code version."""
+    """Import the modules of a row kind before the first row; return the code version."""
     # An error here occurs again in each row, and is reported there.
     with contextlib.suppress(Exception):
         find(computes)
@@ -153,7 +155,7 @@ def _load(computes: str) -> str:
 
 
 def _die_with_runner(lifeline: int) -> None:
-    """Ask the system for a signal as soon as the other end of the lifeline is closed.
+    """Ask the system for a signal when the runner's end of the lifeline pipe is closed.
 
     By default SIGIO ends a process. The system delivers it without the interpreter, so a solver
     that never returns to Python ends as well.
@@ -170,7 +172,7 @@ def _die_with_runner(lifeline: int) -> None:
 
 
 def _write_at_once() -> None:
-    """Make the output of rows unbuffered, so that it is in the file if the process is killed.
+    """Make the output of rows unbuffered, so that a kill does not lose it.
 
     This sets the C streams. The supervisor sets ``PYTHONUNBUFFERED`` for those of Python.
     """
@@ -182,7 +184,7 @@ def _write_at_once() -> None:
 
 
 def _flush() -> None:
-    """Flush the streams, so that the output of a row ends up in its own log."""
+    """Flush all streams, so that the output of a row ends up in its own log."""
     # A row may have replaced the streams; restore those of the process for the next row.
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):
@@ -193,7 +195,7 @@ def _flush() -> None:
 
 
 def _limit_memory(limit: int) -> None:
-    """Make allocations beyond the limit fail (private writable memory, on Linux)."""
+    """Make allocations beyond the limit [bytes] fail (private writable memory, on Linux)."""
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 
@@ -215,12 +217,12 @@ def computed_row(order: Order) -> Row:
 
 
 def _described(error: BaseException) -> str:
-    """Return the error as one line. An `InputError` needs neither type nor place."""
+    """Return an error as one line; an `InputError` without type and place."""
     name = type(error).__name__
     try:
         text = " ".join(str(error).split())
     except Exception:
-        return f"{name}, which cannot be printed"
+        return f"{name}, whose text cannot be printed"
     # Skip the frame of `computed_row`.
     return text if isinstance(error, InputError) else f"{name}: {text}{place_of(error, skipped=1)}"
 
@@ -237,12 +239,12 @@ def _computed(order: Order) -> RowResult:
     context = RowContext(Path(order.folder), order.want_log)
     planned = find(task.computes).planned(task.arguments, context)
     if planned.instance != task.instance:
-        raise RuntimeError("the data differ from those that were planned")
+        raise RuntimeError("the data have changed since the row was planned")
     return _checked(planned.compute())
 
 
 def _checked(result: object) -> RowResult:
-    """Accept a `RowResult` or a mapping of values, and convert NumPy numbers to Python's."""
+    """Accept a `RowResult` or a mapping of values, and convert NumPy numbers to Python numbers."""
     if isinstance(result, Mapping):
         result = RowResult(result)
     if not isinstance(result, RowResult):
@@ -269,7 +271,7 @@ def _scalar(name: object, value: object) -> Any:
 
 
 class _Meter:
-    """Measures wall-clock time, processor time and peak memory of one row."""
+    """Meter of wall-clock time, processor time and peak memory of one row."""
 
     def __init__(self, task: Task) -> None:
         self._task = task
@@ -281,7 +283,7 @@ class _Meter:
     def row(
         self, status: Status, error: str, result: RowResult | None = None, log: str = ""
     ) -> Row:
-        """Return the row with its result, if there is one, and the measured time and memory."""
+        """Return the row with its result, if any, and the measured time and memory."""
         found = result or RowResult({})
         return Row(
             task=self._task,

@@ -1,1 +1,1 @@
-"""One engine of the fluid-guided scheduling paper: WAIT, Nested WAIT, their baselines."""
+"""Simulate one engine of the fluid-guided scheduling paper: WAIT, Nested WAIT, baselines."""

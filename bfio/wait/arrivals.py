@@ -1,4 +1,4 @@
-"""Arrivals of requests at an engine: drawn for classes, evenly spaced, or from a trace."""
+"""Generate the arrivals at an engine: Poisson, evenly spaced, or from a trace."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -56,7 +56,7 @@ def poisson_instance(problem: FluidProblem, duration: object, seed: int = 0) -> 
 
 
 def even_instance(problem: FluidProblem, duration: object) -> StageInstance:
-    """Let class j arrive every ``1/λ_j`` seconds, first after one interval, up to time T.
+    """Return requests of class j at every ``1/λ_j`` seconds, from ``1/λ_j`` up to time T.
 
     Times are exact and rounded up to the clock. An error of one unit could move a request to a
     later batch.
@@ -100,7 +100,9 @@ def varying_instance(
     largest = profile.largest_rates
     if len(largest) != len(problem.classes):
         raise InputError(
-            "profile", f"{len(largest)} classes for {len(problem.classes)}", "give one for each"
+            "profile",
+            f"{len(largest)} rates for {len(problem.classes)} classes",
+            "give one rate per class",
         )
     units = _units(problem, seconds)
     times = []
@@ -150,7 +152,7 @@ def workload_instance(
         _refuse_late(seconds[-1:].sum() * clock.units_per_second)
         arrival = _rounded_up(seconds * clock.units_per_second)
     else:
-        times = workload.exact_arrivals("give a rate")
+        times = workload.exact_arrivals("give a Poisson rate")
         scale = Fraction(rate_scale)
         if scale <= 0:
             raise InputError("rate_scale", f"{scale} is out of range", "use a number > 0")
@@ -162,7 +164,7 @@ def workload_instance(
 
 
 def scaled(problem: FluidProblem, factor: object) -> FluidProblem:
-    """Return the problem in heavy traffic: rates times ζ, d0 and d1 divided by ζ, same memory."""
+    """Return the problem in heavy traffic: rates times ζ, d0 and d1 divided by ζ, equal memory."""
     zeta = exact_number(factor, "factor", positive=True)
     return FluidProblem(
         tuple(replace(kind, rate=kind.rate * zeta) for kind in problem.classes),
@@ -174,7 +176,7 @@ def _units(problem: FluidProblem, seconds: Fraction) -> float:
     """Return the duration [clock units]."""
     units = seconds * StageClock.of(problem.single_worker()).units_per_second
     if units >= MAX_CLOCK:
-        raise InputError("horizon", "too long for the clock", "use a shorter one")
+        raise InputError("horizon", "is too long for the clock", "use a shorter duration")
     return float(units)
 
 
@@ -202,7 +204,9 @@ def _rounded_up(units: FloatArray) -> IntArray:
 
 def _refuse_late(units: float) -> None:
     if units >= MAX_CLOCK:
-        raise InputError("arrivals", "the last is too late for the clock", "raise the rate")
+        raise InputError(
+            "arrivals", "the last arrival is too late for the clock", "raise the rate"
+        )
 
 
 def _refuse_too_many(expected: Fraction | int) -> None:
@@ -210,7 +214,7 @@ def _refuse_too_many(expected: Fraction | int) -> None:
         raise InputError(
             "horizon",
             f"about {float(expected):.3g} requests",
-            f"shorten it: {_MAX_REQUESTS:.0e} are the most",
+            f"shorten it: at most {_MAX_REQUESTS:.0e} requests are possible",
         )
     size = f"about {float(expected):.3g} requests"
-    require_memory(_REQUEST_BYTES * floor(expected), "horizon", size, "shorten it")
+    require_memory(_REQUEST_BYTES * floor(expected), "horizon", size, "shorten the duration")

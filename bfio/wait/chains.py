@@ -40,7 +40,7 @@ _MAX_STAGE = 10**9
 
 @dataclass(frozen=True)
 class Chain:
-    """Segments of stages and their thresholds.
+    """A sequence of segments of stages, each with a threshold.
 
     Parameters
     ----------
@@ -59,14 +59,18 @@ class Chain:
     thresholds: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        """Validate."""
+        """Check all fields; an invalid value raises InputError."""
         ends = integer_vector(list(self.ends), "ends", maximum=_MAX_STAGE).tolist()
         thresholds = integer_vector(list(self.thresholds), "thresholds", minimum=1).tolist()
         if not ends or sorted(set(ends)) != ends:
-            raise InputError("ends", f"{ends} do not increase", "give the last stages in order")
+            raise InputError(
+                "ends", f"{ends} do not increase", "give the last stages in increasing order"
+            )
         if len(thresholds) != len(ends):
             raise InputError(
-                "thresholds", f"{len(thresholds)} for {len(ends)} segments", "give one each"
+                "thresholds",
+                f"{len(thresholds)} thresholds for {len(ends)} segments",
+                "give one per segment",
             )
         object.__setattr__(self, "ends", tuple(ends))
         object.__setattr__(self, "thresholds", tuple(thresholds))
@@ -103,7 +107,7 @@ class ThresholdPolicy:
 
     @property
     def knows_lengths(self) -> bool:
-        """Whether the policy is WAIT, which distinguishes classes by their outputs."""
+        """Whether the policy distinguishes requests by their output lengths, as WAIT does."""
         return self.kinds is not None
 
     def check(self, instance: StageInstance) -> None:
@@ -158,13 +162,13 @@ class ThresholdPolicy:
         return 0 if self.prompts is None else self.prompts.get(prompt)
 
     def __call__(self, state: StageState) -> list[int]:
-        """Return the next batch."""
+        """Return the requests of the next batch."""
         queues: list[dict[int, list[int]]] = [{} for _ in self.chains]
         # In order of arrival: requests of a chain do not overtake each other at a stage.
         for i in (*state.held, *state.waiting):
             output = int(state.instance.output[i]) if self.knows_lengths else 0
             chain = self._chain(int(state.instance.prompt[i]), output)
-            assert chain is not None, "checked before the run"
+            assert chain is not None, "requests are checked before the run"
             queues[chain].setdefault(int(state.stage[i]), []).append(i)
         batch: list[int] = []
         for one, own in zip(self.chains, queues, strict=True):
@@ -196,13 +200,17 @@ def wait_policy(classes: Sequence[RequestClass], thresholds: Sequence[int]) -> T
     """
     if len(thresholds) != len(classes):
         raise InputError(
-            "thresholds", f"{len(thresholds)} for {len(classes)} classes", "give one each"
+            "thresholds",
+            f"{len(thresholds)} thresholds for {len(classes)} classes",
+            "give one per class",
         )
     kinds: dict[tuple[int, int], int] = {}
     for j, kind in enumerate(classes):
         if kinds.setdefault((kind.prompt, kind.output), j) != j:
             raise InputError(
-                f"classes[{j}]", "another class has its lengths", "add up their rates"
+                f"classes[{j}]",
+                "another class has the same prompt and output",
+                "merge the classes and add their rates",
             )
     chains = tuple(
         Chain((kind.output,), (integer(n, f"thresholds[{j}]", minimum=1),))
@@ -224,7 +232,7 @@ def grouped_policy(chains: Mapping[int, Chain]) -> ThresholdPolicy:
 
 @dataclass(frozen=True)
 class ChainLog:
-    """Entries of requests into segments, and the segments served in each batch.
+    """Log of the compiled engine: entries of requests into segments, and served segments.
 
     Parameters
     ----------
@@ -275,7 +283,7 @@ class ChainLog:
 
 @dataclass(frozen=True)
 class SegmentQueues:
-    """Requests waiting before each segment by batch; segments are numbered chain after chain.
+    """Number of requests waiting before each segment, per batch; segments count chain by chain.
 
     Parameters
     ----------
@@ -358,7 +366,7 @@ def queue_lengths(run: StageRun, policy: ThresholdPolicy) -> SegmentQueues:
 def _come(
     run: StageRun, events: Events, entry: int, arrival: IntArray
 ) -> tuple[IntArray, IntArray]:
-    """Return the requests that reached a stage before each batch, and at its end."""
+    """Return the requests that reach a stage before each batch, and those at its end."""
     if entry == 0:
         come = np.searchsorted(arrival, run.batches.start, side="right")
         return come.astype(np.int64), np.zeros(len(come), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Compiled runs of threshold policies, equivalent to `bfio.wait.chains` on `bfio.wait.simulation`.
+"""Compiled runs of threshold policies, with the results of `bfio.wait.chains`.
 
 Beyond its first stage a segment consists of cohorts that advance together, so a request needs no
 work while it passes a segment. On entry it joins a list of requests that leave at the same advance
@@ -115,7 +115,7 @@ def append(first: IntArray, last: IntArray, following: IntArray, place: int, req
 
 @compilable
 def let_wait(course: Course, cohorts: Cohorts) -> None:
-    """Add the requests that have arrived by now to the queues of their first segments."""
+    """Add newly arrived requests to the queues of their first segments."""
     known = course.counters[REVEALED]
     reveal(course)
     for i in range(known, course.counters[REVEALED]):
@@ -136,7 +136,7 @@ def level_of(cohorts: Cohorts, chain: int, draining: bool) -> int:
 
 @compilable
 def choose_levels(course: Course, cohorts: Cohorts) -> bool:
-    """Choose the served segments of each chain; return whether any chain is served."""
+    """Choose the segments served by the next batch; return whether there are any."""
     is_last = course.counters[REVEALED] == len(course.arrival)
     draining = course.ending.drain and is_last
     serves = False
@@ -148,7 +148,7 @@ def choose_levels(course: Course, cohorts: Cohorts) -> bool:
 
 @compilable
 def wait_for_trigger(course: Course, cohorts: Cohorts) -> bool:
-    """Advance the clock to the next time a chain can be served; return False if there is none."""
+    """Advance the clock to the next time at which a chain can be served; return False if never."""
     n, found = len(course.arrival), NONE
     for c in range(len(cohorts.level)):
         # While the engine is idle, only the queues of first segments grow.
@@ -168,7 +168,7 @@ def wait_for_trigger(course: Course, cohorts: Cohorts) -> bool:
 
 @compilable
 def enter(course: Course, cohorts: Cohorts, request: int, segment: int) -> None:
-    """Let a request enter a segment; it joins the list of requests leaving at the same advance."""
+    """Add a request to a segment, in the list of requests that leave at the same advance."""
     entry, end = cohorts.entry[segment], cohorts.end[segment]
     last = min(course.output[request], end)
     # The advance at which the request leaves, modulo the length of the ring.
@@ -246,7 +246,7 @@ def note_followers(course: Course, cohorts: Cohorts, chain: int) -> None:
 
 @compilable
 def paused_tokens(cohorts: Cohorts) -> int:
-    """Return the tokens of paused requests: in memory, but not in the batch."""
+    """Return the tokens of paused requests, which occupy memory but are not in the batch."""
     held = 0
     for c in range(len(cohorts.level)):
         first = cohorts.first[c]
@@ -282,7 +282,7 @@ def run_levels(course: Course, cohorts: Cohorts) -> None:
 
 
 def run_cohorts(course: Course, cohorts: Cohorts) -> int:
-    """Run until the end and return how it ends, or GO_ON if a table needs more rows."""
+    """Run until the end or until a table is full; return the ending code, or GO_ON."""
     course, cohorts = by_reference(course), by_reference(cohorts)
     while True:
         let_wait(course, cohorts)

@@ -1,9 +1,9 @@
 """First come, first served with limits on a batch: baselines of the paper's experiments.
 
-Requests start in order of arrival while the next stages of all present requests fit the memory.
-When the present requests exceed it, those that arrived last lose their tokens and wait again at
-stage 0. Published serving systems differ in the requests to which the limit of prompts per batch
-gives priority:
+Requests start in order of arrival while the next stages of all started requests fit the memory.
+When the started requests exceed the memory, those that arrived last lose their tokens and wait
+again at stage 0. Published serving systems differ in the requests to which the limit of prompts
+per batch gives priority:
 
 - *new first*, as in vLLM: requests that wait for their prefill. The others pause if necessary and
   keep their tokens. After an eviction no request starts in the next batch: otherwise starts and
@@ -69,7 +69,7 @@ class BatchLimits(NamedTuple):
 
 
 class Eligible(NamedTuple):
-    """Present requests in order of arrival, and prompt and next stage of each request."""
+    """Waiting and started requests in order of arrival, with prompt and next stage of each."""
 
     held: Row
     waiting: Row
@@ -183,7 +183,7 @@ def fill(
 
 @compilable
 def eligible(course: Course, presence: Presence) -> Eligible:
-    """Return the present requests."""
+    """Return the waiting and started requests."""
     counters, line = course.counters, presence.line
     first, after = counters[COMPLETED], counters[COMPLETED] + counters[HOLDING]
     waiting = line[after : counters[REVEALED]]
@@ -204,7 +204,7 @@ def decide(course: Course, presence: Presence, limits: BatchLimits, batch: Fille
 def run_first_come(
     course: Course, presence: Presence, limits: BatchLimits, batch: IntArray
 ) -> int:
-    """Run until the end and return how it ends, or GO_ON if a table needs more rows.
+    """Run until the end or until a table is full; return the ending code, or GO_ON.
 
     ``batch`` has room for all requests.
     """
@@ -250,24 +250,24 @@ class FirstComeFirstServed:
     mixed: bool = True
 
     def __post_init__(self) -> None:
-        """Validate."""
+        """Check all fields; an invalid value raises InputError."""
         integer(self.limit, "limit")
         integer(self.token_limit, "token_limit")
         if not self.mixed and self.favour is Favour.ONGOING:
-            raise InputError(
-                "mixed", "with ongoing first, prefills alone never occur", "favour new ones"
-            )
+            raise InputError("mixed", "mixed=False requires favour = new", "favour new requests")
 
     def check(self, instance: StageInstance) -> None:
-        """Raise an error for requests that exceed the memory alone.
+        """Raise an error for a request that alone exceeds the memory.
 
         Raises
         ------
         InputError
-            If a request exceeds the memory alone.
+            If there is such a request.
         """
         refuse_oversized(
-            instance.peaks > instance.memory, instance.memory, "raise memory or leave them out"
+            instance.peaks > instance.memory,
+            instance.memory,
+            "raise memory, or remove these requests",
         )
 
     def limits(self, memory: int) -> BatchLimits:
@@ -276,7 +276,7 @@ class FirstComeFirstServed:
         return BatchLimits(is_new_first, self.limit, self.token_limit, self.mixed, memory)
 
     def __call__(self, state: StageState) -> Decision:
-        """Return the next batch and the evictions before it."""
+        """Return the requests of the next batch, and the evictions before it."""
         there = Eligible(state.held, state.waiting, state.instance.prompt, state.stage)
         limits = self.limits(state.instance.memory)
         tokens = sum(int(there.prompt[i] + there.stage[i]) for i in state.held)

@@ -39,7 +39,7 @@ def run_figure(runs: Sequence[StageRun]) -> Figure:
             "memory of the batch and of paused requests; 0: engine idle; dashed: capacity"
         )
         queue.set_title(
-            "requests before stage 0 as the batch starts, those it takes included; idle: no line"
+            "requests before stage 0 at the start of a batch, including its own; idle: no line"
         )
         memory.set_ylabel("memory [tokens]")
         queue.set_ylabel("before stage 0 [requests]")

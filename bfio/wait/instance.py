@@ -1,4 +1,4 @@
-"""The instance of one engine: requests that pass through stages, on an integer clock."""
+"""Define the instance of one engine: requests that pass stages, on an integer clock."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -40,7 +40,7 @@ class StageClock:
     per_token: int
 
     def __post_init__(self) -> None:
-        """Validate."""
+        """Check all fields; an invalid value raises InputError."""
         for name, least in (("units_per_second", 1), ("fixed", 1), ("per_token", 0)):
             value = integer(getattr(self, name), name, minimum=least, maximum=MAX_CLOCK)
             object.__setattr__(self, name, value)
@@ -60,7 +60,7 @@ class StageClock:
         units *= max(1, ceil(_RESOLUTION / (worker.d0 * units)))
         if worker.d0 * units > MAX_CLOCK >> 20:
             raise InputError(
-                "d1", "d0 and d1 have no common unit that is coarse enough", "round them"
+                "d1", "d0 and d1 have no common unit that fits the clock", "round both"
             )
         return StageClock(units, int(worker.d0 * units), int(worker.d1 * units))
 
@@ -111,7 +111,7 @@ class StageInstance:
     output: IntArray
 
     def __post_init__(self) -> None:
-        """Validate."""
+        """Check all fields; an invalid value raises InputError."""
         object.__setattr__(self, "memory", integer(self.memory, "memory", minimum=1))
         bounds = {
             "arrival": (0, MAX_CLOCK - 1),
@@ -122,7 +122,9 @@ class StageInstance:
             values = integer_vector(getattr(self, name), name, minimum=lowest, maximum=highest)
             object.__setattr__(self, name, values)
         if not len(self.arrival) == len(self.prompt) == len(self.output):
-            raise InputError("requests", "fields of different lengths", "give one per request")
+            raise InputError(
+                "requests", "the arrays have different lengths", "give one value per request"
+            )
         self._check_order()
         self._check_durations()
 
@@ -147,10 +149,14 @@ class StageInstance:
     def _check_order(self) -> None:
         if len(early := np.flatnonzero(np.diff(self.arrival) < 0)):
             i = int(early[0]) + 1
-            raise InputError(f"arrival[{i}]", "before the one before it", "sort by arrival")
+            raise InputError(
+                f"arrival[{i}]", "is earlier than the previous arrival", "sort requests by arrival"
+            )
 
     def _check_durations(self) -> None:
-        """Check that a batch of all requests at their peaks stays within 64 bits."""
+        """Raise an error if a batch of all requests at their peaks would exceed 64 bits."""
         everything = sum(self.peaks.tolist())
         if self.clock.duration(everything) > MAX_CLOCK:
-            raise InputError("d1", "a batch of all requests lasts too long", "use smaller times")
+            raise InputError(
+                "d1", "a batch of all requests lasts too long", "use smaller d0 and d1"
+            )

@@ -1,4 +1,4 @@
-"""The machine of one engine: its state and the phases of a batch, shared by both engines."""
+"""State of one engine and phases of a batch, shared by the compiled and the reference engine."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
@@ -38,7 +38,7 @@ def move(line: IntArray, source: int, target: int) -> None:
 
 @compilable
 def place_of(line: IntArray, first: int, last: int, request: int) -> int:
-    """Return the place of a request in the increasing ``line[first:last]`` by binary search."""
+    """Return the index of a request in the increasing ``line[first:last]``, by binary search."""
     while first < last:
         middle = (first + last) // 2
         if line[middle] < request:
@@ -50,7 +50,7 @@ def place_of(line: IntArray, first: int, last: int, request: int) -> int:
 
 @compilable
 def close_gaps(line: IntArray, first: int, last: int, completion: IntArray) -> None:
-    """Move the entries of ``line[first:last]`` that have not completed to the end of the range."""
+    """Move the entries of ``line[first:last]`` that are not completed to the end of the range."""
     free = last
     for k in range(last - 1, first - 1, -1):
         if completion[line[k]] < 0:
@@ -72,7 +72,7 @@ _FIRST_ROWS = 1024
 
 
 class Ending(NamedTuple):
-    """End of a run.
+    """Conditions that end a run.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ class Course(NamedTuple):
 
 
 class Presence(NamedTuple):
-    """Present requests, with the stage and the open span of each.
+    """Waiting and started requests, with the stage and the current span of each.
 
     Parameters
     ----------
@@ -199,7 +199,7 @@ def with_rows(table: IntArray, rows: int) -> IntArray:
 
 @compilable
 def reveal(course: Course) -> None:
-    """Count the requests that have arrived by now."""
+    """Count the requests that have arrived so far."""
     counters, arrival = course.counters, course.arrival
     revealed = counters[REVEALED]
     while revealed < len(arrival) and arrival[revealed] <= counters[CLOCK]:
@@ -209,7 +209,7 @@ def reveal(course: Course) -> None:
 
 @compilable
 def how_it_ends(course: Course) -> int:
-    """Return how the run ends before the next decision, or GO_ON."""
+    """Return the ending code before the next decision, or GO_ON."""
     counters, ending = course.counters, course.ending
     if ending.duration != NONE and counters[CLOCK] >= ending.duration:
         return AT_HORIZON
@@ -222,7 +222,7 @@ def how_it_ends(course: Course) -> int:
 
 @compilable
 def num_waiting(course: Course) -> int:
-    """Return the number of waiting requests: arrived, with no token in memory."""
+    """Return the number of waiting requests: arrived, without tokens in memory."""
     counters = course.counters
     return int(counters[REVEALED] - counters[COMPLETED] - counters[HOLDING])
 
@@ -250,7 +250,7 @@ def record_batch(course: Course, tokens: int, memory: int, prompts: int, waiting
 
 @compilable
 def note_given(course: Course, request: int, stage: int) -> None:
-    """Record the end of a prefill or of a first token, if it is the first.
+    """Record the end of a request's prefill or first token, if it is the first time.
 
     A user keeps a token that was delivered, so a restart does not change these times.
     """
@@ -296,7 +296,7 @@ def start(course: Course, there: Presence, request: int) -> None:
 
 @compilable
 def run_batch(course: Course, there: Presence, batch: Row, count: int) -> None:
-    """Let the first ``count`` requests of ``batch`` pass a stage each."""
+    """Pass one stage of each of the first ``count`` requests in ``batch``."""
     counters = course.counters
     tokens, waiting = 0, num_waiting(course)
     for k in range(count):
@@ -334,7 +334,7 @@ def pass_stage(course: Course, there: Presence, request: int) -> None:
 
 @compilable
 def close_span(course: Course, there: Presence, request: int) -> None:
-    """Write the ended span of a request to the table."""
+    """Write the completed span of a request to the table."""
     row, first = there.spans[course.counters[ROWS]], there.first_batch[request]
     row[0], row[1], row[2] = request, first, there.first_stage[request]
     row[3] = there.last_batch[request] - first + 1
@@ -343,7 +343,7 @@ def close_span(course: Course, there: Presence, request: int) -> None:
 
 @compilable
 def has_room(course: Course, there: Presence) -> bool:
-    """Whether the tables have rows for a batch in the worst case, evicting all requests."""
+    """Return whether the tables have rows for the worst case of a batch: all requests evicted."""
     counters = course.counters
     present = counters[REVEALED] - counters[COMPLETED]
     return bool(

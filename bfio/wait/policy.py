@@ -31,7 +31,7 @@ from formulations.errors import InputError
 
 @dataclass(frozen=True)
 class KnownRequests:
-    """Data of the arrived requests that the policy may read.
+    """Data of the arrived requests that a policy may read.
 
     Parameters
     ----------
@@ -69,14 +69,14 @@ class KnownRequests:
         if self.lengths is None:
             raise InputError(
                 "state.instance.output",
-                "requests' lengths are unknown",
-                "set knows_lengths = True on a policy that may know them",
+                "output lengths are unknown to this policy",
+                "set knows_lengths = True if the policy may read them",
             )
         return self.lengths
 
     @property
     def peaks(self) -> IntArray:
-        """Maximum tokens held by each request, shape (n,); raises an error as `output` does."""
+        """Maximum tokens held by each request, shape (n,); an error if outputs may not be read."""
         return self.prompt + self.output
 
 
@@ -110,7 +110,7 @@ class StageState:
 
 @dataclass(frozen=True)
 class Decision:
-    """Decision of a policy.
+    """Decision of a policy before a batch: its requests, and evictions.
 
     Parameters
     ----------
@@ -129,8 +129,8 @@ Answer: TypeAlias = "Decision | Sequence[int]"
 
 @runtime_checkable
 class StagePolicy(Protocol):
-    """Anything callable with a `StageState`."""
+    """Protocol of policies: a `StageState` is mapped to the requests of the next batch."""
 
     def __call__(self, state: StageState, /) -> Answer:
-        """Return the next batch."""
+        """Return the requests of the next batch."""
         ...

@@ -1,4 +1,4 @@
-"""Built-in policies by name, their options, and thresholds derived from the classes."""
+"""Build policies by name, with options and thresholds derived from the request classes."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -26,20 +26,20 @@ from formulations.thresholds import (
     whole_thresholds,
 )
 
-_THRESHOLDS = "`strict`, `least`, `printed`, `balanced`, `corrected`, or a list such as `2,2`"
-_LIMIT = (
-    "prompts in a batch: what `printed`, `balanced` or `corrected` thresholds share, or the most"
+_THRESHOLDS = (
+    "rule `strict`, `least`, `printed`, `balanced` or `corrected`, or a list such as `2,2`"
 )
+_LIMIT = "maximum prompts in a batch; `printed`, `balanced` and `corrected` thresholds divide it"
 #: Maximum digits of an integer in a list, so that it fits into 64 bits.
 _MAX_DIGITS = 18
 
 
 class NoThresholdsError(InputError):
-    """The rates of the classes are too high, or too close to the limit, for any thresholds."""
+    """Error for rates that are too high, or too close to the limit, for any thresholds."""
 
 
 class Recipe(ABC):
-    """Options of a policy."""
+    """Options of a policy, from which the policy is built."""
 
     @abstractmethod
     def policy(self, problem: FluidProblem) -> StagePolicy:
@@ -54,7 +54,7 @@ class Recipe(ABC):
 
 @dataclass(frozen=True)
 class Thresholds(Recipe):
-    """Options shared by WAIT and Nested WAIT: the choice of thresholds.
+    """Options of the thresholds of WAIT and Nested WAIT.
 
     Parameters
     ----------
@@ -73,21 +73,21 @@ class Thresholds(Recipe):
     limit: int | None = option(None, WHOLE, "B", _LIMIT)
 
     def __post_init__(self) -> None:
-        """Validate."""
+        """Check all fields; an invalid value raises InputError."""
         if self.limit is not None:
             integer(self.limit, "limit", minimum=1)
 
     def needed_limit(self) -> int:
         """Return the limit of a rule that requires one."""
         if self.limit is None:
-            what = f"thresholds={self.thresholds} share a limit"
-            raise InputError("limit", what, "write limit=B as well")
+            what = f"thresholds={self.thresholds} needs a limit of prompts per batch"
+            raise InputError("limit", what, "add limit=B")
         return self.limit
 
     def refuse_limit(self) -> None:
-        """Raise an error if a limit is given: the rule has none."""
+        """Raise an error if a limit is given for a rule that has none."""
         if self.limit is not None:
-            raise InputError("limit", f"thresholds={self.thresholds} have none", "leave it out")
+            raise InputError("limit", f"thresholds={self.thresholds} has no limit", "omit limit")
 
     def is_list(self) -> bool:
         """Whether thresholds are given as a list."""
@@ -100,7 +100,7 @@ class Thresholds(Recipe):
 
 @dataclass(frozen=True)
 class Wait(Thresholds):
-    """WAIT, for known lengths.
+    """Options of WAIT, for known output lengths.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ class Wait(Thresholds):
     thresholds: str = option("strict", TEXT, "RULE", _THRESHOLDS)
 
     def policy(self, problem: FluidProblem) -> StagePolicy:
-        """See `Recipe.policy`."""
+        """Return the policy for the classes and the worker of a problem."""
         rule = self.thresholds
         if rule in ("printed", "balanced"):
             limit = self.needed_limit()
@@ -127,7 +127,7 @@ class Wait(Thresholds):
 
 @dataclass(frozen=True)
 class NestedWait(Thresholds):
-    """Nested WAIT, for unknown lengths.
+    """Options of Nested WAIT, for unknown output lengths.
 
     Parameters
     ----------
@@ -143,27 +143,33 @@ class NestedWait(Thresholds):
 
     thresholds: str = option("least", TEXT, "RULE", _THRESHOLDS)
     segments: str = option(
-        "all", TEXT, "L", "`all`: one for each output; how many; or their last stages, as `50,100`"
+        "all",
+        TEXT,
+        "L",
+        "`all` (one per output length), a number, or their last stages such as `50,100`",
     )
     slack: Fraction = option(
         Fraction(0),
         RATIONAL,
         "S",
-        "of `corrected` thresholds: by how much each exceeds what drift needs",
+        "excess of `corrected` thresholds over the drift requirement",
     )
     groups: str = option(
-        "one", TEXT, "G", "`one` chain of segments for all, or one for each of the `prompts`"
+        "one",
+        TEXT,
+        "G",
+        "`one` chain of segments for all requests, or one chain per prompt length (`prompts`)",
     )
 
     def __post_init__(self) -> None:
-        """Validate."""
+        """Check all fields; an invalid value raises InputError."""
         super().__post_init__()
         object.__setattr__(self, "slack", exact_rational(self.slack, "slack"))
         if self.groups not in ("one", "prompts"):
             raise InputError("groups", f"{self.groups!r} is unknown", "use one or prompts")
 
     def policy(self, problem: FluidProblem) -> StagePolicy:
-        """See `Recipe.policy`."""
+        """Return the policy for the classes and the worker of a problem."""
         if self.groups == "prompts":
             return self._grouped(problem)
         if self.is_list() and "," in self.segments:
@@ -173,8 +179,8 @@ class NestedWait(Thresholds):
             return nested_policy(ends, _integers(self.thresholds, "thresholds"))
         prompts = {kind.prompt for kind in problem.classes}
         if len(prompts) > 1:
-            what = f"{len(prompts)} prompt lengths, and nested-wait makes one chain for all"
-            remedy = "write nested-wait:groups=prompts, or list thresholds and segments"
+            what = f"{len(prompts)} prompt lengths, but nested-wait has one chain"
+            remedy = "use nested-wait:groups=prompts, or list thresholds and segments"
             raise InputError("classes", what, remedy)
         nested = self._segmented(NestedProblem.single_from_fluid(problem))
         return nested_policy(nested.group.ends, self._thresholds_of(nested))
@@ -204,7 +210,7 @@ class NestedWait(Thresholds):
     def _grouped(self, problem: FluidProblem) -> StagePolicy:
         if self.thresholds != "least" or self.segments != "all":
             raise InputError(
-                "groups", "groups=prompts has least thresholds and all segments", "leave both out"
+                "groups", "groups=prompts excludes thresholds and segments", "omit both"
             )
         self.refuse_limit()
         grouped = NestedProblem.from_fluid(problem)
@@ -219,16 +225,16 @@ class NestedWait(Thresholds):
 
 @dataclass(frozen=True)
 class FirstCome(Recipe):
-    """FCFS without limits on a batch."""
+    """Options of FCFS without limits on a batch."""
 
     def policy(self, problem: FluidProblem) -> StagePolicy:
-        """See `Recipe.policy`."""
+        """Return the policy for the classes and the worker of a problem."""
         return FirstComeFirstServed()
 
 
 @dataclass(frozen=True)
 class OngoingFirst(Recipe):
-    """FCFS with limits; started requests have priority within them.
+    """Options of FCFS with limits in which started requests have priority.
 
     Parameters
     ----------
@@ -237,21 +243,21 @@ class OngoingFirst(Recipe):
     """
 
     limit: int = option(0, WHOLE, "B", _LIMIT)
-    tokens: int = option(0, WHOLE, "X", "most tokens in a batch; 0 for any number")
+    tokens: int = option(0, WHOLE, "X", "maximum tokens in a batch; 0: no limit")
 
     def __post_init__(self) -> None:
-        """Validate."""
+        """Check all fields; an invalid value raises InputError."""
         integer(self.limit, "limit")
         integer(self.tokens, "tokens")
 
     def policy(self, problem: FluidProblem) -> StagePolicy:
-        """See `Recipe.policy`."""
+        """Return the policy for the classes and the worker of a problem."""
         return FirstComeFirstServed(Favour.ONGOING, self.limit, self.tokens)
 
 
 @dataclass(frozen=True)
 class NewFirst(OngoingFirst):
-    """FCFS with limits; new requests have priority within them.
+    """Options of FCFS with limits in which new requests have priority.
 
     Parameters
     ----------
@@ -259,16 +265,18 @@ class NewFirst(OngoingFirst):
         See `FirstComeFirstServed`.
     """
 
-    mixed: str = option("yes", TEXT, "yes|no", "`no`: a batch with prefills has nothing else")
+    mixed: str = option(
+        "yes", TEXT, "yes|no", "`no`: a batch with prefills contains no other stages"
+    )
 
     def __post_init__(self) -> None:
-        """Validate."""
+        """Check all fields; an invalid value raises InputError."""
         super().__post_init__()
         if self.mixed not in ("yes", "no"):
             raise InputError("mixed", f"{self.mixed!r} is unknown", "use yes or no")
 
     def policy(self, problem: FluidProblem) -> StagePolicy:
-        """See `Recipe.policy`."""
+        """Return the policy for the classes and the worker of a problem."""
         return FirstComeFirstServed(Favour.NEW, self.limit, self.tokens, self.mixed == "yes")
 
 
@@ -288,7 +296,7 @@ def _least(problem: ThresholdProblem) -> tuple[int, ...]:
     except CapabilityError as error:
         raise NoThresholdsError("classes", f"{error.where} {error.what}", remedy) from None
     if result.thresholds is None:
-        raise NoThresholdsError("classes", "no thresholds keep up", remedy)
+        raise NoThresholdsError("classes", "no thresholds can process all arrivals", remedy)
     return result.thresholds
 
 
@@ -296,13 +304,13 @@ def _least(problem: ThresholdProblem) -> tuple[int, ...]:
 BUILT_IN: dict[str, Named[Recipe]] = by_name(
     Named[Recipe](
         "wait",
-        "starts a class when a threshold of it wait; lengths known",
+        "starts a class once its threshold of requests waits; output lengths known",
         "fluid paper, Algorithm 1",
         Wait(),
     ),
     Named[Recipe](
         "nested-wait",
-        "a threshold per segment of stages; lengths unknown",
+        "one threshold per segment of stages; output lengths unknown",
         "fluid paper, Algorithm 2, sections 5 and 7.2",
         NestedWait(),
     ),
@@ -320,7 +328,7 @@ BUILT_IN: dict[str, Named[Recipe]] = by_name(
     ),
     Named[Recipe](
         "fcfs",
-        "order of arrival whenever the memory permits, no other limit",
+        "order of arrival as far as the memory permits, without other limits",
         "fluid paper, proposition 4",
         FirstCome(),
     ),
@@ -340,7 +348,7 @@ def check(text: str) -> None:
 
 
 def build(text: str, problem: FluidProblem) -> StagePolicy:
-    """Return the policy that a text names, with the options that follow the name.
+    """Return the policy given as ``name:option=value:...`` or ``module:function``.
 
     Parameters
     ----------

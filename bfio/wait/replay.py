@@ -1,4 +1,4 @@
-"""The checker of runs: it recomputes every batch from the stage events, without the policy."""
+"""Check runs: recompute every batch from the stage events, without the policy."""
 
 import numpy as np
 
@@ -46,10 +46,7 @@ def held_memory(run: StageRun, events: Events) -> IntArray:
 
 
 def _histories(run: StageRun, events: Events) -> tuple[IntArray, IntArray, IntArray, IntArray]:
-    """Return batch, request, stage and kind of all events and evictions, request by request.
-
-    An eviction precedes the events of the batch with its number; its stage is −1.
-    """
+    """Return batch, request, stage and kind of all events and evictions, sorted by request."""
     evicted = run.evictions
     batch = np.concatenate((events.batch, evicted.batch))
     request = np.concatenate((events.request, evicted.request))
@@ -84,7 +81,7 @@ def _order(run: StageRun, events: Events) -> dict[str, int]:
 
 
 def _batches(run: StageRun, events: Events) -> dict[str, int]:
-    """Compare the recorded batches with those recomputed from the events."""
+    """Compare the recorded batches with those recomputed from the stage events."""
     instance, batches, num = run.instance, run.batches, len(run.batches)
     tokens = np.zeros(num, dtype=np.int64)
     np.add.at(tokens, events.batch, instance.prompt[events.request] + events.stage)
@@ -113,7 +110,7 @@ def _waiting(run: StageRun, events: Events) -> IntArray:
 
 
 def _requests(run: StageRun, events: Events) -> dict[str, int]:
-    """Compare recorded times with those of the events, and starts with arrivals."""
+    """Compare recorded request times with stage events, and starts with arrivals."""
     output, end = run.instance.output[events.request], run.batches.end[events.batch]
     early = run.batches.start[events.batch] < run.instance.arrival[events.request]
     last = events.stage == output

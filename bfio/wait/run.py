@@ -1,4 +1,4 @@
-"""The result of a run of one engine: its batches, stage events, times, and metrics."""
+"""Define the result of a run of one engine: batches, stage events, request times, metrics."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -43,7 +43,7 @@ class StageVerdict(StrEnum):
 _REASONS = {
     StageVerdict.FINISHED: "",
     StageVerdict.HORIZON: "",
-    StageVerdict.STUCK: "no batch is formed of what is left and nothing more arrives",
+    StageVerdict.STUCK: "the policy serves none of the remaining requests, and none arrives",
     StageVerdict.STOPPED: "the limit on batches or on the clock was reached",
 }
 
@@ -84,7 +84,7 @@ class StageBatches:
 
 @dataclass(frozen=True)
 class Events:
-    """Stage events: request i passed stage k in batch b.
+    """All stage events of a run: request i passed stage k in batch b.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ class SpanLog:
     count: IntArray
 
     def events(self) -> Events:
-        """Return all stage events."""
+        """Return all stage events of the spans."""
         passed = counting(self.count)
         return Events.sorted(
             np.repeat(self.first_batch, self.count) + passed,
@@ -161,7 +161,7 @@ class EventLog(Protocol):
     """A log from which all stage events of a run can be derived."""
 
     def events(self) -> Events:
-        """Return all stage events."""
+        """Return all stage events of the run."""
         ...
 
 
@@ -364,13 +364,13 @@ def finished_run(
 METRICS: MetricTable[StageRun] = MetricTable()
 
 
-METRICS.metric("horizon_s", "s", "time observed")(
+METRICS.metric("horizon_s", "s", "observed time")(
     lambda run: run.instance.clock.seconds(run.observed)
 )
-METRICS.metric("requests", "requests", "requests that arrived in that time")(
+METRICS.metric("requests", "requests", "requests that arrived in the observed time")(
     lambda run: int(np.count_nonzero(run.arrived))
 )
-METRICS.metric("completed", "requests", "requests that completed in that time")(
+METRICS.metric("completed", "requests", "requests that completed in the observed time")(
     lambda run: int(np.count_nonzero(run.is_completed))
 )
 METRICS.metric(
@@ -388,9 +388,11 @@ METRICS.metric(
     "stages of requests that arrived and did not complete, per second",
     Column("gap\n[stages/s]"),
 )(lambda run: run.gap())
-METRICS.metric("decode_gap", "tokens/s", "the same in output tokens")(
-    lambda run: run.gap(decode=True)
-)
+METRICS.metric(
+    "decode_gap",
+    "tokens/s",
+    "output tokens of requests that arrived and did not complete, per second",
+)(lambda run: run.gap(decode=True))
 
 
 @METRICS.distribution(
@@ -421,9 +423,9 @@ def _prefill(run: StageRun) -> FloatArray:
 
 
 METRICS.metric("batches", "batches", "batches run")(lambda run: len(run.batches))
-METRICS.metric("stage_events", "stages", "stages that requests passed, repetitions included")(
-    lambda run: int(run.batches.prompts.sum())
-)
+METRICS.metric(
+    "stage_events", "stages", "stages passed by requests, including repetitions after evictions"
+)(lambda run: int(run.batches.prompts.sum()))
 
 
 @METRICS.metric("mean_batch_s", "s", "mean duration of a batch")
@@ -433,7 +435,7 @@ def _mean_batch(run: StageRun) -> Value:
 
 
 @METRICS.metric(
-    "busy_share", "1", "share of the time observed in which a batch ran", domain=Domain.SHARE
+    "busy_share", "1", "share of the observed time in which a batch ran", domain=Domain.SHARE
 )
 def _busy_share(run: StageRun) -> Value:
     batches = run.batches
@@ -451,5 +453,8 @@ METRICS.metric(
     "overflows", "batches", "batches that needed more than the memory", Column("over-\nflows")
 )(lambda run: run.overflows)
 METRICS.metric(
-    "evictions", "requests", "how often a request lost what it held", Column("evic-\ntions")
+    "evictions",
+    "requests",
+    "number of times that a request lost its tokens (evictions)",
+    Column("evic-\ntions"),
 )(lambda run: len(run.evictions))

@@ -1,6 +1,6 @@
-"""Serve an instance with a policy: `serve` is the entry point for users.
+"""Simulate a policy on an instance of one engine; `serve` is the public entry point.
 
-The readable engine executes the decisions of any policy. Times are integers. At each decision all
+The reference engine executes the decisions of any policy. Times are integers. At each decision all
 arrivals up to then are known. The requests of a batch pass one stage each; the engine is busy for
 ``d0 + d1·X``, where X is the number of their tokens.
 """
@@ -65,7 +65,7 @@ _MAX_BATCHES = 2**62
 
 @dataclass(frozen=True)
 class ServeOptions:
-    """End of a run, validated.
+    """Options that end a run.
 
     Parameters
     ----------
@@ -88,22 +88,22 @@ class ServeOptions:
         None,
         RATIONAL,
         "T",
-        "end of the observation [s]; needed without a trace, with one the run goes on until all "
-        "is served",
+        "end of the observation [s]; required without a trace; with a trace by default until "
+        "all requests are served",
     )
     drain: bool | None = option(
         None,
         FLAG,
         "",
-        "whether the run goes on past horizon_s until all is served, thresholds ignored after the "
-        "last arrival (as long as no end is given)",
+        "whether to continue after horizon_s until all requests are served, ignoring thresholds "
+        "after the last arrival (default if no horizon_s is given)",
     )
     batches: int = option(
-        10**8, WHOLE, "K", "give a run up after so many (10,000,000 in rows of studies)"
+        10**8, WHOLE, "K", "stop a run after this number of batches (studies: 10,000,000)"
     )
 
     def __post_init__(self) -> None:
-        """Validate, and convert a text exactly."""
+        """Check all fields, and convert a text to an exact number."""
         integer(self.batches, "batches", maximum=_MAX_BATCHES)
         if isinstance(self.horizon_s, str):
             duration = exact_number(self.horizon_s, "horizon_s", positive=True)
@@ -127,7 +127,7 @@ def run_reference(
     ending: Ending,
     tell: Callable[[int], None] | None = None,
 ) -> StageRun:
-    """Run a policy on an instance; ``tell`` gets the number of completions before a decision.
+    """Run a policy on an instance in the reference engine.
 
     Raises
     ------
@@ -158,7 +158,7 @@ class _Interpreted:
         self.course, self.presence = new_course(instance, ending), new_presence(len(instance))
 
     def to_its_end(self, tell: Callable[[int], None]) -> int:
-        """Run until the end; return how it ends."""
+        """Run to the end, reporting completions to ``tell``; return the ending code."""
         while True:
             reveal(self.course)
             ended = how_it_ends(self.course)
@@ -194,7 +194,7 @@ class _Interpreted:
             is_draining=self.course.ending.drain and revealed == len(self.instance),
         )
         where = f"policy {self.name}, batch {counters[BATCH]}"
-        with users_code(where, remedy="mend the policy"):
+        with users_code(where, remedy="correct the policy"):
             answer = self.policy(state)
         given = answer if isinstance(answer, Decision) else Decision(answer)
         evicted = checked_choice(given.evict, may_go, where, "request")
@@ -256,7 +256,9 @@ def serve(
 def _clock(instance: StageInstance, seconds: Fraction | int) -> int:
     units = instance.clock.units(seconds)
     if not 0 < units <= MAX_CLOCK:
-        raise InputError("horizon", f"{float(seconds):.6g} s", "use a time > 0 within the clock")
+        raise InputError(
+            "horizon", f"{float(seconds):.6g} s is out of range", "use a time > 0 within the clock"
+        )
     return units
 
 
@@ -289,7 +291,7 @@ def compile_kernels() -> None:
 def run_compiled(
     instance: StageInstance, policy: StagePolicy, name: str, ending: Ending
 ) -> StageRun:
-    """Run a built-in policy; arguments and result as in `bfio.wait.simulation.run_reference`."""
+    """Run a built-in policy in machine code; arguments and result as in `run_reference`."""
     ensure_compiled("wait")
     if isinstance(policy, ThresholdPolicy):
         return _run_cohorts(instance, policy, name, ending)
@@ -329,7 +331,7 @@ def _run_cohorts(
 
 
 def _cohorts(policy: ThresholdPolicy, instance: StageInstance) -> Cohorts:
-    """Return the initial state of the chains of a policy."""
+    """Return the initial state of a policy's chains."""
     chain, num_chains = policy.chain_of(instance), len(policy.chains)
     rows = [row for one in policy.chains for row in one.segments]
     entry, end, threshold = np.array(rows, dtype=np.int64).T.copy()

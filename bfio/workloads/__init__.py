@@ -1,4 +1,4 @@
-"""Workloads: trace readers and writers, generators, and their statistics."""
+"""Workloads: trace readers and writers, generators of requests, and statistics."""
 
 from bfio.workloads.arrivals import (
     ArrivalProcess,

@@ -1,4 +1,4 @@
-"""Arrival processes: exact, non-decreasing times from 0 on.
+"""Arrival processes: exact, non-decreasing arrival times from 0 on.
 
 A process is sampled in floats. The cumulative times are then rounded to whole microseconds and
 kept exactly, so that later results do not depend on float rounding. Ties are possible.
@@ -26,7 +26,7 @@ _HIGHEST_RATE = 1e9
 
 
 class ArrivalProcess(Protocol):
-    """Random process of arrival times."""
+    """A random process of arrival times."""
 
     @property
     def rate(self) -> float:
@@ -39,7 +39,7 @@ class ArrivalProcess(Protocol):
         ...
 
     def sample(self, num_requests: int, rng: np.random.Generator) -> ArrivalTimes:
-        """Return the times of the first arrivals after time 0, in order [s]."""
+        """Return the first ``num_requests`` arrival times after time 0, in order [s]."""
         ...
 
 
@@ -50,16 +50,16 @@ class Poisson:
     rate: float
 
     def __post_init__(self) -> None:
-        """Validate."""
+        """Check all fields; an invalid value raises InputError."""
         _in_range("rate", self.rate, _LOWEST_RATE, _HIGHEST_RATE)
 
     @property
     def label(self) -> str:
-        """See `ArrivalProcess`."""
+        """The process and its parameters as text, for tables and provenance."""
         return f"poisson(rate={self.rate:g})"
 
     def sample(self, num_requests: int, rng: np.random.Generator) -> ArrivalTimes:
-        """See `ArrivalProcess`."""
+        """Return the first ``num_requests`` arrival times after time 0 [s]."""
         gaps = rng.standard_exponential(_count(num_requests)) / self.rate
         return exact_times(np.cumsum(gaps))
 
@@ -75,17 +75,17 @@ class GammaRenewal:
     cv: float
 
     def __post_init__(self) -> None:
-        """Validate."""
+        """Check all fields; an invalid value raises InputError."""
         _in_range("rate", self.rate, _LOWEST_RATE, _HIGHEST_RATE)
         _in_range("cv", self.cv, 1e-3, 1e2)
 
     @property
     def label(self) -> str:
-        """See `ArrivalProcess`."""
+        """The process and its parameters as text, for tables and provenance."""
         return f"gamma(rate={self.rate:g}, cv={self.cv:g})"
 
     def sample(self, num_requests: int, rng: np.random.Generator) -> ArrivalTimes:
-        """See `ArrivalProcess`."""
+        """Return the first ``num_requests`` arrival times after time 0 [s]."""
         shape = self.cv**-2
         gaps = rng.standard_gamma(shape, _count(num_requests)) / (shape * self.rate)
         return exact_times(np.cumsum(gaps))
@@ -110,7 +110,7 @@ class OnOff:
     mean_off_s: float
 
     def __post_init__(self) -> None:
-        """Validate."""
+        """Check all fields; an invalid value raises InputError."""
         _in_range("rate_on", self.rate_on, _LOWEST_RATE, _HIGHEST_RATE)
         _in_range("rate_off", self.rate_off, 0.0, _HIGHEST_RATE)
         _in_range("mean_on_s", self.mean_on_s, 1e-6, 1e9)
@@ -119,20 +119,20 @@ class OnOff:
 
     @property
     def rate(self) -> float:
-        """See `ArrivalProcess`."""
+        """Long-run arrivals per second."""
         arrivals = self.rate_on * self.mean_on_s + self.rate_off * self.mean_off_s
         return arrivals / (self.mean_on_s + self.mean_off_s)
 
     @property
     def label(self) -> str:
-        """See `ArrivalProcess`."""
+        """The process and its parameters as text, for tables and provenance."""
         return (
             f"on-off(rates={self.rate_on:g}/{self.rate_off:g}, "
             f"means={self.mean_on_s:g}/{self.mean_off_s:g} s)"
         )
 
     def sample(self, num_requests: int, rng: np.random.Generator) -> ArrivalTimes:
-        """See `ArrivalProcess`."""
+        """Return the first ``num_requests`` arrival times after time 0 [s]."""
         return _on_clock(_count(num_requests), rng, self._clock)
 
     def _clock(self, duration: float, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
@@ -168,10 +168,12 @@ class MarkovModulated:
     mean_stays_s: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        """Validate."""
+        """Check all fields; an invalid value raises InputError."""
         if len(self.rates) != len(self.mean_stays_s) or len(self.rates) < 2:
             what = f"{len(self.rates)} rates and {len(self.mean_stays_s)} mean stays"
-            raise InputError("rates", what, "give a rate and a mean stay of two states or more")
+            raise InputError(
+                "rates", what, "give a rate and a mean stay for each of two or more states"
+            )
         for rate in self.rates:
             _in_range("rates", rate, 0.0, _HIGHEST_RATE)
         for stay in self.mean_stays_s:
@@ -181,13 +183,13 @@ class MarkovModulated:
 
     @property
     def rate(self) -> float:
-        """See `ArrivalProcess`."""
+        """Long-run arrivals per second."""
         pairs = zip(self.rates, self.mean_stays_s, strict=True)
         return sum(rate * stay for rate, stay in pairs) / sum(self.mean_stays_s)
 
     @property
     def label(self) -> str:
-        """See `ArrivalProcess`."""
+        """The process and its parameters as text, for tables and provenance."""
         rates, stays = (
             "/".join(f"{value:g}" for value in values)
             for values in (self.rates, self.mean_stays_s)
@@ -195,7 +197,7 @@ class MarkovModulated:
         return f"mmpp(rates={rates}, means={stays} s)"
 
     def sample(self, num_requests: int, rng: np.random.Generator) -> ArrivalTimes:
-        """See `ArrivalProcess`."""
+        """Return the first ``num_requests`` arrival times after time 0 [s]."""
         return _on_clock(_count(num_requests), rng, self._clock)
 
     def _clock(self, duration: float, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
@@ -237,19 +239,19 @@ class Diurnal:
     period_s: float
 
     def __post_init__(self) -> None:
-        """Validate."""
+        """Check all fields; an invalid value raises InputError."""
         _in_range("rate", self.rate, _LOWEST_RATE, _HIGHEST_RATE)
         _in_range("amplitude", self.amplitude, 0.0, 1.0)
         _in_range("period_s", self.period_s, 1e-3, 1e9)
 
     @property
     def label(self) -> str:
-        """See `ArrivalProcess`."""
+        """The process and its parameters as text, for tables and provenance."""
         wave = f"amplitude={self.amplitude:g}, period={self.period_s:g} s"
         return f"diurnal(rate={self.rate:g}, {wave})"
 
     def sample(self, num_requests: int, rng: np.random.Generator) -> ArrivalTimes:
-        """See `ArrivalProcess`."""
+        """Return the first ``num_requests`` arrival times after time 0 [s]."""
         missing = _count(num_requests)
         kept, now, highest = [np.zeros(0)], 0.0, 1.0 + self.amplitude
         while missing > 0:
@@ -281,30 +283,30 @@ class Surges:
     length_s: float
 
     def __post_init__(self) -> None:
-        """Validate."""
+        """Check all fields; an invalid value raises InputError."""
         _in_range("rate_base", self.rate_base, 0.0, _HIGHEST_RATE)
         _in_range("rate_surge", self.rate_surge, _LOWEST_RATE, _HIGHEST_RATE)
         _in_range("every_s", self.every_s, 1e-6, 1e9)
         _in_range("length_s", self.length_s, 1e-6, 1e9)
         if self.length_s >= self.every_s:
             what = f"surges of {self.length_s:g} s every {self.every_s:g} s"
-            raise InputError("length_s", what, "use shorter ones")
+            raise InputError("length_s", what, "use shorter surges")
         _check_switches(2.0 / self.every_s / self.rate)
 
     @property
     def rate(self) -> float:
-        """See `ArrivalProcess`."""
+        """Long-run arrivals per second."""
         share = self.length_s / self.every_s
         return self.rate_surge * share + self.rate_base * (1 - share)
 
     @property
     def label(self) -> str:
-        """See `ArrivalProcess`."""
+        """The process and its parameters as text, for tables and provenance."""
         surge = f"{self.rate_surge:g} for {self.length_s:g} s every {self.every_s:g} s"
         return f"surges(rate={self.rate_base:g}, {surge})"
 
     def sample(self, num_requests: int, rng: np.random.Generator) -> ArrivalTimes:
-        """See `ArrivalProcess`."""
+        """Return the first ``num_requests`` arrival times after time 0 [s]."""
         return _on_clock(_count(num_requests), rng, self._clock)
 
     def _clock(self, duration: float, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
@@ -322,7 +324,7 @@ _Clock: TypeAlias = Callable[[float, np.random.Generator], tuple[FloatArray, Flo
 
 
 def _on_clock(count: int, rng: np.random.Generator, clock: _Clock) -> ArrivalTimes:
-    """Draw a process whose rate is constant between the times of a clock.
+    """Draw arrivals of a process whose rate is constant between the times of a clock.
 
     Measured in expected arrivals instead of seconds, the process is Poisson with unit rate. So
     unit-rate points are mapped back to times by linear interpolation.

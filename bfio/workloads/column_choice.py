@@ -1,4 +1,4 @@
-"""Choice of the columns of a trace: by format, by their names, or as the user specifies.
+"""Choose the columns of a trace: by format, by their names, or as the user states.
 
 Files in no published format can be read if the user names the columns, or if the column names are
 unambiguous.
@@ -92,9 +92,11 @@ def parse_columns(text: str) -> dict[str, str]:
     for part in _parts(text):
         role, equals, name = part.partition("=")
         if not equals or not name.strip():
-            raise InputError("--columns", f"{part!r} names no column", _EXAMPLE)
+            raise InputError("--columns", f"{part!r} is not of the form role=NAME", _EXAMPLE)
         if role.strip() in found:
-            raise InputError("--columns", f"{role.strip()} is given twice", "remove one of them")
+            raise InputError(
+                "--columns", f"role {role.strip()} is given twice", "remove one of them"
+            )
         found[role.strip()] = name.strip()
     return found
 
@@ -125,20 +127,24 @@ def named_format(
     """
     for role, name in columns.items():
         if not isinstance(name, str):
-            raise InputError("--columns", f"{name!r} is no name of a column", _EXAMPLE)
+            raise InputError("--columns", f"{name!r} is no column name", _EXAMPLE)
         if role not in ROLES:
             raise InputError("--columns", f"unknown role {role!r}", use_one_of(role, ROLES))
         if name not in header:
-            raise InputError("--columns", f"no column {name!r}", use_one_of(name, header))
+            raise InputError(
+                "--columns", f"column {name!r} does not exist", use_one_of(name, header)
+            )
     for role in ("prompt", "output"):
         if role not in columns:
-            raise InputError("--columns", f"no column for {role}", _EXAMPLE)
+            raise InputError("--columns", f"role {role} has no column", _EXAMPLE)
     repeated = [name for name, count in Counter(columns.values()).items() if count > 1]
     if repeated:
-        raise InputError("--columns", f"column {repeated[0]!r} in two roles", _EXAMPLE)
+        raise InputError("--columns", f"column {repeated[0]!r} has two roles", _EXAMPLE)
     arrivals = [role for role in ARRIVALS if role in columns]
     if len(arrivals) > 1:
-        raise InputError("--columns", f"{arrivals[0]} and {arrivals[1]}", "give one of them")
+        raise InputError(
+            "--columns", f"{arrivals[0]} and {arrivals[1]} are both given", "give one of them"
+        )
     arrival = _time_column(arrivals[0], columns[arrivals[0]], first_row) if arrivals else None
     prefix = columns.get("prefix")
     parse = RequestColumns(columns["prompt"], columns["output"], arrival, prefix=prefix)
@@ -153,7 +159,7 @@ def named_format(
 
 
 def guessed_columns(header: Sequence[str], first_row: Row) -> dict[str, str]:
-    """Return the columns whose names indicate a role, where they are unique.
+    """Return the columns whose names uniquely indicate a role.
 
     Arrival times and prefixes are included even if uncertain; see `doubt`.
     """
@@ -175,9 +181,9 @@ def guessed_columns(header: Sequence[str], first_row: Row) -> dict[str, str]:
 
 
 def doubt(guessed: Mapping[str, str], header: Sequence[str], first_row: Row) -> str | None:
-    """Return why guessed columns may be wrong; None if the names are unambiguous."""
+    """Return the reason why guessed columns may be wrong; None if the names are unambiguous."""
     if "prompt" not in guessed or "output" not in guessed:
-        return "no names of a prompt and an output length"
+        return "no column is clearly a prompt or output length"
     for name in header:
         if _words(name) & _WORDS_OF_MANY or _PERCENTILE.fullmatch(name.lower()):
             return f"{shown(name)} looks like a measurement of many requests in one row"
@@ -228,12 +234,12 @@ def _is_a_length_of_prefixes(name: str) -> bool:
 
 
 def _words(name: str) -> set[str]:
-    """Return the words of a name in lower case; NumImages gives num and images."""
+    """Return the words of a column name in lower case; NumImages gives num and images."""
     return {word.lower() for word in _WORD.findall(name)}
 
 
 def suggested_columns(guessed: Mapping[str, str]) -> str:
-    """Return a value for ``columns``, with NAME for roles without a guess."""
+    """Return a text for the option ``columns``, with NAME for roles without a guess."""
     named = {"prompt": "NAME", "output": "NAME"} | dict(guessed)
     return _written({role: named[role] for role in ROLES if role in named})
 
@@ -310,8 +316,8 @@ def _refuse_comment(table: Table, source: str, columns: Mapping[str, str]) -> No
         first = ", ".join(table.header)[:40]
         remedy = f"leave such lines out (zgrep -v '^#' {shlex.quote(source)} > NEW.csv)"
         if not columns:
-            remedy += ", or name its columns if it is the header"
-        raise InputError(source, f"begins with a comment, {first!r}, and no header", remedy)
+            remedy += ", or name its columns if the comment is the header"
+        raise InputError(source, f"begins with a comment, {first!r}, not with a header", remedy)
 
 
 def _unknown(
@@ -334,11 +340,13 @@ def _unknown(
         remedy = f"name them: {command}"
     if unread and table.first_row:
         cell = shown(table.first_row.get(name))
-        remedy += f"; without times, as {cell} in {name!r} is none (dates: 2024-01-31 12:00:00)"
+        remedy += f"; no times, as {cell} in {name!r} is no time (dates: 2024-01-31 12:00:00)"
     if "prefix" in guessed:
-        remedy += "; prefix is added to prompt, leave it out where the prompt includes it"
+        remedy += "; prefix is added to prompt: omit it if the prompt includes the prefix"
     if "arrival" in guessed:
-        remedy += "; arrival counts seconds, arrival_ms, arrival_us and arrival_ns what they say"
+        remedy += (
+            "; arrival is in seconds; use arrival_ms, arrival_us or arrival_ns for other units"
+        )
     return InputError(
         f"{source} line 1" if is_file else source,
         f"no known trace format has the columns {found!r}, and {why}",

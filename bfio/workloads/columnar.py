@@ -1,8 +1,8 @@
-"""Fast reader of CSV traces by whole columns, and reader of data frames.
+"""Read regular CSV traces by whole columns, and read data frames.
 
-It reads regular files with the same result as the reader of rows. For anything else, for example
-quoted cells, exponents or damaged rows, it raises `Irregular`. The reader of rows then reads the
-file, or locates the error.
+The result equals that of the reader of rows. For other files, for example with quoted cells,
+exponents or damaged rows, `Irregular` is raised. The reader of rows then reads the file, or
+locates the error.
 
 Data frames are converted to tables of texts, which both readers accept.
 """
@@ -55,7 +55,7 @@ _EPOCH_S = 719_163 * 86_400
 
 
 class Irregular(Exception):  # noqa: N818 — not an error: another reader goes on
-    """The data cannot be read by columns."""
+    """Raised for data that must be read row by row."""
 
 
 def read_columns(
@@ -65,7 +65,7 @@ def read_columns(
     columns: RequestColumns,
     limit: int | None,
 ) -> Columns:
-    """Read the rows of a CSV file.
+    """Read the rows of a CSV file by columns.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def from_texts(table: pa.Table, columns: RequestColumns) -> Columns:
 
 
 def _check_no_hashes(columns: RequestColumns, header: "Sequence[str]") -> None:
-    """Leave tables with block hashes to the reader of rows, which checks their number."""
+    """Raise `Irregular` for tables with block hashes, whose number the reader of rows checks."""
     if columns.has_hashes(header):
         raise Irregular
 
@@ -143,7 +143,7 @@ def _without_keys(table: pa.Table, columns: RequestColumns) -> Columns:
 
 
 def _blocks(content: BinaryIO) -> Iterator[bytes]:
-    """Yield whole lines whose cells both readers interpret in the same way."""
+    """Yield blocks of whole lines whose cells both readers interpret in the same way."""
     while block := content.read(_BLOCK):
         if len(block) == _BLOCK and b"\n" not in block:
             raise Irregular
@@ -167,7 +167,7 @@ def _check_utf8(lines: bytes) -> None:
 
 
 def _matching(texts: pa.ChunkedArray, *patterns: str) -> tuple[pa.ChunkedArray, int]:
-    """Return the texts, stripped if necessary, and the index of a pattern that matches all."""
+    """Return stripped texts, and the index of the first pattern that all texts match."""
     for cells in (texts, None):
         found = pc.ascii_trim_whitespace(texts) if cells is None else cells
         for which, pattern in enumerate(patterns):
@@ -188,7 +188,7 @@ def _lengths(texts: pa.ChunkedArray) -> IntArray:
 
 
 def _keys(parts: "Sequence[pa.Array]") -> IntArray | None:
-    """Return prompt keys as integers, as `numbered` does."""
+    """Return prompt keys as integers, equal for equal keys; see `numbered`."""
     if not parts:
         return None
     cells = pc.ascii_trim(pa.chunked_array(parts), WHITE_SPACE).combine_chunks()
@@ -299,10 +299,10 @@ def _frame_texts(frame: Any, name: str) -> pa.Table:
         table = pa.table(dict(frame) if isinstance(frame, Mapping) else frame)
     except (TypeError, ValueError, OverflowError, pa.ArrowException) as error:
         what = " ".join(str(error).split())[:100]
-        raise InputError(name, f"no table: {what}", _FRAME) from None
+        raise InputError(name, f"is no table: {what}", _FRAME) from None
     repeated = [column for column, count in Counter(table.column_names).items() if count > 1]
     if repeated:
-        raise InputError(name, f"column {repeated[0]!r} occurs twice", "rename one of them")
+        raise InputError(name, f"column {repeated[0]!r} occurs twice", "rename one column")
     names = table.column_names
     return pa.table(
         {column: _texts(table[column], f"{name} column {column!r}") for column in names}
@@ -315,7 +315,7 @@ def _check_one_convention(cells: object, where: str) -> None:
         aware = {cell.tzinfo is not None for cell in cells if isinstance(cell, datetime)}
         if len(aware) > 1:
             what = "some dates have a UTC offset and some have none"
-            raise InputError(where, what, "give every date one, or none")
+            raise InputError(where, what, "give all dates a UTC offset, or none")
 
 
 def _frame_table(texts: pa.Table) -> Table:
@@ -333,7 +333,9 @@ def _texts(column: pa.ChunkedArray, where: str) -> pa.ChunkedArray:
     kind = column.type
     if pa.types.is_duration(kind):
         # As texts, durations would be bare numbers in an unknown unit.
-        raise InputError(where, f"durations ({kind})", "give numbers of seconds, or dates")
+        raise InputError(
+            where, f"are durations ({kind}), not times", "give numbers of seconds, or dates"
+        )
     if pa.types.is_timestamp(kind):
         # Written in universal time if the column has a time zone, else as local time.
         column = pc.cast(column, pa.timestamp(kind.unit, "UTC" if kind.tz else None))

@@ -1,4 +1,4 @@
-"""Download of published traces, at a fixed commit, from the repositories of their publishers."""
+"""Download published traces, at a fixed commit, from their publishers' repositories."""
 
 import hashlib
 import http.client
@@ -143,7 +143,7 @@ def fetch_trace(
     trace = _named(name)
     source = url if url is not None else trace.url
     if not source.lower().startswith(("http://", "https://")):
-        raise InputError(source, "not an http or https URL", "give a web address")
+        raise InputError(source, "is not an http or https URL", "give a web address")
     path = Path(destination)
     path = path / trace.file_name if path.is_dir() else path
     with atomic_file(path, overwrite=overwrite) as (stream, partial):
@@ -172,7 +172,7 @@ def _download(source: str, stream: BinaryIO, timeout_s: float, max_bytes: int) -
     except urllib.error.URLError as error:
         raise InputError(source, f"cannot be reached ({error.reason})", _RETRY) from None
     except (http.client.HTTPException, OSError) as error:
-        raise InputError(source, f"the transfer broke off ({error!r})", _RETRY) from None
+        raise InputError(source, f"the transfer was interrupted ({error!r})", _RETRY) from None
 
 
 def _copy(
@@ -183,13 +183,13 @@ def _copy(
     while chunk := response.read(_CHUNK):
         num_bytes += len(chunk)
         if num_bytes > max_bytes:
-            raise InputError(source, f"longer than {max_bytes} bytes", "allow more bytes")
+            raise InputError(source, f"is longer than {max_bytes} bytes", "raise max_bytes")
         digest.update(chunk)
         stream.write(chunk)
     # Reading in chunks does not detect a connection that closes early.
     announced = response.headers.get("Content-Length")
     if announced is not None and announced.isdigit() and int(announced) != num_bytes:
-        raise InputError(source, f"{num_bytes} of {announced} bytes arrived", _RETRY)
+        raise InputError(source, f"only {num_bytes} of {announced} bytes were received", _RETRY)
     return num_bytes, digest.hexdigest()
 
 
@@ -197,4 +197,6 @@ def _checked_format(partial: Path, source: str) -> str:
     try:
         return detect_format(partial).name
     except InputError as error:
-        raise InputError(source, f"not a trace ({error.what})", "check the address") from None
+        raise InputError(
+            source, f"is not a readable trace ({error.what})", "check the address"
+        ) from None

@@ -1,6 +1,6 @@
-"""Workloads drawn from distributions of lengths and arrivals, or resampled from another one.
+"""Draw workloads from distributions of lengths and arrivals, or from another workload.
 
-Laws may be written as text, such as ``lognormal:median=800:sigma=1.1:maximum=32768``.
+Distributions may be written as text, such as ``lognormal:median=800:sigma=1.1:maximum=32768``.
 """
 
 from collections.abc import Mapping
@@ -92,7 +92,9 @@ def resample(
     """
     _check_count(num_requests)
     if len(workload) == 0:
-        raise InputError(workload.name, "no requests to draw from", "give a non-empty workload")
+        raise InputError(
+            workload.name, "the workload has no requests", "give a non-empty workload"
+        )
     chosen = rng.integers(len(workload), size=num_requests)
     return Workload(
         workload.prompt_tokens[chosen],
@@ -109,10 +111,7 @@ def resample(
 
 
 def with_arrivals(workload: Workload, arrivals: ArrivalProcess, seed: int) -> Workload:
-    """Return the same requests in the same order with newly drawn arrival times.
-
-    The random stream differs from those of requests and policies with the same seed.
-    """
+    """Return a workload with newly drawn arrival times and unchanged requests."""
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_ARRIVAL_STREAM,)))
     return replace(
         workload,
@@ -122,7 +121,7 @@ def with_arrivals(workload: Workload, arrivals: ArrivalProcess, seed: int) -> Wo
 
 
 def with_shuffled_outputs(workload: Workload, rng: np.random.Generator) -> Workload:
-    """Return the requests with permuted outputs, which are independent of prompts and times."""
+    """Return a workload with permuted outputs, independent of prompts and arrival times."""
     return replace(
         workload,
         output_tokens=rng.permutation(workload.output_tokens),
@@ -133,12 +132,15 @@ def with_shuffled_outputs(workload: Workload, rng: np.random.Generator) -> Workl
 def _check_count(num_requests: int) -> None:
     integer(num_requests, "num_requests", minimum=1)
     require_memory(
-        _REQUEST_BYTES * num_requests, "requests", f"{num_requests:,} requests", "draw fewer"
+        _REQUEST_BYTES * num_requests,
+        "requests",
+        f"{num_requests:,} requests",
+        "draw fewer requests",
     )
 
 
 def rescaled_outputs(outputs: IntArray, mean: int) -> IntArray:
-    """Scale output lengths to a mean, in integers.
+    """Return output lengths scaled to a mean and rounded to integers.
 
     ``o' = max(1, round(o·mean·n / Σo))``, halves up: the same on all machines and libraries.
 
@@ -166,7 +168,9 @@ def with_output_mean(workload: Workload, mean: int) -> Workload:
     """
     integer(mean, "output_mean", minimum=1)
     if len(workload) == 0:
-        raise InputError(workload.name, "no outputs to rescale", "give a non-empty workload")
+        raise InputError(
+            workload.name, "the workload has no requests", "give a non-empty workload"
+        )
     return replace(
         workload,
         output_tokens=rescaled_outputs(workload.output_tokens, mean),
@@ -198,11 +202,15 @@ def window(workload: Workload, index: int, count: int) -> Workload:
     integer(count, "windows", minimum=1)
     integer(index, "window", minimum=0)
     if index >= count:
-        raise InputError("window", f"{index} of {count} windows", f"use 0 to {count - 1}")
+        raise InputError(
+            "window", f"index {index} of {count} windows is out of range", f"use 0 to {count - 1}"
+        )
     first, last = index * len(workload) // count, (index + 1) * len(workload) // count
     if first == last:
         raise InputError(
-            "windows", f"{count} for {len(workload)} requests", "use at most one per request"
+            "windows",
+            f"{count} windows for {len(workload)} requests",
+            "use at most one window per request",
         )
     provenance = {**workload.provenance, "window": [index, count], "first_request": first}
     return replace(workload.part(np.arange(first, last)), provenance=provenance)
@@ -233,7 +241,7 @@ def _numbers(text: str) -> tuple[float, ...]:
     return tuple(float(part) for part in text.split("/"))
 
 
-_NUMBERS = OptionKind("list a/b/c of numbers", _numbers, (str,), str)
+_NUMBERS = OptionKind("give numbers as a/b/c", _numbers, (str,), str)
 #: Kinds of values by the types of parameters.
 _KINDS: MappingProxyType[Any, OptionKind] = MappingProxyType(
     {int: WHOLE, float: NUMBER, tuple[float, ...]: _NUMBERS}
@@ -241,7 +249,7 @@ _KINDS: MappingProxyType[Any, OptionKind] = MappingProxyType(
 
 
 def parse_law(text: str, where: str) -> LengthDistribution:
-    """Return the length law given as ``name:parameter=value:...``.
+    """Return the length distribution given as ``name:parameter=value:...``.
 
     Parameters
     ----------
@@ -297,4 +305,4 @@ def _parsed(text: str, where: str, laws: Mapping[str, type[Any]]) -> Any:
         return law(**given)
     except TypeError:
         missing = ", ".join(name for name in kinds if name not in given)
-        raise InputError(where, f"{text!r} lacks a parameter", f"give {missing}") from None
+        raise InputError(where, f"{text!r} lacks a parameter", f"add {missing}") from None

@@ -1,4 +1,4 @@
-"""Distributions of prompt and output lengths: integers >= 1.
+"""Distributions of prompt and output lengths: integers >= 1 [tokens].
 
 `read_pmf` reads published histograms (``tokens,probability``) as `Empirical` laws.
 """
@@ -26,7 +26,7 @@ PROBABILITY_TOLERANCE = 1e-3
 
 
 class LengthDistribution(Protocol):
-    """A law of lengths in tokens."""
+    """A distribution of lengths [tokens]."""
 
     @property
     def mean(self) -> float:
@@ -35,7 +35,7 @@ class LengthDistribution(Protocol):
 
     @property
     def label(self) -> str:
-        """The law and its parameters, for tables and provenance."""
+        """The distribution and its parameters as text, for tables and provenance."""
         ...
 
     def sample(self, num_samples: int, rng: np.random.Generator) -> IntArray:
@@ -45,30 +45,31 @@ class LengthDistribution(Protocol):
 
 @dataclass(frozen=True)
 class Geometric:
-    """``P(o = k) = p (1 - p)^(k - 1)``, k = 1, 2, ..., with ``p = 1 / mean``.
+    """Geometric lengths ``P(o = k) = p (1 - p)^(k - 1)``, k = 1, 2, ..., ``p = 1 / mean``.
 
-    The output law of BF-IO, section 5: a request ends with probability p at each step.
+    This is the output distribution of BF-IO, section 5: a request ends with probability p at each
+    step.
     """
 
     mean: float
 
     def __post_init__(self) -> None:
-        """Validate."""
+        """Check all fields; an invalid value raises InputError."""
         _finite("mean", self.mean, lowest=1.0, highest=MAX_GEOMETRIC_MEAN)
 
     @property
     def label(self) -> str:
-        """See `LengthDistribution`."""
+        """The distribution and its parameters as text, for tables and provenance."""
         return f"geometric(mean={self.mean:g})"
 
     def sample(self, num_samples: int, rng: np.random.Generator) -> IntArray:
-        """See `LengthDistribution`."""
+        """Return independent samples, shape (num_samples,), each >= 1 [tokens]."""
         return rng.geometric(1.0 / self.mean, _count(num_samples))
 
 
 @dataclass(frozen=True)
 class Lognormal:
-    """``min(ceil(Y), maximum)`` with ``log Y`` normal: many short requests and a heavy tail.
+    """Rounded lognormal lengths, cut off: ``min(ceil(Y), maximum)`` with normal ``log Y``.
 
     Parameters
     ----------
@@ -85,14 +86,14 @@ class Lognormal:
     maximum: int = 1_000_000
 
     def __post_init__(self) -> None:
-        """Validate."""
+        """Check all fields; an invalid value raises InputError."""
         integer(self.maximum, "maximum", minimum=1, maximum=MAX_LOGNORMAL)
         _finite("median", self.median, lowest=1e-3, highest=self.maximum)
         _finite("sigma", self.sigma, lowest=0.0, highest=10.0)
 
     @classmethod
     def with_mean(cls, mean: float, sigma: float, maximum: int = 1_000_000) -> "Lognormal":
-        """Return the law for which Y has the given mean, before rounding up and cutting off."""
+        """Return the distribution for which Y, before rounding and cut-off, has the given mean."""
         _finite("mean", mean, lowest=1e-3, highest=MAX_LOGNORMAL)
         _finite("sigma", sigma, lowest=0.0, highest=10.0)
         return cls(mean * math.exp(-(sigma**2) / 2), sigma, maximum)
@@ -105,11 +106,11 @@ class Lognormal:
 
     @property
     def label(self) -> str:
-        """See `LengthDistribution`."""
+        """The distribution and its parameters as text, for tables and provenance."""
         return f"lognormal(median={self.median:g}, sigma={self.sigma:g}, maximum={self.maximum})"
 
     def sample(self, num_samples: int, rng: np.random.Generator) -> IntArray:
-        """See `LengthDistribution`."""
+        """Return independent samples, shape (num_samples,), each >= 1 [tokens]."""
         drawn = np.exp(
             math.log(self.median) + self.sigma * rng.standard_normal(_count(num_samples))
         )
@@ -128,53 +129,53 @@ class Lognormal:
 
 @dataclass(frozen=True)
 class Uniform:
-    """Uniform distribution on the integers of ``[lowest, highest]``."""
+    """Uniform lengths on the integers of ``[lowest, highest]``."""
 
     lowest: int
     highest: int
 
     def __post_init__(self) -> None:
-        """Validate."""
+        """Check all fields; an invalid value raises InputError."""
         integer(self.lowest, "lowest", minimum=1)
         integer(self.highest, "highest", minimum=self.lowest)
 
     @property
     def mean(self) -> float:
-        """See `LengthDistribution`."""
+        """Exact mean of the samples [tokens], up to float rounding."""
         return (self.lowest + self.highest) / 2
 
     @property
     def label(self) -> str:
-        """See `LengthDistribution`."""
+        """The distribution and its parameters as text, for tables and provenance."""
         return f"uniform({self.lowest}, {self.highest})"
 
     def sample(self, num_samples: int, rng: np.random.Generator) -> IntArray:
-        """See `LengthDistribution`."""
+        """Return independent samples, shape (num_samples,), each >= 1 [tokens]."""
         return rng.integers(self.lowest, self.highest, size=_count(num_samples), endpoint=True)
 
 
 @dataclass(frozen=True)
 class Homogeneous:
-    """Constant length: the warm-up setting of BF-IO (Theorem 1)."""
+    """Constant length, the warm-up setting of BF-IO (Theorem 1)."""
 
     value: int
 
     def __post_init__(self) -> None:
-        """Validate."""
+        """Check all fields; an invalid value raises InputError."""
         integer(self.value, "value", minimum=1)
 
     @property
     def mean(self) -> float:
-        """See `LengthDistribution`."""
+        """Exact mean of the samples [tokens], up to float rounding."""
         return float(self.value)
 
     @property
     def label(self) -> str:
-        """See `LengthDistribution`."""
+        """The distribution and its parameters as text, for tables and provenance."""
         return f"homogeneous({self.value})"
 
     def sample(self, num_samples: int, rng: np.random.Generator) -> IntArray:
-        """See `LengthDistribution`; does not use ``rng``."""
+        """Return the constant, shape (num_samples,) [tokens]; ``rng`` is not used."""
         del rng
         return np.full(_count(num_samples), self.value, dtype=np.int64)
 
@@ -196,10 +197,10 @@ class Empirical:
     _cumulative: FloatArray = field(init=False, repr=False)
 
     def __init__(self, values: Sequence[int] | IntArray, probabilities: ArrayLike) -> None:
-        """Validate and normalise."""
+        """Check and normalise the probabilities."""
         checked = integer_vector(values, "values", minimum=1)
         if len(checked) == 0:
-            raise InputError("values", "no values", "give at least one")
+            raise InputError("values", "the distribution has no values", "give at least one")
         if len(np.unique(checked)) < len(checked):
             raise InputError("values", "a value occurs twice", "add up its probabilities")
         weights = _probabilities(probabilities, len(checked))
@@ -213,22 +214,22 @@ class Empirical:
         """Return the empirical distribution of ``lengths``."""
         checked = integer_vector(lengths, "lengths", minimum=1)
         if len(checked) == 0:
-            raise InputError("lengths", "no lengths", "give at least one")
+            raise InputError("lengths", "the list of lengths is empty", "give at least one")
         values, counts = np.unique(checked, return_counts=True)
         return cls(values, counts / len(checked))
 
     @property
     def mean(self) -> float:
-        """See `LengthDistribution`."""
+        """Exact mean of the samples [tokens], up to float rounding."""
         return float(self.values @ self.probabilities)
 
     @property
     def label(self) -> str:
-        """See `LengthDistribution`."""
+        """The distribution and its parameters as text, for tables and provenance."""
         return f"empirical({len(self.values)} values, mean={self.mean:.6g})"
 
     def sample(self, num_samples: int, rng: np.random.Generator) -> IntArray:
-        """See `LengthDistribution`; one uniform number per sample, by inversion."""
+        """Return samples by inversion, one uniform number each, shape (num_samples,) [tokens]."""
         uniform = rng.random(_count(num_samples))
         # side="right" skips values of probability 0, whose interval is empty.
         chosen: IntArray = self.values[np.searchsorted(self._cumulative, uniform, side="right")]
@@ -239,13 +240,17 @@ def _probabilities(given: ArrayLike, expected: int) -> FloatArray:
     try:
         weights = np.array(given, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InputError("probabilities", "not a list of numbers", "give numbers") from None
+        raise InputError("probabilities", "is not a list of numbers", "give numbers") from None
     if weights.shape != (expected,):
         raise InputError(
-            "probabilities", f"shape {weights.shape} for {expected} values", "give one per value"
+            "probabilities",
+            f"has shape {weights.shape} for {expected} values",
+            "give one per value",
         )
     if not np.isfinite(weights).all() or (weights < 0).any():
-        raise InputError("probabilities", "a negative or non-finite value", "give numbers >= 0")
+        raise InputError(
+            "probabilities", "has a negative or non-finite value", "give numbers >= 0"
+        )
     total = float(weights.sum())
     if abs(total - 1.0) > PROBABILITY_TOLERANCE:
         raise InputError("probabilities", f"the sum is {total:.6g}", "make them sum to 1")
@@ -265,7 +270,7 @@ _COLUMNS = ("tokens", "probability")
 
 
 def read_pmf(path: str | Path) -> Empirical:
-    """Read a CSV file with the columns ``tokens,probability``, plain or gzip.
+    """Read a length distribution from a CSV file ``tokens,probability``, plain or gzip.
 
     Raises
     ------
@@ -281,7 +286,7 @@ def read_pmf(path: str | Path) -> Empirical:
             raise InputError(
                 f"{path} line 1",
                 f"expected the columns {','.join(_COLUMNS)}",
-                "give a file of length probabilities",
+                "give a CSV file of length probabilities",
             )
         for line, row in table.records:
             try:

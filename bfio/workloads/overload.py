@@ -49,7 +49,7 @@ class Lengths:
     output_tokens: int
 
     def __post_init__(self) -> None:
-        """Validate."""
+        """Check all fields; an invalid value raises InputError."""
         integer(self.prompt_tokens, "prompt_tokens", minimum=1)
         integer(self.output_tokens, "output_tokens", minimum=1)
 
@@ -121,7 +121,7 @@ def jsq_bad(
     """
     _check(workers, heavies)
     if spacing_s <= 0:
-        raise InputError("spacing_s", f"{spacing_s} s", "give a time > 0")
+        raise InputError("spacing_s", f"{spacing_s} s is not > 0", "give a time > 0")
     rounds = list(_rounds(workers, heavies, heavy, short))
     kinds = [kind for burst in rounds for kind in burst]
     times = tuple(r * spacing_s for r, burst in enumerate(rounds) for _ in burst)
@@ -193,14 +193,18 @@ def overloaded(
     integer(total_slots, "total_slots", minimum=1)
     if steps * total_slots > MAX_ADMISSIONS:
         raise InputError(
-            "steps", f"{steps} steps x {total_slots} slots is too much", "ask for fewer steps"
+            "steps",
+            f"{steps} steps x {total_slots} slots needs too many requests",
+            "use fewer steps",
         )
     num_requests = 2 * total_slots
     workload = generate(num_requests, prompts, outputs, rng=rng)
     while overloaded_steps(workload, total_slots) < steps:
         if len(workload) > _MAX_OVERSIZE * steps * total_slots:
             raise InputError(
-                "prompts", "one length makes up nearly all prompts", "use a law with more variety"
+                "prompts",
+                "one length makes up nearly all prompts",
+                "use a distribution with more varied lengths",
             )
         workload = _joined(workload, generate(len(workload), prompts, outputs, rng=rng))
     provenance = {
@@ -214,7 +218,7 @@ def overloaded(
 
 
 def overloaded_steps(workload: Workload, total_slots: int) -> int:
-    """Return the number of steps for which a workload is provably overloaded under any policy.
+    """Return the number of steps for which a workload is provably overloaded for every policy.
 
     The proof is the (bound) of this module, with the whole workload in the pool from the start. 0
     means that not even the first step is certified.

@@ -1,4 +1,4 @@
-"""Requests as read from a source, and their conversion to a workload."""
+"""Hold requests as read from a source, and convert them to a workload."""
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ from formulations.errors import InputError
 
 @dataclass(frozen=True)
 class Columns:
-    """Requests as columns, in the order of the source.
+    """Requests as columns of arrays, in the order of the source.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class Columns:
     first_bad_row: str | None = None
 
     def rows(self, which: IntArray) -> "Columns":
-        """Return the requests with the given indices, in that order."""
+        """Return the requests with the given indices, in the order of the indices."""
         return replace(
             self,
             prompt=self.prompt[which],
@@ -57,7 +57,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class ReadRequests:
-    """Requests with output in the order of the source, and counts of the other rows."""
+    """Requests with output > 0 in source order, and counts of the other rows."""
 
     requests: Columns
     earliest: Fraction | None
@@ -66,7 +66,7 @@ class ReadRequests:
 
 
 def with_output(found: Columns, limit: int | None = None) -> ReadRequests:
-    """Drop requests without output, and those after the first ``limit`` with output."""
+    """Drop requests with zero output, and those after the first ``limit`` with output."""
     kept = np.flatnonzero(found.output)
     num_read = len(found.output)
     if limit is not None and len(kept) >= limit:
@@ -133,8 +133,8 @@ class RowReader:
                 # This error cannot be skipped: it is unknown which rows of the file are correct.
                 raise InputError(
                     f"{self.source} {self.unit} {line}",
-                    "some rows have an arrival time and some have none",
-                    "give every row a time, or none",
+                    "only some rows have an arrival time",
+                    "give all rows a time, or none",
                 )
             if left is not None and found[-1].output_tokens:
                 left -= 1

@@ -1,4 +1,4 @@
-"""Reading of trace files: detection, cleaning, ordering, and counts of all changes."""
+"""Read trace files: detect the format, clean and sort the requests, count all changes."""
 
 import codecs
 from collections.abc import Mapping
@@ -66,8 +66,8 @@ def read_trace(
         If the file cannot be read; the message names file, line and column.
     """
     if not isinstance(path, str | PathLike):
-        what = f"a {type(path).__name__} is no name of a file"
-        raise InputError("path", what, "name one; Workload.from_frame takes frames")
+        what = f"a {type(path).__name__} is no file name"
+        raise InputError("path", what, "give a file name; use Workload.from_frame for data frames")
     path = Path(path)
     if limit is not None:
         integer(limit, "limit", minimum=1)
@@ -96,7 +96,7 @@ def detect_format(path: str | Path) -> TraceFormat:
 def _by_columns(
     path: Path, table: Table, trace_format: TraceFormat, limit: int | None
 ) -> ReadRequests | None:
-    """Read a regular file by columns; return None if it must be read row by row."""
+    """Read a regular file by columns; return None if the file must be read row by row."""
     parse = trace_format.parse
     if not table.delimiter or not isinstance(parse, RequestColumns) or not _is_large(path):
         return None

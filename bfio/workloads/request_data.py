@@ -95,12 +95,12 @@ class ArrivalTimes(Sequence[Fraction]):
 
     @classmethod
     def joined(cls, parts: Sequence["ArrivalTimes"]) -> "ArrivalTimes":
-        """Return the concatenated times of all parts."""
+        """Return the concatenation of several sequences of times."""
         per_second = lcm(*(part.per_second for part in parts))
         return cls(np.concatenate([part.ticks_of(per_second) for part in parts]), per_second)
 
     def plus(self, seconds: Fraction) -> "ArrivalTimes":
-        """Return all times shifted by a number of seconds, which may be negative."""
+        """Return all times plus a number of seconds, which may be negative."""
         per_second = lcm(self.per_second, seconds.denominator)
         ticks, more = self.ticks_of(per_second), int(seconds * per_second)
         if _largest(ticks) + abs(more) > _MAX_INT64:
@@ -108,7 +108,7 @@ class ArrivalTimes(Sequence[Fraction]):
         return ArrivalTimes(ticks + more, per_second)
 
     def repeated(self, times: int) -> "ArrivalTimes":
-        """Return the times of repeated passes, with the mean gap in whole ticks between passes."""
+        """Return the times of ``times`` passes, one mean gap (in whole ticks) apart."""
         ticks = self.ticks
         if not len(ticks):
             return self
@@ -120,7 +120,7 @@ class ArrivalTimes(Sequence[Fraction]):
         return ArrivalTimes(np.tile(ticks, times) + shifts, self.per_second)
 
     def since_first(self) -> "ArrivalTimes":
-        """Return the times relative to the first one."""
+        """Return the times minus the first time."""
         return self.plus(-self[0]) if len(self) else self
 
     def at(self, indices: IntArray | BoolArray) -> "ArrivalTimes":
@@ -142,7 +142,7 @@ class ArrivalTimes(Sequence[Fraction]):
     def rounded_up(self, units_per_second: Fraction) -> IntArray:
         """Return the first whole clock unit at or after each time, shape (n,).
 
-        Like ``ticks``, they are Python integers if they exceed int64.
+        The units are Python integers if they exceed int64, as ``ticks`` are.
         """
         ratio = units_per_second / self.per_second
         ticks = self.ticks
@@ -151,7 +151,7 @@ class ArrivalTimes(Sequence[Fraction]):
         return _shortest(-(-ticks * ratio.numerator // ratio.denominator))
 
     def gaps(self) -> FloatArray:
-        """Return the float64 nearest to each difference of neighbours, shape (n-1,) [s]."""
+        """Return the float64 nearest to each difference of consecutive times, shape (n-1,) [s]."""
         # Exact differences first: with a large origin, floats would lose digits of the gaps.
         return self._nearest(np.diff(self.ticks))
 
@@ -174,7 +174,7 @@ def _exact(time: object, index: int) -> Fraction:
     except (TypeError, ValueError, ArithmeticError):
         remedy = "give seconds as numbers; Workload.from_frame reads dates"
         plain = time.item() if isinstance(time, np.floating) else time
-        what = f"{shown(plain)} is no time"
+        what = f"{shown(plain)} is no time in seconds"
         raise InputError(f"arrival_times[{index}]", what, remedy) from None
 
 
@@ -212,7 +212,7 @@ class BlockHashes:
 
     @classmethod
     def of(cls, value: "Sequence[Sequence[int]] | BlockHashes", where: str) -> "BlockHashes":
-        """Return hashes from one list per request.
+        """Return block hashes given as one list of integers per request.
 
         Raises
         ------
@@ -226,7 +226,7 @@ class BlockHashes:
 
     @classmethod
     def joined(cls, rows: Sequence[IntArray]) -> Self:
-        """Return hashes from one array per request."""
+        """Return block hashes given as one array per request."""
         first = np.zeros(len(rows) + 1, dtype=np.int64)
         np.cumsum([len(row) for row in rows], out=first[1:])
         return cls(np.concatenate([np.zeros(0, dtype=np.int64), *rows]), first)
@@ -244,13 +244,13 @@ class BlockHashes:
         return BlockHashes.joined([self[request] for request in order.tolist()])
 
     def repeated(self, times: int) -> "BlockHashes":
-        """Return the hashes of the requests repeated in several passes; passes share no block."""
+        """Return the hashes of ``times`` passes over the requests; passes share no block."""
         counts = np.tile(np.diff(self.first), times)
         first = np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
         return BlockHashes(apart(self.ids, times), first)
 
     def check(self, prompt_tokens: IntArray, where: str) -> None:
-        """Check that the hashes match the prompts.
+        """Raise an error if the hashes do not match the prompts.
 
         Raises
         ------
@@ -259,29 +259,29 @@ class BlockHashes:
             one hash per block.
         """
         if len(self) != len(prompt_tokens):
-            what = f"{len(self)} lists for {len(prompt_tokens)} prompts"
+            what = f"{len(self)} lists of hashes for {len(prompt_tokens)} prompts"
             raise InputError(where, what, "give one per request or none at all")
         counts = np.diff(self.first)
         wrong = np.flatnonzero((counts > 0) & (counts != num_blocks(prompt_tokens)))
         if len(wrong):
             i = int(wrong[0])
             what = wrong_length(int(counts[i]), int(prompt_tokens[i]))
-            raise InputError(f"{where}[{i}]", what, "give one hash per block, or none")
+            raise InputError(f"{where}[{i}]", what, "give one hash per block, or an empty list")
 
 
 def apart(names: IntArray, times: int) -> IntArray:
-    """Return the names repeated, shape (times·n,), with different names in each pass."""
+    """Return identifiers repeated, shape (times·n,), with different values in each pass."""
     kinds, numbered = np.unique(names, return_inverse=True)
     passes = np.repeat(np.arange(times, dtype=np.int64), len(names))
     return np.tile(numbered.reshape(-1), times) + passes * len(kinds)
 
 
 def num_blocks(prompt_tokens: IntArray) -> IntArray:
-    """Return the number of blocks of prompts; the last block may be shorter."""
+    """Return the number of blocks of each prompt; the last block may be shorter."""
     return -(-prompt_tokens // BLOCK_TOKENS)
 
 
 def wrong_length(count: int, prompt: int) -> str:
-    """Return the error text for a wrong number of hashes of a prompt [tokens]."""
+    """Return the error text for a prompt with a wrong number of block hashes."""
     blocks = -(-prompt // BLOCK_TOKENS)
-    return f"{count} hashes for the {blocks} blocks of {BLOCK_TOKENS} of {prompt} prompt tokens"
+    return f"{count} hashes, not {blocks}: one per {BLOCK_TOKENS} of {prompt} prompt tokens"

@@ -23,7 +23,7 @@ _ARRIVAL_COUNTS = ("distinct_times", "ties", "most_at_one_time")
 
 
 def describe(workload: Workload) -> dict[str, object]:
-    """Return counts, length statistics, correlation and arrival statistics.
+    """Return statistics of the lengths and arrivals of a workload.
 
     Returns
     -------
@@ -124,14 +124,17 @@ def describe_arrivals(times: Sequence[Fraction]) -> Mapping[str, float | int | N
 
 
 #: Keys of provenance that count omitted rows, with their texts.
-_LEFT_OUT = {"dropped_zero_output": "without output dropped", "skipped_bad_rows": "bad skipped"}
+_LEFT_OUT = {
+    "dropped_zero_output": "without output dropped",
+    "skipped_bad_rows": "damaged rows skipped",
+}
 
 #: Maximum number of columns shown; JSON documents list all.
 _SHOWN = 5
 
 
 def requests_used(workload: Workload) -> str:
-    """Return a sentence on the requests, their source, and the rows that were left out."""
+    """Return one line with the number and source of requests, and rows that were left out."""
     text = f"{workload.name}: {len(workload):,} requests"
     left_out = [
         f"{count:,} {words}"
@@ -145,5 +148,5 @@ def requests_used(workload: Workload) -> str:
         more = f" and {len(unused) - _SHOWN} more" if len(unused) > _SHOWN else ""
         left_out.append(f"columns not read: {' '.join(unused[:_SHOWN])}{more}")
     if workload.history is not None:
-        left_out.append(f"after {len(workload.history):,} to learn from")
+        left_out.append(f"after {len(workload.history):,} training requests")
     return f"{text} ({', '.join(left_out)})" if left_out else text

@@ -30,14 +30,14 @@ _THINKING_S, _SESSIONS_PER_S = 2.0, 60.0
 
 @dataclass(frozen=True)
 class _Turns:
-    """All turns, session after session; arrays of shape (n,)."""
+    """Turns of all chat sessions, session by session; arrays of shape (n,)."""
 
     session: IntArray
     first: IntArray
     system: IntArray
 
     def sums_within(self, increments: IntArray) -> IntArray:
-        """Return cumulative sums of increments within each session, including each turn's own."""
+        """Return running sums of increments within each session, including the turn's own."""
         sums = np.cumsum(increments)
         before = sums[self.first] - increments[self.first]
         within: IntArray = sums - before
@@ -93,7 +93,7 @@ def _draw_turns(num_sessions: int, rng: np.random.Generator) -> _Turns:
 
 
 def _hashes(turns: _Turns, prompts: IntArray) -> BlockHashes:
-    """Return the hashes of blocks: shared by a system prompt, by a session, or by one turn.
+    """Return the block hashes of prompts, shared through a system prompt or a session.
 
     The last block of a prompt is incomplete and is extended in the next turn, so its hash is
     unique.
@@ -196,7 +196,7 @@ def _round_robin_bad(num_requests: int, rng: np.random.Generator) -> Workload:
 
 
 def _tiles(num_requests: int, rng: np.random.Generator) -> Workload:
-    """Panels of blocked Cholesky factorisations: BF-IO, section 7.2, first example.
+    """Draw panels of blocked Cholesky factorisations: BF-IO, section 7.2, first example.
 
     A job is a panel k of a matrix of T x T tiles. It occupies its worker for a quantum per tile of
     its column, T - k + 1 by design, stretched by contention and cache effects that are unknown in
@@ -215,7 +215,7 @@ def _tiles(num_requests: int, rng: np.random.Generator) -> Workload:
 
 
 def _mesh(num_requests: int, rng: np.random.Generator) -> Workload:
-    """Blocks of an adaptive mesh: BF-IO, section 7.2, second example.
+    """Draw blocks of an adaptive mesh: BF-IO, section 7.2, second example.
 
     A block of 16 x 16 cells is refined l = 0..4 times at its start, each level half as likely as
     the one before, and then has 4^l as many cells. Its lifetime is heavy-tailed, because it
@@ -257,15 +257,15 @@ _RECIPES: dict[str, _Recipe] = {
         _independent(Uniform(1, 1000), Homogeneous(200), Poisson(300)),
     ),
     "equal": _Recipe(
-        "every prompt 1000 and every output 200: nothing to balance",
+        "all prompts 1000, all outputs 200: requests of equal load",
         _independent(Homogeneous(1000), Homogeneous(200), Poisson(300)),
     ),
     "bursty": _Recipe(
-        "the lengths of demo, gamma arrivals with coefficient of variation 5",
+        "lengths of demo; gamma arrivals with coefficient of variation 5",
         _independent(_CHAT_PROMPTS, _CHAT_OUTPUTS, GammaRenewal(300, cv=5)),
     ),
     "on-off": _Recipe(
-        "the lengths of demo, arrivals switching between 1000/s and 20/s",
+        "lengths of demo; arrival rate switches between 1000/s and 20/s",
         _independent(_CHAT_PROMPTS, _CHAT_OUTPUTS, OnOff(1000, 20, 2.0, 5.0)),
     ),
     "overloaded": _Recipe(
@@ -273,7 +273,7 @@ _RECIPES: dict[str, _Recipe] = {
         _overloaded,
     ),
     "jsq-bad": _Recipe(
-        "bursts that pile up heavy requests on one worker under jsq; use timed arrivals",
+        "bursts for which jsq sends all heavy requests to one worker; use timed arrivals",
         _jsq_bad,
     ),
     "tiles": _Recipe(
@@ -285,11 +285,11 @@ _RECIPES: dict[str, _Recipe] = {
         _mesh,
     ),
     "sessions": _Recipe(
-        "chat sessions whose prompts repeat what was said; block hashes for --prefix-cache",
+        "chat sessions whose prompts repeat earlier messages; block hashes for --prefix-cache",
         sessions,
     ),
     "round-robin-bad": _Recipe(
-        "every 16th request heavy: all go to one of 16 workers under round-robin",
+        "every 16th request is heavy: round-robin sends all of these to one of 16 workers",
         _round_robin_bad,
     ),
 }

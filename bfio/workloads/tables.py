@@ -1,4 +1,4 @@
-"""Reading and writing of row files: errors are located, and output files appear atomically."""
+"""Read and write row files: errors name file and line, and output files appear atomically."""
 
 import csv
 import gzip
@@ -45,7 +45,7 @@ def atomic_file(path: Path, *, overwrite: bool) -> Iterator[tuple[BinaryIO, Path
         partial.replace(path)
     except OSError as error:
         raise InputError(
-            str(path), error.strerror or str(error), "choose a place that can be written"
+            str(path), error.strerror or str(error), "choose a writable folder"
         ) from None
     finally:
         partial.unlink(missing_ok=True)
@@ -72,7 +72,7 @@ def open_content(path: Path) -> Iterator[BinaryIO]:
         If the file is missing, a directory, unreadable, not text, or damaged gzip.
     """
     if path.is_fifo():
-        raise InputError(str(path), "a pipe, which may never end", "save it to a file first")
+        raise InputError(str(path), "is a pipe, which may never end", "save it to a file first")
     try:
         with path.open("rb") as raw, _decompressed(raw) as content:
             _refuse_binary(content, path)
@@ -129,7 +129,7 @@ def _lines(text: io.TextIOWrapper, path: Path) -> Iterator[str]:
         if len(line) > MAX_LINE:
             raise InputError(
                 f"{path} line {number}",
-                f"longer than {MAX_LINE} characters",
+                f"is longer than {MAX_LINE} characters",
                 "check that the file is a trace with one request per line",
             )
         yield line
@@ -183,7 +183,7 @@ def open_table(path: Path) -> Iterator[Table]:
         first, rest = _first_line(lines, path)
         if _JSON_ARRAY.match(first):
             remedy = f"write one object a line: jq -c '.[]' {shlex.quote(str(path))}"
-            raise InputError(f"{path} line 1", "a JSON array, not JSON Lines", remedy)
+            raise InputError(f"{path} line 1", "is a JSON array, not JSON Lines", remedy)
         if first.lstrip().startswith("{"):
             yield _json_table(rest, path, is_open=not first.rstrip().endswith("}"))
         else:
@@ -202,7 +202,7 @@ def _first_line(lines: Iterator[str], path: Path) -> tuple[str, Iterator[str]]:
             return line, itertools.chain(skipped, (line,), lines)
         # Blank lines are kept, so that line numbers stay correct.
         skipped.append(line)
-    raise InputError(str(path), "the file is empty", "give a trace with a header and rows")
+    raise InputError(str(path), "is empty", "give a trace with a header and rows")
 
 
 def _csv_table(lines: Iterator[str], path: Path, delimiter: str) -> Table:
@@ -212,7 +212,7 @@ def _csv_table(lines: Iterator[str], path: Path, delimiter: str) -> Table:
     name, count = Counter(header).most_common(1)[0]
     if count > 1:
         raise InputError(
-            f"{path} line {line}", f"column {shown(name)} occurs twice", "rename one of them"
+            f"{path} line {line}", f"column {shown(name)} occurs twice", "rename one column"
         )
     records = ((number, _csv_row(header, row)) for number, row in rows)
     return _table(Layout.CSV, delimiter, header, records)
@@ -225,7 +225,7 @@ def _csv_rows(lines: Iterator[str], path: Path, delimiter: str) -> Iterator[tupl
             cells = next(reader, None)
         except csv.Error as error:
             raise InputError(
-                f"{path} line {reader.line_num}", f"not valid CSV ({error})", "check the quotes"
+                f"{path} line {reader.line_num}", f"is not valid CSV ({error})", "check the quotes"
             ) from None
         if cells is None:
             return
@@ -235,7 +235,7 @@ def _csv_rows(lines: Iterator[str], path: Path, delimiter: str) -> Iterator[tupl
 
 def _csv_row(header: tuple[str, ...], cells: list[str]) -> Row | InputError:
     if len(cells) != len(header):
-        return InputError("", f"{len(cells)} cells for {len(header)} columns", _REPAIR)
+        return InputError("", f"has {len(cells)} cells for {len(header)} columns", _REPAIR)
     return dict(zip(header, cells, strict=True))
 
 

@@ -72,7 +72,7 @@ def format_decimal(value: Fraction, where: str) -> str:
         raise InputError(
             where,
             f"{value} has no decimal expansion of at most {MAX_CHARACTERS} characters",
-            "round the times first, for example to microseconds",
+            "round the times, for example to microseconds",
         )
     scaled = value.numerator * 10**digits // value.denominator
     if digits == 0:
@@ -104,14 +104,14 @@ Row: TypeAlias = Mapping[str, object]
 
 
 class Layout(StrEnum):
-    """File format of the rows."""
+    """File layout of the rows: CSV or JSON Lines."""
 
     CSV = "csv"
     JSON_LINES = "jsonl"
 
 
 class RequestRow(NamedTuple):
-    """One row of a trace.
+    """One request of a trace.
 
     Arrival time [s] or None, prompt and output length [tokens], a key that is equal for equal
     prompts, and the hashes of the prompt's blocks; key and hashes are None if unknown.
@@ -131,7 +131,7 @@ def _any_row(row: Row) -> bool:
 
 @dataclass(frozen=True)
 class TraceFormat:
-    """A published format, as data and two small functions.
+    """A published trace format: its columns, and functions that read a row.
 
     Parameters
     ----------
@@ -189,7 +189,7 @@ _MAX_DIGITS = 24
 def token_lengths(
     row: Row, prompt_column: str, output_column: str, prefix_column: str | None = None
 ) -> tuple[int, int]:
-    """Return (prompt, output) tokens of a row; the prompt includes its prefix, if any.
+    """Return the prompt and output tokens of a row; the prompt includes its prefix, if any.
 
     Zero output is accepted: such a row is a failed request, which the reader drops and counts.
     Output without a prompt is an error.
@@ -226,7 +226,7 @@ def _check_tokens(value: int, cell: object, column: str) -> None:
 
 
 def seconds(row: Row, column: str, *, per_second: int = 1) -> Fraction:
-    """Return the exact time of a cell in units of 1/``per_second`` seconds [s]."""
+    """Return the exact time of a cell in seconds, given in units of 1/``per_second`` seconds."""
     cell = _cell(row, column)
     if isinstance(cell, bool) or not isinstance(cell, str | int | float):
         raise bad_cell(column, f"expected a number, found {shown(cell)}")
@@ -304,7 +304,7 @@ def is_number(row: Row, column: str) -> bool:
 
 
 def role_of_number(value: Fraction) -> str:
-    """Return the role of a time column with this value, assuming that times count from 1970."""
+    """Return the role (with unit) of a time column, assuming that times count from 1970."""
     for least, role in ((10**17, "arrival_ns"), (10**14, "arrival_us"), (10**11, "arrival_ms")):
         if value >= least:
             return role
@@ -350,7 +350,7 @@ def _offset_seconds(zone: str | None, column: str) -> int:
         return 0
     hours, minutes = int(zone[1:3]), int(zone[3:].removeprefix(":") or 0)
     if hours > 23 or minutes > 59:
-        raise bad_cell(column, f"{zone!r} is no UTC offset")
+        raise bad_cell(column, f"{zone!r} is no valid UTC offset")
     offset = hours * 3600 + minutes * 60
     return -offset if zone[0] == "-" else offset
 
@@ -368,7 +368,7 @@ def _where(column: str) -> str:
 
 
 class TimeText(StrEnum):
-    """Text format of a column of times."""
+    """Text format of a column of arrival times."""
 
     #: Decimal numbers in a fixed unit.
     NUMBER = "number"
@@ -409,12 +409,12 @@ class TimeColumn:
             time = seconds(row, self.name, per_second=self.per_second)
             if self.text == TimeText.WHOLE and (time * self.per_second).denominator != 1:
                 what = f"{shown(row[self.name])} is no whole number of 1/{self.per_second} s"
-                raise bad_cell(self.name, f"{what} (if these are seconds, name the columns)")
+                raise bad_cell(self.name, f"{what} (if times are in seconds, name the columns)")
             return time
         return timestamp(row, self.name, offset=self.text == TimeText.OFFSET)
 
     def accepts(self, row: Row) -> bool:
-        """Return whether the UTC offset of a first row is as the format requires."""
+        """Return whether the first row has a UTC offset exactly if the format requires one."""
         return has_offset(row, self.name) == (self.text == TimeText.OFFSET)
 
 
@@ -431,7 +431,7 @@ class KeyColumn:
     name: str
 
     def __call__(self, row: Row) -> str | None:
-        """Return the text of a row without surrounding white space, None if there is none."""
+        """Return the text of a row without surrounding white space; None if missing."""
         cell = row.get(self.name)
         return str(cell).strip(WHITE_SPACE) or None if cell is not None else None
 
@@ -471,7 +471,7 @@ WHITE_SPACE = " \t\n\v\f\r"
 
 @dataclass(frozen=True)
 class RequestColumns:
-    """The columns of a request.
+    """Columns of a trace that make up a request.
 
     Parameters
     ----------
@@ -526,11 +526,11 @@ class RequestColumns:
         return (*self.names, *(c.name for c in optional if isinstance(c, HashColumn | KeyColumn)))
 
     def has_hashes(self, header: Sequence[str]) -> bool:
-        """Whether a table has the column of hashes."""
+        """Return whether a table has the column of block hashes."""
         return self.hashes is not None and self.hashes.name in header
 
     def key_name(self, header: Sequence[str]) -> str | None:
-        """Return the name of the key column if the table has one."""
+        """Return the name of the key column; None if the table has none."""
         if isinstance(self.key, KeyColumn) and self.key.name in header:
             return self.key.name
         return None

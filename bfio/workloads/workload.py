@@ -1,4 +1,4 @@
-"""`Workload`, the common result of trace readers and generators."""
+"""Define `Workload`, the common result of trace readers and generators."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,7 +18,7 @@ MAX_REQUESTS = 10**8
 @known_fields
 @dataclass(frozen=True, repr=False)
 class Workload:
-    """Requests in arrival order.
+    """Requests in order of arrival, with lengths and optional arrival times.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class Workload:
     block_hashes: BlockHashes | Sequence[Sequence[int]] | None = None
 
     def __post_init__(self) -> None:
-        """Validate and freeze the arrays."""
+        """Check all fields and make the arrays read-only; an invalid value raises InputError."""
         prompts = integer_vector(self.prompt_tokens, "prompt_tokens", minimum=1)
         outputs = integer_vector(self.output_tokens, "output_tokens", minimum=1)
         object.__setattr__(self, "prompt_tokens", prompts)
@@ -67,14 +67,14 @@ class Workload:
         if len(prompts) != len(outputs):
             raise InputError(
                 "output_tokens",
-                f"{len(outputs)} entries for {len(prompts)} prompts",
+                f"{len(outputs)} output lengths for {len(prompts)} prompts",
                 "give one output length per request",
             )
         if self.prompt_keys is not None:
             keys = integer_vector(self.prompt_keys, "prompt_keys")
             object.__setattr__(self, "prompt_keys", keys)
             if len(keys) != len(prompts):
-                what = f"{len(keys)} entries for {len(prompts)} prompts"
+                what = f"{len(keys)} keys for {len(prompts)} prompts"
                 raise InputError("prompt_keys", what, "give one per request or none at all")
         if self.block_hashes is not None:
             hashes = BlockHashes.of(self.block_hashes, "block_hashes")
@@ -159,7 +159,7 @@ class Workload:
         return self._some(slice(num_requests), times)
 
     def repeated(self, times: int) -> "Workload":
-        """Return the requests repeated in several passes.
+        """Return the requests repeated in ``times`` passes.
 
         Prompts of different passes are different, so predictors and prefix caches gain nothing
         from earlier passes. The gap between passes of timed requests is the mean time between
@@ -180,8 +180,8 @@ class Workload:
             return self
         total = times * len(self)
         if total > MAX_REQUESTS:
-            what = f"{times:,} times {len(self):,} requests are more than {MAX_REQUESTS:,}"
-            raise InputError("repeat", what, "repeat them less often")
+            what = f"{times:,} passes of {len(self):,} requests exceed {MAX_REQUESTS:,} requests"
+            raise InputError("repeat", what, "use fewer passes")
         arrivals, keys, hashes = None, self.prompt_keys, self.prompt_blocks
         if self.arrival_times is not None:
             arrivals = ArrivalTimes.of(self.arrival_times).repeated(times)
@@ -196,7 +196,7 @@ class Workload:
         )
 
     def part(self, which: IntArray | BoolArray) -> "Workload":
-        """Return some of the requests, with times relative to the first of them.
+        """Return a selection of the requests, with times relative to the first selected one.
 
         Parameters
         ----------
@@ -251,7 +251,7 @@ class Workload:
         if len(times) != len(self.prompt_tokens):
             raise InputError(
                 "arrival_times",
-                f"{len(times)} entries for {len(self.prompt_tokens)} requests",
+                f"{len(times)} arrival times for {len(self.prompt_tokens)} requests",
                 "give one arrival time per request or none at all",
             )
         ticks = times.ticks

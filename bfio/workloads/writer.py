@@ -1,4 +1,4 @@
-"""Writing a workload in this project's own format."""
+"""Write a workload in this project's own CSV format."""
 
 import gzip
 from collections.abc import Iterator
@@ -29,7 +29,9 @@ def write_trace(workload: Workload, path: str | Path, *, overwrite: bool = False
     """
     path = Path(path)
     if len(workload) == 0:
-        raise InputError(workload.name, "no requests to write", "give at least one request")
+        raise InputError(
+            workload.name, "the workload has no requests", "give at least one request"
+        )
     rows = _rows(workload)
     with atomic_file(path, overwrite=overwrite) as (stream, _):
         if path.suffix != ".gz":
@@ -64,7 +66,9 @@ def _times(workload: Workload) -> Iterator[str]:
         return
     for i, time in enumerate(workload.arrival_times):
         if time > MAX_SECONDS:
-            raise InputError(f"arrival_times[{i}]", f"more than {MAX_SECONDS} s", "check the unit")
+            raise InputError(
+                f"arrival_times[{i}]", f"is more than {MAX_SECONDS} s", "check the unit"
+            )
         yield format_decimal(time, f"arrival_times[{i}]")
 
 

@@ -1,8 +1,8 @@
-"""The documentation site: ``make docs`` builds it, with every warning an error.
+"""Configure the documentation site; ``make docs`` builds it, and every warning is an error.
 
-Its sources are the pages as they stand in the checkout (README, ``docs/``, READMEs of studies), so
-that a link means the same on a code host and here. What is shown lies beside the page: no
-script, style, font or image comes from elsewhere, and the search works on pages opened as files.
+The sources are the pages of the checkout (README, ``docs/``, READMEs of studies), so that a link
+means the same on a code host and here. All scripts, styles, fonts and images are local, and the
+search works on pages opened as files.
 """
 
 import sys
@@ -77,5 +77,5 @@ html_theme_options = {"navigation_with_keys": False}
 
 
 def setup(app: Sphinx) -> None:
-    """Keep nothing for the builder: extensions beside this file do the work."""
+    """Register nothing: extensions beside this file do the work."""
     del app

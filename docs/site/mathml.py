@@ -1,4 +1,4 @@
-"""Mathematics as MathML: browsers draw it themselves, so no script is loaded from anywhere."""
+"""Render mathematics as MathML, which browsers draw without a script."""
 
 import re
 
@@ -20,7 +20,7 @@ _DIALECT = (
 
 
 def _mathml(node: nodes.math | nodes.math_block, *, as_block: bool) -> str:
-    """Translate a formula; one that cannot be is a warning that names its place."""
+    """Return a formula as MathML; a formula that fails is a warning with its place."""
     formula = node.astext()
     for known_elsewhere, known_here in _DIALECT:
         formula = known_elsewhere.sub(known_here, formula)
@@ -44,7 +44,7 @@ def _block(translator: HTML5Translator, node: nodes.math_block) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Make MathML the renderer of mathematics."""
+    """Register MathML as the renderer of mathematics."""
     app.add_html_math_renderer("mathml", (_inline, None), (_block, None))
     app.config.html_math_renderer = "mathml"  # type: ignore[attr-defined]
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,4 +1,4 @@
-"""The tree of pages, read from the tables of ``docs/index.md``: one list for readers of both."""
+"""Build the page tree of the site from the tables of ``docs/index.md``."""
 
 import re
 from pathlib import Path, PurePosixPath
@@ -14,7 +14,7 @@ _ROW = re.compile(r"^\| \[[^\]]*\]\(([^)#]+)\) \|", re.MULTILINE)
 
 
 def sections(index: Path) -> list[tuple[str, list[str]]]:
-    """Return the headings of the index, each with the pages that its tables name.
+    """Return the headings of the index, each with the pages listed in its tables.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def _add_trees(app: Sphinx, page: str, source: list[str]) -> None:
 def _level_captions(
     app: Sphinx, page: str, template: str, context: dict[str, Any], tree: object
 ) -> None:
-    """Say how deep the captions of the sidebar are: a heading without a level is none."""
+    """Set the heading level of sidebar captions, which screen readers require."""
     del app, page, template, tree
     sidebar = context.get("furo_navigation_tree", "")
     context["furo_navigation_tree"] = sidebar.replace(
@@ -69,7 +69,7 @@ def _level_captions(
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Add the trees while the pages that hold them are read; mend what the theme makes of them."""
+    """Register the page trees, and the correction of the sidebar captions."""
     app.connect("source-read", _add_trees)
     app.connect("html-page-context", _level_captions, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,4 +1,4 @@
-"""How docstrings are shown: statements of programs as they are written, short names of types."""
+"""Render docstrings: program statements unchanged, types by short names."""
 
 import re
 
@@ -25,7 +25,7 @@ _ARRAY = re.compile(
 def _as_written(
     app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]
 ) -> None:
-    """Keep what a module aligns by hand letter by letter."""
+    """Keep aligned text of a module's docstring unchanged."""
     del app, obj, options
     if what != "module":
         return
@@ -48,7 +48,7 @@ def _short(
     signature: str | None,
     returned: str | None,
 ) -> tuple[str | None, str | None]:
-    """Call arrays by the names of `formulations.arrays`."""
+    """Replace array types by their names in `formulations.arrays`."""
     del app, what, name, obj, options
     return _renamed(signature), _renamed(returned)
 
@@ -60,7 +60,7 @@ def _renamed(text: str | None) -> str | None:
 def _by_last_name(
     app: Sphinx, env: BuildEnvironment, node: pending_xref, text: nodes.Node
 ) -> nodes.reference | None:
-    """Find a class by its last name, as annotations that are read lazily give no more."""
+    """Resolve a class by its last name, because lazily read annotations give no full name."""
     if node.get("refdomain") != "py":
         return None
     domain = env.domains.python_domain
@@ -77,7 +77,7 @@ def _by_last_name(
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Listen to autodoc."""
+    """Register the handlers of autodoc events."""
     # Before numpydoc, which adds to the lines.
     app.connect("autodoc-process-docstring", _as_written, priority=100)
     app.connect("autodoc-process-signature", _short)

@@ -64,7 +64,7 @@ def test_a_list_of_arrivals_is_given_as_it_is() -> None:
     rng = np.random.default_rng()
     assert [law.window(rng, n, 5).tolist() for n in (0, 5, 10)] == [[0, 0, 4], [9], []]
     assert [law.is_over(n) for n in (9, 10)] == [False, True]
-    with pytest.raises(InputError, match="before the one before it"):
+    with pytest.raises(InputError, match="is earlier than the previous slot"):
         ListedArrivals(np.array([3, 1]))
 
 

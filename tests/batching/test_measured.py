@@ -42,7 +42,7 @@ def test_noise_is_averaged() -> None:
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ("tokens\n1\n", "no column duration_s"),
+        ("tokens\n1\n", "column duration_s is missing"),
         ("tokens,duration_s\n1,x\n", "row 1"),
         ("tokens,duration_s\n0,1\n", "0 tokens"),
         ("tokens,duration_s\n1,inf\n", "inf s"),
@@ -96,14 +96,14 @@ def test_a_faster_small_batch_is_told(bfio: Bfio) -> None:
     ("words", "what"),
     [
         (("--kind", "rows"), "--kind: 'rows' is unknown"),
-        (("--kind", "batches", "--loss", "huber"), "--loss: batches have none"),
-        (("--kind", "batches", "--per-worker"), "--per-worker: batches have none"),
+        (("--kind", "batches", "--loss", "huber"), "--loss: has no effect with --kind batches"),
+        (("--kind", "batches", "--per-worker"), "--per-worker: has no effect with --kind batches"),
         (("--kind", "batches", "--slot", "0"), "--slot"),
         (("--kind", "batches", "--free-tokens", "-1"), "is below 0"),
         (("--kind", "batches", "--free-tokens", "1000"), "do not differ beyond b0"),
         (("--kind", "batches", "--plot", "b.txt"), "is no picture"),
-        (("--free-tokens", "1"), "--free-tokens: steps have none"),
-        (("--slot", "1"), "--slot: steps have none"),
+        (("--free-tokens", "1"), "--free-tokens: has no effect without --kind batches"),
+        (("--slot", "1"), "--slot: has no effect without --kind batches"),
     ],
 )
 def test_what_the_command_refuses(bfio: Bfio, words: tuple[str, ...], what: str) -> None:

@@ -72,7 +72,7 @@ def test_a_repeated_run_measures_nothing(
     """All rows are there."""
     before = [row.finished_at for row in _rows(finished)]
     assert main(["run", *SMOKE, "--out", str(finished)]) == DONE
-    assert f"{NUM_ROWS} of {NUM_ROWS} rows there already" in capsys.readouterr().err
+    assert f"{NUM_ROWS} of {NUM_ROWS} rows already stored" in capsys.readouterr().err
     assert [row.finished_at for row in _rows(finished)] == before
 
 
@@ -187,7 +187,7 @@ def test_list_names_every_benchmark(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["run", "step"], "did you mean steps?"),
         (["run", *SMOKE, "--methods", "gurobi"], "'gurobi' is unknown"),
-        (["run", *SMOKE, "--only", "nothing-like-this"], "holds these texts"),
+        (["run", *SMOKE, "--only", "nothing-like-this"], "contains all these texts"),
         (["run", *SMOKE, "--instances", "0"], "--instances: 0 is out of range"),
         (["run", *SMOKE, "--time-limit", "nan"], "--time-limit: nan s"),
         (["run", "steps-trace", "--smoke", "--data", "nowhere"], "nowhere"),

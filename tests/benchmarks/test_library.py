@@ -102,11 +102,11 @@ def test_certificates_that_prove_too_much_or_take_too_long_are_told(
     monkeypatch.setattr("benchmarks.library.improve.MOST_SECONDS", -1.0)
     slow = known.with_certificate(e.certificate or {}, ME)
     assert slow.proof is None
-    assert "s to verify: left out" in slow.told[0]
+    assert "s to verify: not stored" in slow.told[0]
     monkeypatch.setattr(type(e.kind), "certified_bound", lambda *arguments: too_much)
     told = known.with_certificate({"kind": "any"}, ME)
     assert told.proof is None
-    assert f"REFUTED: the verifier derives {too_much} from what me gave" in told.told[0]
+    assert f"REFUTED: the verifier derives {too_much} from the certificate of me" in told.told[0]
 
 
 def test_a_better_solution_is_taken_from_a_file(

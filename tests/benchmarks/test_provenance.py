@@ -134,7 +134,7 @@ def test_fewer_rows_than_before_are_not_written(made: Path, tmp_path: Path) -> N
     """A busy machine, on which rows run out of time, spoils no result."""
     result = _planted(made, tmp_path, "rows,,done,4,", "rows,,done,5,")
     before = result.path.read_bytes()
-    with pytest.raises(InputError, match="4 rows are done, where 5 were before"):
+    with pytest.raises(InputError, match="4 rows are successful, but 5 were before"):
         remake(result, tmp_path, 1)
     assert result.path.read_bytes() == before
 
@@ -199,4 +199,4 @@ def test_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["remake", "--list", "41-worst-cases/steady"]) == DONE
     assert " s on " in capsys.readouterr().out
     assert main(["stale", "no-such"]) == BAD_INPUT
-    assert capsys.readouterr().err.startswith("error: no-such: no such result; ")
+    assert capsys.readouterr().err.startswith("error: no-such: result does not exist; ")

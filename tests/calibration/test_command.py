@@ -88,8 +88,8 @@ def test_json_lines_and_a_mean(bfio: Bfio) -> None:
 @pytest.mark.parametrize(
     ("content", "arguments", "message"),
     [
-        ("", (), "the file is empty"),
-        (HEAD, (), "no row below the header"),
+        ("", (), "is empty"),
+        (HEAD, (), "has no row below the header"),
         ("time,load_0\n1,2\n", (), "no column 'duration_s' among 'time', 'load_0'"),
         ("duration_s,load_0\n1,2\n", ("--duration", "took"), "no column 'took'"),
         ("duration_s,mean_load\n1,2\n", (), "no column 'max_load'"),
@@ -141,4 +141,4 @@ def test_a_number_of_workers_that_the_file_does_not_have(bfio: Bfio) -> None:
     Path("steps.csv").write_text(HEAD + "1,2,1\n2,4,3\n3,6,4\n")
     done = bfio("fit", "steps.csv", "--workers", "3")
     assert done.status == 2
-    assert "has the loads of 2 workers, and 3 are asked for" in done.err
+    assert "has the loads of 2 workers, not of 3" in done.err

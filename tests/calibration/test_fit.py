@@ -172,7 +172,7 @@ def test_each_worker_has_its_own_constants() -> None:
     assert any(note.startswith("worker 4: never the slowest") for note in fit.notes)
     assert steps.loads is not None
     assert fit.own.flags is None
-    with pytest.raises(InputError, match="not every worker has constants"):
+    with pytest.raises(InputError, match="some workers have no usable constants"):
         fit.own.cluster(4)
     slowest = (overhead + token_time * steps.loads).argmax(axis=1)
     assert np.array_equal(fit.own.critical, slowest)
@@ -226,7 +226,7 @@ def test_figures() -> None:
     for fit in (fit_step_time(steps, per_worker=True), fit_step_time(exact_steps())):
         figure = fit.plot()
         above, below = figure.axes
-        assert above.get_ylabel() == "step, less the mean's term [ms]"
+        assert above.get_ylabel() == "step without the mean-load term [ms]"
         assert below.get_ylabel() == "measured − fitted [%]"
         assert "token_time" in fit._repr_html_()
     assert figure._repr_png_().startswith(b"\x89PNG")
@@ -235,7 +235,7 @@ def test_figures() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: _steps([], []), "steps: there is none; measure some"),
+        (lambda: _steps([], []), "steps: no step is given; measure steps"),
         (lambda: _steps([1, -1], [1, 2]), "duration_s[1]: -1, but a duration is > 0"),
         (lambda: _steps([1, np.nan], [1, 2]), "duration_s[1]: nan, but"),
         (lambda: _steps([1, 1], [1, -2]), "max_load[1]: -2, but a load is >= 0"),
@@ -246,11 +246,11 @@ def test_figures() -> None:
         ),
         (
             lambda: fit_step_time(exact_steps(steps=2)),
-            "steps: 2 for 3 constants; measure more",
+            "steps: 2 for 3 constants; measure more steps",
         ),
         (
             lambda: fit_step_time(_steps([1, 2], [1, 2]), per_worker=True),
-            "loads: the load of each worker is not known; give columns load_0",
+            "loads: the load of each worker is unknown; give columns load_0",
         ),
         (
             lambda: fit_step_time(exact_steps(steps=5), per_worker=True),

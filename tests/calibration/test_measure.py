@@ -60,8 +60,8 @@ def test_the_file_is_what_a_fit_reads(bfio: Bfio, monkeypatch: pytest.MonkeyPatc
         ({"lengths": "10,0"}, "lengths: 0 is out of range"),
         ({"lengths": "10,"}, "lengths: '' is no number"),
         ({"batch": 0}, "batch: 0 is out of range"),
-        ({"heads": 3}, "heads: 3 do not divide hidden, 4096"),
-        ({"kv_heads": 5}, "kv_heads: 5 do not divide heads, 32"),
+        ({"heads": 3}, "heads: 3 is no divisor of hidden = 4096"),
+        ({"kv_heads": 5}, "kv_heads: 5 is no divisor of heads = 32"),
         ({"dtype": "float8"}, "dtype: 'float8' is unknown"),
     ],
 )

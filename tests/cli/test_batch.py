@@ -149,7 +149,9 @@ def test_a_batch_that_the_program_does_not_allow_is_told(bfio: Bfio, tmp_path: P
     state = _file(tmp_path, document)
     entries = bfio("batch", "--state", state, "--json").json["policies"]
     assert [entry["gap"] for entry in entries] == [1, 0, None, None]
-    told = "sarathi: not a batch of this program, prompt and decode tokens share the batch"
+    told = (
+        "sarathi: the batch violates the batch program: prompt and decode tokens share the batch"
+    )
     assert told in bfio("batch", "--state", state).out
 
 
@@ -177,11 +179,14 @@ def test_settings_say_what_the_runs_are_made_of(bfio: Bfio, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("FILE",), "no --horizon"),
-        ((), "neither FILE nor --hardware"),
-        (("FILE", "--horizon", "9", *LLAMA), "FILE and --hardware"),
+        (("FILE",), "--horizon is missing"),
+        ((), "neither FILE nor --hardware is given"),
+        (("FILE", "--horizon", "9", *LLAMA), "FILE and --hardware exclude each other"),
         (("FILE", "--horizon", "0"), "horizon"),
-        (("FILE", "--horizon", "9", "--warmup", "9"), "nothing is left to measure"),
+        (
+            ("FILE", "--horizon", "9", "--warmup", "9"),
+            "is not below horizon, so nothing is measured",
+        ),
         (("FILE", "--horizon", "9", "--policy", "sarati"), "did you mean sarathi?"),
         (("FILE", "--horizon", "9", "--policy", "sarathi:kd=x"), "no value of kd"),
         (("FILE", "--horizon", "9", "--policy", "sjf", "--policy", "sjf"), "twice"),
@@ -194,12 +199,18 @@ def test_settings_say_what_the_runs_are_made_of(bfio: Bfio, tmp_path: Path) -> N
         (("FILE", "--horizon", "9", "--initial", "request@gpu=-1"), "no number of requests"),
         (("FILE", "--horizon", "9", "--plot", "x.txt"), "x.txt is no picture"),
         (("FILE", "--horizon", "9", "--engine", "fast"), "'fast' is unknown"),
-        ((*LLAMA, "--horizon", "9", "--rate", "3"), "--hardware without --prefill"),
-        (("FILE", "--horizon", "9", "--budget", "9"), "--budget with FILE"),
-        (("FILE", "--horizon", "9", "--engines", "2"), "--engines with FILE"),
+        ((*LLAMA, "--horizon", "9", "--rate", "3"), "--hardware needs --prefill"),
+        (("FILE", "--horizon", "9", "--budget", "9"), "--budget needs --hardware"),
+        (("FILE", "--horizon", "9", "--engines", "2"), "--engines needs --hardware"),
         (("FILE", "--horizon", "9", "--balancer", "first"), "no agent has several engines"),
-        ((*LLAMA, "--trace", "x.csv", "--sizes", "fixed"), "--sizes with --trace"),
-        ((*LLAMA, "--trace", "x.csv", "--arrivals", "bernoulli"), "--arrivals with --trace"),
+        (
+            (*LLAMA, "--trace", "x.csv", "--sizes", "fixed"),
+            "--sizes cannot be combined with --trace",
+        ),
+        (
+            (*LLAMA, "--trace", "x.csv", "--arrivals", "bernoulli"),
+            "--arrivals needs --rate with --trace",
+        ),
         (("FILE", "--horizon", "9", "--terms", "memory=9"), "costs nothing"),
         (("--hardware", "abacus", "--horizon", "9", "--trace", "x.csv"), "No such file"),
         (("FILE", "--horizon", "9", "--terms", "swap_token=1"), "no limit that caches"),
@@ -210,12 +221,12 @@ def test_settings_say_what_the_runs_are_made_of(bfio: Bfio, tmp_path: Path) -> N
         (("FILE", "--horizon", "9", "--terms", "swap_token=-1:memory=2"), "swap_token"),
         (("FILE", "--horizon", "9", "--show-batches", "0"), "use 1 to 1,000"),
         (("FILE", "--horizon", "9", "--show-batches", "x"), "'x' is no integer"),
-        (("FILE", "--horizon", "9", "--write", "p.lp"), "give --state FILE"),
-        (("FILE", "--state", "FILE"), "FILE with --state"),
-        (("--state", "FILE", "--horizon", "9"), "--horizon with --state"),
-        (("--state", "FILE", "--budget", "9"), "--budget with --state"),
-        (("--state", "FILE", "--engine", "compiled"), "--engine with --state"),
-        (("--state", "FILE", "--seed", "3"), "--seed with --state"),
+        (("FILE", "--horizon", "9", "--write", "p.lp"), "add --state FILE"),
+        (("FILE", "--state", "FILE"), "FILE has no effect with --state"),
+        (("--state", "FILE", "--horizon", "9"), "--horizon has no effect with --state"),
+        (("--state", "FILE", "--budget", "9"), "--budget has no effect with --state"),
+        (("--state", "FILE", "--engine", "compiled"), "--engine has no effect with --state"),
+        (("--state", "FILE", "--seed", "3"), "--seed has no effect with --state"),
         (("FILE", "--horizon", "9", "--priority", "last"), "no agent has two stages to order"),
         (("--state", "FILE"), "document.agents: unknown"),
         (("--state", "nowhere.json"), "no such file"),
@@ -236,7 +247,7 @@ def test_what_is_refused(bfio: Bfio, tmp_path: Path, words: tuple[str, ...], tol
         ({"arrivals": "bernoulli", "rate": "1.5"}, "arrivals per slot"),
         ({"sizes": "fixed", "prefill": "1.5"}, "not whole"),
         ({"rate": "-1"}, "rate"),
-        ({"rate": 0}, "no request arrives, and none is there at the beginning"),
+        ({"rate": 0}, "no stage has an arrival rate > 0 and no request is present"),
     ],
 )
 def test_files_that_are_refused(

@@ -77,7 +77,7 @@ def test_what_a_person_reads(bfio: Bfio, tmp_path: Path) -> None:
     """Verdict, table, capacity of each type, warnings."""
     text = bfio("capacity", _write(tmp_path, AGENTS), "--priority", "last").out
     assert text.startswith("open: a virtual station of the priority is overloaded")
-    assert "type A: 1.1 requests per slot, fewer than 0.7059 if all grow alike" in text
+    assert "type A: 1.1 requests per slot, limit 0.7059 if all rates grow alike" in text
     assert "warning: A@2 + B@1: never served together" in text
     slower = _agent(overhead=100) | {"stages": [ENGINE["stages"][0] | {"rate": "0.002"}]}
     text = bfio("capacity", _write(tmp_path, slower)).out

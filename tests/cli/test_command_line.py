@@ -9,7 +9,10 @@ from bfio.cli import main
     ("command", "words"),
     [
         ("comparee", "unknown command comparee; did you mean compare? see bfio --help"),
-        ("--json compare", "unknown option --json; options follow the command; see bfio --help"),
+        (
+            "--json compare",
+            "unknown option --json; put options after the command name; see bfio --help",
+        ),
         (
             "compare --polices=x",
             "unknown option --polices; did you mean --policies? see bfio comp",

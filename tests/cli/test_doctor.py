@@ -28,7 +28,7 @@ def test_a_broken_part_is_told(
     assert main(["doctor"]) == 1
     shown = capsys.readouterr().out
     assert "BROKEN" in shown
-    assert "the optimum is 2, not 1" in shown
+    assert "expected optimum 2, got 1" in shown
 
 
 def _ids(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:

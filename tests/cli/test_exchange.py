@@ -149,20 +149,38 @@ def test_files_are_not_replaced_without_a_word(bfio: Bfio) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("solve", "--write", "p.txt"), "end its name in .lp or .mps"),
+        (("solve", "--write", "p.txt"), "use .lp or .mps"),
         (("solve", "--write", "p.lp", "--read-solution", "s"), "not allowed with"),
-        (("solve", "--write", "p.lp", "--method", "cp-sat"), "--method: --write and"),
-        (("solve", "--read-solution", "s", "--time-limit", "1"), "--time-limit: --write and"),
-        (("solve", "--overwrite"), "there is nothing to write"),
+        (
+            ("solve", "--write", "p.lp", "--method", "cp-sat"),
+            "--method: has no effect with --write",
+        ),
+        (
+            ("solve", "--read-solution", "s", "--time-limit", "1"),
+            "--time-limit: has no effect with --write",
+        ),
+        (("solve", "--overwrite"), "--overwrite: has no effect without --write"),
         (("solve", "--read-solution", "missing"), "missing: no such file"),
-        (("hindsight", "--write", "p.lp", "--algorithm", "mc-sf"), "--algorithm runs online"),
-        (("fluid", "--program", "margin"), "there is no file to write or check"),
+        (
+            ("hindsight", "--write", "p.lp", "--algorithm", "mc-sf"),
+            "--algorithm cannot be combined with --method",
+        ),
+        (("fluid", "--program", "margin"), "no program is written or checked"),
         (("fluid", "--write", "p.lp", "--program", "x"), "use one of throughput"),
-        (("fluid", "--write", "p.lp", "--nested"), "no program is written for it"),
-        (("capacity", "--write", "p.lp", "--method", "highs"), "--method: --write and"),
-        (("capacity", "--write", "p.lp", "--between-tokens", "9"), "are about the load"),
+        (("fluid", "--write", "p.lp", "--nested"), "Nested WAIT has no program to write"),
+        (
+            ("capacity", "--write", "p.lp", "--method", "highs"),
+            "--method: has no effect with --write",
+        ),
+        (
+            ("capacity", "--write", "p.lp", "--between-tokens", "9"),
+            "--between-tokens: cannot be combined with --write",
+        ),
         (("capacity", "--write", "p.lp", "--priority", "middle"), "use one of last, first"),
-        (("batch --state", "--write", "p.lp", "--policy", "orca"), "knows no policy"),
+        (
+            ("batch --state", "--write", "p.lp", "--policy", "orca"),
+            "the batch program of --state has no policy",
+        ),
     ],
 )
 def test_what_cannot_be_done_is_told(bfio: Bfio, arguments: tuple[str, ...], message: str) -> None:
@@ -178,4 +196,7 @@ def test_what_cannot_be_done_is_told(bfio: Bfio, arguments: tuple[str, ...], mes
 def test_many_problems_cannot_be_written(bfio: Bfio) -> None:
     """A file of lines holds more than one."""
     Path("steps.jsonl").write_text(json.dumps(PROBLEMS["solve"]) + "\n")
-    assert "holds many problems" in bfio("solve", "steps.jsonl", "--write", "p.lp").err
+    assert (
+        "cannot be combined with a .jsonl file"
+        in bfio("solve", "steps.jsonl", "--write", "p.lp").err
+    )

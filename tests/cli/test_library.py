@@ -31,7 +31,7 @@ def test_a_problem_goes_through_its_command_and_back(bfio: Bfio) -> None:
     Path("answer.json").write_text(bfio("solve", "p.json", "--json").out, encoding="utf-8")
     done = bfio("library", "check-solution", SMALL, "answer.json")
     assert done.status == 0
-    assert "optimal: it meets the certified bound" in done.out
+    assert "optimal: its objective equals the certified bound" in done.out
     judged = bfio("library", "check-solution", SMALL, "answer.json", "--json").json
     assert judged["feasible"]
     assert judged["optimal"]
@@ -107,11 +107,11 @@ def test_what_is_not_sound_is_told(bfio: Bfio, monkeypatch: pytest.MonkeyPatch) 
     [
         ("list --kind stepp", "--kind: 'stepp' is unknown; did you mean step?"),
         ("list --status shut", "--status: 'shut' is unknown; use one of closed, claimed, open"),
-        ("list nothing-*", "library: no entry is chosen; see bfio library list"),
+        ("list nothing-*", "library: no entry matches; see bfio library list"),
         ("get step-4x8", "step-4x8: no such entry of the library; "),
-        (f"get {SMALL} p.xls", "p.xls: no format that is written; end it in .json, .mps or .lp"),
-        (f"get {SMALL} --overwrite", "--overwrite: there is nothing to write; name a FILE"),
-        ("get wait-azure-code-3 p.mps", "no program is written for kind wait; take the JSON"),
+        (f"get {SMALL} p.xls", "p.xls: has no known suffix; use .json, .mps or .lp"),
+        (f"get {SMALL} --overwrite", "--overwrite: no FILE is written; name a FILE"),
+        ("get wait-azure-code-3 p.mps", "kind wait has no program; write a .json file"),
         (f"check-solution {SMALL} none.json", "none.json: no such file; check the path"),
     ],
 )

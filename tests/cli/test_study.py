@@ -83,8 +83,8 @@ def test_a_seed_moves_the_smoke_size_too(bfio: Bfio, tmp_path: Path) -> None:
     _study(tmp_path, "1")
     bfio("study", "run", "study.toml", "--smoke", "--jobs", "1")
     done = bfio("study", "run", "study.toml", "--smoke", "--seed", "5", "--jobs", "1")
-    assert "0 of 1 rows there already" in done.err
-    assert "besides, 1 rows of other code, data or arguments are in it" in done.out
+    assert "0 of 1 rows already stored" in done.err
+    assert "the store also has 1 rows of other code, data or arguments" in done.out
     assert "--smoke --seed 5" in done.out
 
 
@@ -96,7 +96,7 @@ def test_a_study_without_any_result(bfio: Bfio, tmp_path: Path) -> None:
     assert done.status == 3
     assert "failed: ValueError: negative" in done.out
     assert "next: bfio study run study.toml --retry" in done.out
-    assert "no row has a result: the errors above say why" in done.out
+    assert "no row has a result: see the errors above" in done.out
     for form in ("html", "markdown", "csv"):
         done = bfio("study", "report", "study.toml", "--format", form)
         assert done.status == 2
@@ -112,7 +112,10 @@ def test_reports_of_rows_that_are_not_there(bfio: Bfio, tmp_path: Path) -> None:
         words = ("study", "report", "study.toml", "--store", "kept/s.sqlite", "--format", form)
         done = bfio(*words, "--seed", "12345")
         assert done.status == 2
-        assert "though 2 of other code, data or arguments are; run the study first" in done.err
+        assert (
+            "the store has 2 rows of other code, data or arguments; run the study first"
+            in done.err
+        )
     _study(tmp_path, "1, 2, 3")
     done = bfio("study", "report", "study.toml", "--store", "kept/s.sqlite")
     assert (done.status, "kept/s-report/report.html" in done.out) == (0, True)

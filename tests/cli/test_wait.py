@@ -61,8 +61,8 @@ def test_the_table(bfio: Bfio, tmp_path: Path) -> None:
     words = " ".join(done.out.split())
     assert "2 classes, poisson arrivals for 50 s, d0 1/2 s and d1 1/18 s a token, memory " in words
     assert "9 tokens, observed for 50 s, seed 0, bfio " in words
-    assert "wait does not fit the memory: " in words
-    assert " batches held more than 9 tokens, up to 18. Each ran all the same" in words
+    assert "wait exceeds the memory: " in words
+    assert " batches held more than 9 tokens, at most 18. Such a batch runs" in words
     assert "BROKEN" not in done.out
 
 
@@ -190,7 +190,7 @@ def test_more_than_the_fluid_optimum_is_explained(bfio: Bfio, tmp_path: Path) ->
     """Memory 3 holds no full batch of the thresholds, which are served all the same."""
     name = _write(tmp_path, memory=3)
     arguments = ("wait", name, "--horizon", "50", "--policy")
-    assert "above 100 %: thresholds do not look" in bfio(*arguments, "wait:thresholds=1,1").out
+    assert "above 100 %: thresholds ignore" in bfio(*arguments, "wait:thresholds=1,1").out
     assert "above 100 %" not in bfio(*arguments, "fcfs").out
 
 

@@ -11,7 +11,7 @@ def test_the_command_prints_the_certificate(bfio: Bfio) -> None:
     done = bfio("worst", *space)
     assert done.status == 0
     assert "9/8" in done.out
-    assert "the largest of the space" in done.out
+    assert "proven largest" in done.out
     document = bfio("worst", *space, "--json").json
     assert document["ratio"] == "9/8"
     assert document["violations"] == {}

@@ -45,7 +45,8 @@ def test_settings_name_everything(tmp_path: Path) -> None:
     looks = [("fcfs", {}), ("br-h", {"horizon": 20})]
     line = settings(workload, Cluster(2, 3), [options], policies=looks)
     assert line.startswith(
-        "mine: 1 requests (1 without output dropped, 1 bad skipped), 2x3 (workers x slots), "
+        "mine: 1 requests (1 without output dropped, 1 damaged rows skipped), "
+        "2x3 (workers x slots), "
         "pool of 7, at most 1,000 steps, immediate dispatch, look-ahead 0 to 20 "
         "(constant loads), predictor oracle (known lengths of active requests), seed 3, bfio "
     )

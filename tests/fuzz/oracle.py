@@ -19,7 +19,7 @@ _MOST_BYTES = 3 << 29
 #: Lines on standard error that are not errors: progress, remarks, output of users' code.
 _REMARK = re.compile(
     r"^(.*: \d+/\d+( rows.*)?|compiling kernels: .*|note: .*|hello|"
-    r".*: \d+ of \d+ rows there already|rows so far are kept in .*|interrupted|"
+    r".*: \d+ of \d+ rows already stored|computed rows are stored in .*|interrupted|"
     r"finishing the rows in flight; .*)$"
 )
 _ERROR = re.compile(r"^error: .+: .+; .+$", re.DOTALL)

@@ -64,7 +64,7 @@ def test_a_loop_is_known_while_requests_are_still_to_come() -> None:
     dry = problem(8, [(0, 1, 4), (0, 1, 4), late])
     run = serve(dry, "alpha-greedy:alpha=0.25", limits=CacheLimits(fruitless_clearings=50))
     assert (run.verdict, run.overflows) == (CacheVerdict.STOPPED, 50)
-    assert run.reason == "too many overflows in a row without a completion"
+    assert run.reason == "too many consecutive overflows without a completion"
     soon = problem(8, [(0, 1, 4), (0, 1, 4), (30, 1, 1)])
     assert serve(soon, "alpha-greedy:alpha=0.25").verdict is CacheVerdict.LOOP
 
@@ -112,7 +112,7 @@ def test_limit_of_batches_keeps_what_was_reached() -> None:
         run = serve(problem(9, [(0, 1, 4)]), "mc-sf", engine=engine, limits=CacheLimits(batches=2))
         assert (run.verdict, run.reason) == (
             CacheVerdict.STOPPED,
-            "the limit of batches was reached",
+            "the limit on the number of batches was reached",
         )
         assert (run.start.tolist(), run.completion.tolist()) == ([0], [-1])
         assert run.stays.end.tolist() == [StayEnd.OPEN]
@@ -177,7 +177,7 @@ def test_too_long_predictions_only_delay(data: CacheInstance, excess: int) -> No
 
 def test_predictions_are_checked() -> None:
     """One per request, at least 1."""
-    with pytest.raises(InputError, match="predicted: 1 entries for 2 requests"):
+    with pytest.raises(InputError, match="predicted: 1 predictions for 2 requests"):
         serve(TWINS, "mc-sf", predicted=np.array([1]))
     with pytest.raises(InputError, match=r"predicted\[1\]: 0 is out of range"):
         serve(TWINS, "mc-sf", predicted=np.array([1, 0]))

@@ -127,7 +127,7 @@ def test_only_small_schedules_are_drawn(count: int, output: int, drawn: bool) ->
 
 @pytest.mark.parametrize(
     ("method", "trust"),
-    [("exact", "proven in integers"), ("highs", "a float solver's word")],
+    [("exact", "proven in integers"), ("highs", "floating-point, unproven")],
 )
 def test_text_output_says_what_is_proven(
     bfio: Bfio, tmp_path: Path, method: str, trust: str
@@ -207,7 +207,7 @@ def test_semi_online_says_what_to_change(bfio: Bfio, tmp_path: Path) -> None:
     late = {"memory": 8, "requests": [{"arrival": 2, "prompt": 1, "output": 4}]}
     done = bfio("hindsight", write(tmp_path, late), "--algorithm", "semi-online")
     assert done.err == (
-        "error: requests[0].arrival: 2, but semi-online knows all requests at 0; "
+        "error: requests[0].arrival: 2, but semi-online requires all arrivals at 0; "
         "set every arrival to 0, or use mc-sf\n"
     )
 
@@ -221,7 +221,7 @@ def test_a_policy_that_raises_exits_2(
     done = bfio("hindsight", write(tmp_path, TWINS), "--algorithm", "hasty_cache_policy:f")
     assert (done.status, done.out, done.err.count("\n")) == (2, "", 1)
     assert "error: policy hasty_cache_policy:f, clock 0: raised ZeroDivisionError: " in done.err
-    assert "hasty_cache_policy.py line 2; mend the policy" in done.err
+    assert "hasty_cache_policy.py line 2; correct the policy" in done.err
 
 
 def test_an_unknown_method(bfio: Bfio, tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ def test_an_algorithm_takes_no_method(bfio: Bfio, tmp_path: Path) -> None:
     """What would be ignored is refused."""
     options = ("--algorithm", "mc-sf", "--method", "exact")
     done = bfio("hindsight", write(tmp_path, TWINS), *options)
-    assert (done.status, "leave one of them out" in done.err) == (2, True)
+    assert (done.status, "omit one of them" in done.err) == (2, True)
 
 
 def test_help_names_every_algorithm() -> None:

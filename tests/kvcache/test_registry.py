@@ -215,10 +215,12 @@ def test_statistics_that_raise_cost_one_line_and_not_the_run() -> None:
 def test_a_policy_of_the_wrong_form_is_one_error() -> None:
     """A function without arguments is called in vain; a share is no rule of clearing."""
     wrong: Any = [lambda: [0], Failing("", OSError())]
-    with pytest.raises(InputError, match=r"raised TypeError: [^/]*; mend the policy"):
+    with pytest.raises(InputError, match=r"raised TypeError: [^/]*; correct the policy"):
         serve(DATA, wrong[0])
     wrong[1].clearing = 0.5
-    with pytest.raises(InputError, match=r"clearing: 0\.5 is no rule; set it to a Clearing"):
+    with pytest.raises(
+        InputError, match=r"clearing: 0\.5 is no clearing rule; set it to a Clearing"
+    ):
         serve(DATA, wrong[1])
 
 

@@ -98,7 +98,7 @@ def test_rounds_from_seconds() -> None:
 def test_bad_times_are_refused() -> None:
     """Each names what is wrong."""
     data = workload(["0"], [1], [1])
-    with pytest.raises(InputError, match="batch_time: its clock counts rounds"):
+    with pytest.raises(InputError, match="batch_time: the clock counts rounds, not seconds"):
         CacheInstance.in_seconds(data, 9, batch_time=UNIT_ROUNDS)
     with pytest.raises(InputError, match="rate_scale"):
         CacheInstance.in_seconds(data, 9, rate_scale=0)

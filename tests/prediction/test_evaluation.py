@@ -284,7 +284,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         ("--predictor surviva", "predictor: 'surviva' is unknown"),
         ("--train-share 2", "--train-share: 2 is out of range"),
         ("--plot x.doc", "--plot: x.doc is no picture"),
-        ("--plot no/such/x.png", "--plot: no folder no/such"),
+        ("--plot no/such/x.png", "--plot: folder no/such does not exist"),
         ("--trace no-such-file", "no-such-file: "),
         ("--max-output 0", "--max-output: 0 is out of range"),
     ],

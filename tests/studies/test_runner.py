@@ -130,7 +130,7 @@ def test_other_data_under_the_same_name_are_other_rows(tmp_path: Path) -> None:
 
 def test_a_slip_in_the_arguments_stops_the_study_before_its_first_row(tmp_path: Path) -> None:
     """Not at row 4,000."""
-    with pytest.raises(InputError, match="unknown kind of row; did you mean simulate"):
+    with pytest.raises(InputError, match="unknown row kind; did you mean simulate"):
         plan(Study("s", "?", "simulat", [Grid({"a": [1]})]))
     study = Study(
         "s", "?", "simulate", [Grid({"policy": ["fcfs", "fcsf"], "synthetic": ["demo"]})]

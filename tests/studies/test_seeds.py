@@ -88,7 +88,7 @@ def test_a_fixed_trace_and_a_policy_that_never_draws(tmp_path: Path) -> None:
     assert records["random"]["pairs"] == 4
     view = build(results.study.report.tables[0], results)
     notes = " ".join(str(part) for note in view.notes for part in note)
-    assert "the seed changes nothing there" in notes
+    assert "neither requests nor run" in notes
     assert "resample = true" in notes
     (table,) = markdown_tables(results.study, parsed_records(records_csv(results))).values()
     line = next(line for line in table.splitlines() if line.startswith("| fcfs |"))

@@ -162,7 +162,7 @@ def test_unused_arrival_times_are_told(tmp_path: Path) -> None:
         (
             'predictor = "oracle"',
             'policy = ["fcfs", "br-0"]',
-            ["Predictor oracle has no effect", "No predictor here learns: the first 20 "],
+            ["Predictor oracle has no effect", "No predictor of these rows learns: the first 20 "],
         ),
         ('predictor = "survival"', 'policy = ["fcfs", "br-h"]', []),
         ("", 'policy = ["br-h"]\npredictor = ["none", "survival"]', []),
@@ -171,10 +171,10 @@ def test_unused_arrival_times_are_told(tmp_path: Path) -> None:
             'policy = ["br-h"]',
             [
                 "Look-ahead has no effect here: no ends are predicted",
-                "No predictor here learns",
+                "No predictor of these rows learns",
             ],
         ),
-        ('projection = "growing"', 'policy = ["br-h"]', ["No predictor here learns"]),
+        ('projection = "growing"', 'policy = ["br-h"]', ["No predictor of these rows learns"]),
         (
             'predictor = "survival"',
             'policy = ["br-h", "br-h:horizon=20", "br-h:horizon=21"]\nseed = [1, 2]',

@@ -96,7 +96,7 @@ def test_a_seed_on_the_command_line_moves_all_seeds(tmp_path: Path) -> None:
     ("old", "new", "complaint"),
     [
         ('name = "two-policies"', "", 'name: missing; write name = "..."'),
-        ('name = "two-policies"', 'name = "a/b"', "name: 'a/b' is no name"),
+        ('name = "two-policies"', 'name = "a/b"', "name: 'a/b' is no valid name"),
         ('name = "two-policies"', "name = 3", "name: 3 is no text"),
         ("[limits]", "[limit]", "limit: unknown; did you mean limits?"),
         ("seconds = 60", "seconds = 0", "limits.seconds: 0"),
@@ -106,7 +106,7 @@ def test_a_seed_on_the_command_line_moves_all_seeds(tmp_path: Path) -> None:
         ("count = 3,", "", "grid[0].seed.count: missing"),
         ("count = 3", "count = 0", "grid[0].seed.count: 0 is out of range"),
         ("count = 3", "cuont = 3", "grid[0].seed.cuont: unknown; did you mean count?"),
-        ('["fcfs", "br-0"]', "[]", "grid.policy: no value"),
+        ('["fcfs", "br-0"]', "[]", "grid.policy: the axis has no values"),
         ('["fcfs", "br-0"]', "[[1]]", "grid[0].policy[0]: a list"),
         ('["fcfs", "br-0"]', "1979-05-27", "grid[0].policy: a date"),
         ('["fcfs", "br-0"]', "[nan]", "grid[0].policy[0]: nan; use a finite number"),
@@ -114,7 +114,7 @@ def test_a_seed_on_the_command_line_moves_all_seeds(tmp_path: Path) -> None:
         ('kind = "lines"', 'kind = "pie"', "report.figures[0].kind: 'pie' is unknown; use one of"),
         ('kind = "lines"', "", "report.figures[0]: kind missing"),
         ('x = "seed"', "", "report figure 'How?': lines needs x"),
-        ('rows = ["policy"]', "rows = []", "report table 'All': rows or values empty"),
+        ('rows = ["policy"]', "rows = []", "report table 'All': rows or values is empty"),
         ('baseline = { policy = "fcfs" }', "baseline = { seed = 1 }", "baseline argument seed"),
         (
             "[[report.tables]]",
@@ -167,7 +167,7 @@ def test_a_seed_on_the_command_line_moves_all_seeds(tmp_path: Path) -> None:
         (
             'baseline = { policy = "fcfs" }',
             "where = { seed = [] }",
-            "report.tables[0].where.seed: no value",
+            "report.tables[0].where.seed: the condition has no values",
         ),
         (
             'baseline = { policy = "fcfs" }',
@@ -201,16 +201,16 @@ def test_a_seed_on_the_command_line_moves_all_seeds(tmp_path: Path) -> None:
         (
             "requests = 10",
             'policy = "fcfs"',
-            "smoke.fixed.policy: it is an axis of a grid; write it in [smoke.grid]",
+            "smoke.fixed.policy: the argument is an axis of a grid; write it in [smoke.grid]",
         ),
-        ("seed = [0]", "seed = []", "smoke.grid.seed: no value"),
+        ("seed = [0]", "seed = []", "smoke.grid.seed: the axis has no values"),
         (
             "seed = [0]",
             "seed = { count = 100000 }\npolicy = { count = 11 }",
             "grid at smoke size: more than 1,000,000 rows",
         ),
         ("[fixed]", "fixed = 3\n[x]", "x: unknown"),
-        ('computes = "simulate"', 'computes = "simulate', "no TOML:"),
+        ('computes = "simulate"', 'computes = "simulate', "is no TOML:"),
     ],
 )
 def test_a_bad_file_is_told_where_and_why(

@@ -55,7 +55,7 @@ def _computed(*deeds: str, want_log: bool = False, limits: Limits = _LIMITS) -> 
         ("list", Status.FAILED, "TypeError: value x is a list, not a number, text or None"),
         ("number", Status.FAILED, "TypeError: a row function returned a int, not a mapping"),
         ("half a character", Status.FAILED, "UnicodeEncodeError: 'utf-8' codec can't encode"),
-        ("silent", Status.FAILED, "_SilentError, which cannot be printed"),
+        ("silent", Status.FAILED, "_SilentError, whose text cannot be printed"),
         ("system exit", Status.FAILED, "SystemExit: 3"),
         ("interrupt", Status.FAILED, "KeyboardInterrupt: "),
         ("exit with child", Status.CRASHED, "its process died: exit status 3"),

@@ -125,10 +125,10 @@ def test_wrong_values_are_named() -> None:
     errors = {
         "horizon: 0 is no rate": lambda: poisson_instance(I0, 0),
         "horizon: about 2e+09 requests": lambda: poisson_instance(I0, 10**9),
-        "horizon: too long for the clock": lambda: even_instance(fine, 10**12),
+        "horizon: is too long for the clock": lambda: even_instance(fine, 10**12),
         "seed: expected an integer": lambda: poisson_instance(I0, 1, seed=0.5),  # type: ignore[arg-type]
         "workers: 2 of them": lambda: poisson_instance(two, 1),
-        "profile: 1 classes for 2": lambda: varying_instance(I0, profile, 1),
+        "profile: 1 rates for 2 classes": lambda: varying_instance(I0, profile, 1),
         "the requests have no arrival times": lambda: workload_instance(timeless, WORKER),
         "rate: 0 is no rate": lambda: workload_instance(THREE, WORKER, rate=0),
         "rate_scale: 0 is out of range": lambda: workload_instance(THREE, WORKER, rate_scale=0),
@@ -137,7 +137,7 @@ def test_wrong_values_are_named() -> None:
         "arrival[1]: before the one before": lambda: StageInstance(
             9, StageClock(1, 1, 0), np.array([1, 0]), ones, ones
         ),
-        "requests: fields of different lengths": lambda: StageInstance(
+        "requests: the arrays have different lengths": lambda: StageInstance(
             9, StageClock(1, 1, 0), np.zeros(1, dtype=np.int64), ones, ones
         ),
         "prompt[0]: 0 is out of range": lambda: StageInstance(

@@ -105,8 +105,11 @@ def test_options_of_first_come_first_served() -> None:
     [
         ("wiat", "wiat: unknown policy; did you mean wait?"),
         ("", "unknown policy"),
-        ("wait:limit=9", "limit: thresholds=strict have none; leave it out"),
-        ("wait:thresholds=printed", "limit: thresholds=printed share a limit"),
+        ("wait:limit=9", "limit: thresholds=strict has no limit; omit limit"),
+        (
+            "wait:thresholds=printed",
+            "limit: thresholds=printed needs a limit of prompts per batch",
+        ),
         ("wait:thresholds=printed:limit=0", "limit: 0 is out of range"),
         ("wait:thresholds=most", "'most' is unknown; use strict, least, printed, balanced"),
         ("wait:thresholds=1", "thresholds: 1 for 2 classes"),
@@ -119,7 +122,7 @@ def test_options_of_first_come_first_served() -> None:
         ),
         ("wait:thresholds=1,1:thresholds=1,1", "occurs twice"),
         ("nested-wait:groups=two", "groups: 'two' is unknown"),
-        ("nested-wait:groups=prompts:segments=2", "leave both out"),
+        ("nested-wait:groups=prompts:segments=2", "omit both"),
         ("nested-wait:groups=prompts:limit=2", "limit"),
         ("nested-wait:segments=x", "segments: 'x' is no list of integers"),
         ("nested-wait:segments=9", "segments"),
@@ -152,7 +155,9 @@ def test_without_equilibrium_there_are_no_thresholds() -> None:
     classes = [{"rate": 1, "prompt": 1, "output": output} for output in (1, 2)]
     problem = FluidProblem.from_mapping({"classes": classes, **slow})
     for text in ("wait", "wait:thresholds=least", "nested-wait"):
-        with pytest.raises(InputError, match="no thresholds keep up; lower the rates"):
+        with pytest.raises(
+            InputError, match="no thresholds can process all arrivals; lower the rates"
+        ):
             build(text, problem)
     assert thresholds_of("wait:thresholds=1,1", problem) == [(1,), (1,)]
 
@@ -291,8 +296,11 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: Chain((1, 2), (1,)), "1 for 2 segments"),
     (lambda: Chain((1,), (0,)), r"thresholds\[0\]: 0 is out of range"),
     (lambda: wait_policy(I0.classes, [1]), "1 for 2 classes"),
-    (lambda: wait_policy(I0.classes[:1] * 2, [1, 1]), "another class has its lengths"),
-    (lambda: FirstComeFirstServed(mixed=False), "favour new ones"),
+    (
+        lambda: wait_policy(I0.classes[:1] * 2, [1, 1]),
+        "another class has the same prompt and output",
+    ),
+    (lambda: FirstComeFirstServed(mixed=False), "favour new requests"),
     (lambda: FirstComeFirstServed(limit=-1), "limit: -1"),
 ]
 

@@ -46,7 +46,7 @@ def test_hashes_are_read_in_order_of_arrival(tmp_path: Path) -> None:
 def test_a_wrong_number_of_hashes_is_told(hashes: list[int], tmp_path: Path) -> None:
     """With line and column, or skipped where damaged rows are."""
     path = _mooncake(tmp_path / "t.jsonl", [(512, [5]), (600, hashes)])
-    what = rf"line 2 column 'hash_ids': {len(hashes)} hashes for the 2 blocks of 512 of 600 prompt"
+    what = rf"line 2 column 'hash_ids': {len(hashes)} hashes, not 2: one per 512 of 600 prompt"
     with pytest.raises(InputError, match=what):
         read_trace(path)
     assert _lists(read_trace(path, skip_bad_rows=True)) == [[5]]
@@ -55,8 +55,8 @@ def test_a_wrong_number_of_hashes_is_told(hashes: list[int], tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("hashes", "message"),
     [
-        ([[1]], "1 lists for 2 prompts"),
-        ([[1], [1]], r"block_hashes\[0\]: 1 hashes for the 2 blocks"),
+        ([[1]], "1 lists of hashes for 2 prompts"),
+        ([[1], [1]], r"block_hashes\[0\]: 1 hashes, not 2: one per"),
         ([[1, 2], ["a"]], r"block_hashes\[1\]"),
     ],
 )

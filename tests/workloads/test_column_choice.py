@@ -125,14 +125,14 @@ def test_the_printed_command_reads_the_file(
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ("prompt", "'prompt' names no column"),
-        ("prompt=,output=b", "'prompt=' names no column"),
+        ("prompt", "'prompt' is not of the form role=NAME"),
+        ("prompt=,output=b", "'prompt=' is not of the form role=NAME"),
         ("prompt=a,prompt=b,output=c", "prompt is given twice"),
         ("promt=a,output=b", "unknown role 'promt'; did you mean prompt"),
         ("prompt=a,output=z", "no column 'z'"),
-        ("prompt=a", "no column for output"),
+        ("prompt=a", "role output has no column"),
         ("arrival=c,arrival_ms=d,prompt=a,output=b", "arrival and arrival_ms"),
-        ("prompt=a,output=a", "column 'a' in two roles"),
+        ("prompt=a,output=a", "column 'a' has two roles"),
     ],
 )
 def test_bad_choices(tmp_path: Path, columns: str, message: str) -> None:
@@ -161,7 +161,7 @@ def test_other_units_in_the_columns_of_a_published_format(tmp_path: Path) -> Non
 def test_columns_without_a_trace(capsys: pytest.CaptureFixture[str]) -> None:
     """They would be ignored without a word."""
     assert main(["simulate", "--policy", "fcfs", "--columns", "prompt=a,output=b"]) == 2
-    assert "there is no trace to read" in capsys.readouterr().err
+    assert "has no effect without --trace" in capsys.readouterr().err
 
 
 UTC = datetime.UTC
@@ -263,7 +263,7 @@ def test_the_printed_command_reads_a_header_with_commas(tmp_path: Path, name: st
         ),
         ('{"prompt": 1,\n "output": 2}\n', "on the line; write one object a line: jq -c . "),
         ('{"prompt": 1, "output" 2}\n', "line 1 column 24: not valid JSON"),
-        ('[\n{"prompt": 1, "output": 2}\n]', "a JSON array, not JSON Lines"),
+        ('[\n{"prompt": 1, "output": 2}\n]', "is a JSON array, not JSON Lines"),
     ],
 )
 def test_what_a_file_might_mean_is_told(tmp_path: Path, rows: str, words: str) -> None:

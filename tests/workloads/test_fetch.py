@@ -99,7 +99,7 @@ def test_fetch_to_a_name(server: str, tmp_path: Path) -> None:
         ("/nothing.csv", "the server answered 404"),
         ("/page.html", "not a trace"),
         ("/pointer.csv", "not a trace"),
-        ("/short.csv", "bytes arrived"),
+        ("/short.csv", "bytes were received"),
     ],
 )
 def test_failure_leaves_nothing(server: str, tmp_path: Path, path: str, message: str) -> None:
@@ -112,7 +112,7 @@ def test_failure_leaves_nothing(server: str, tmp_path: Path, path: str, message:
 
 def test_size_limit(server: str, tmp_path: Path) -> None:
     """A file longer than allowed is cut off and removed."""
-    with pytest.raises(InputError, match="longer than 10 bytes"):
+    with pytest.raises(InputError, match="is longer than 10 bytes"):
         fetch_trace(NAME, tmp_path, url=f"{server}/azure.csv", max_bytes=10)
     assert list(tmp_path.iterdir()) == []
 
@@ -123,8 +123,8 @@ def test_size_limit(server: str, tmp_path: Path) -> None:
         ("http://127.0.0.1:9/x.csv", "cannot be reached"),
         ("http://", "cannot be reached"),
         ("http://127.0.0.1:port/x.csv", "broke off|cannot be reached"),
-        ("file:///etc/hostname", "not an http or https URL"),
-        ("", "not an http or https URL"),
+        ("file:///etc/hostname", "is not an http or https URL"),
+        ("", "is not an http or https URL"),
     ],
 )
 def test_unreachable(tmp_path: Path, url: str, message: str) -> None:

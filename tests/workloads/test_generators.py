@@ -59,7 +59,7 @@ def test_empty_requests() -> None:
     """Neither 0 requests nor a draw from nothing is possible."""
     empty = Workload(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
     rng = np.random.default_rng(0)
-    with pytest.raises(InputError, match="no requests to draw from"):
+    with pytest.raises(InputError, match="the workload has no requests"):
         resample(empty, 1, rng=rng)
     with pytest.raises(InputError, match="num_requests"):
         generate(0, Uniform(1, 2), Uniform(1, 2), rng=rng)

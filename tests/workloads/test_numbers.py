@@ -214,7 +214,7 @@ def test_offsets_cancel(moment: datetime.datetime, minutes: int) -> None:
         ("2023-11-16 24:00:00", False, "is no time of day"),
         ("2023-11-16 23:60:00", False, "is no time of day"),
         ("2023-11-16 23:59:60", False, "is no time of day"),
-        ("2023-11-16 00:00:00+24:00", True, "is no UTC offset"),
+        ("2023-11-16 00:00:00+24:00", True, "is no valid UTC offset"),
         ("2023-11-16", False, "is not a date and time"),
         ("16/11/2023 18:17:03", False, "is not a date and time"),
         ("2023-11-16 18:17:03.", False, "is not a date and time"),

@@ -119,8 +119,8 @@ def test_bad_json_line(tmp_path: Path, line: bytes, where: str, what: str) -> No
 @pytest.mark.parametrize(
     ("content", "what"),
     [
-        (b"", "the file is empty"),
-        (b"\n \n\r\n", "the file is empty"),
+        (b"", "is empty"),
+        (b"\n \n\r\n", "is empty"),
         (b'""\n1\n', "no known trace format"),
         (HEADER, "no requests (0 rows, 0 without output, 0 bad)"),
         (GPT + b"5,GPT-4,0,0,0,API log\n", "no requests (1 rows, 1 without output, 0 bad)"),
@@ -136,7 +136,7 @@ def test_bad_json_line(tmp_path: Path, line: bytes, where: str, what: str) -> No
         (HEADER.decode().encode("utf-16"), "binary data"),
         (b"\x00" * 100, "binary data"),
         (b"PK\x03\x04\x00\x00", "binary data"),
-        (HEADER + b"1," + b"2" * (MAX_LINE + 1) + b",3\n", "longer than"),
+        (HEADER + b"1," + b"2" * (MAX_LINE + 1) + b",3\n", "is longer than"),
         (HEADER + b"1," + b"2" * 200_000 + b",3\n", "field larger than field limit"),
         (gzip.compress(HEADER + b"1,2,3\n" * 9999, mtime=0)[:-20], "damaged gzip data"),
         (gzip.compress(HEADER + b"1,2,3\n", mtime=0)[:-1] + b"\x77", "damaged gzip data"),

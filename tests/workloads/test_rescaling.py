@@ -49,7 +49,7 @@ def test_windows_share_out_all_requests(num_requests: int, count: int) -> None:
     load = Workload(np.arange(1, num_requests + 1), np.ones(num_requests, dtype=np.int64))
     if count > num_requests:
         # Then the first window is empty: floor(n/count) = 0.
-        with pytest.raises(InputError, match="use at most one per request"):
+        with pytest.raises(InputError, match="use at most one window per request"):
             window(load, 0, count)
         return
     parts = [window(load, k, count).prompt_tokens.tolist() for k in range(count)]

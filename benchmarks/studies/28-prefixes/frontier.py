@@ -88,7 +88,7 @@ def _arms(points: list[Point]) -> list[list[float]]:
 
 
 def main() -> None:
-    """Write the figure."""
+    """Draw the figure and write it."""
     folder = Path(__file__).parent
     found, settings = read(folder / "study.csv")
     drawing, axes = plt.subplots(1, 2, figsize=(11, 5))

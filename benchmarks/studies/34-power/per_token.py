@@ -1,4 +1,4 @@
-"""Energy per token over a part of a run."""
+"""Metric of study 34: energy per token over a part of a run."""
 
 from bfio.decode.run_part import RunPart
 

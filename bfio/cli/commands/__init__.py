@@ -1,1 +1,1 @@
-"""One module per command, each with a ``COMMAND``; found by looking through this folder."""
+"""Commands of ``bfio``, one module each; `bfio.cli.command` loads every module's ``COMMAND``."""

@@ -1,4 +1,4 @@
-"""``bfio batch``: engines with a token budget and networks of agents, simulated."""
+"""``bfio batch``: simulate engines with a token budget, and networks of agents."""
 
 import argparse
 import sys
@@ -66,7 +66,7 @@ _MOST_BATCHES = 1000
 
 @dataclass(frozen=True)
 class SourceOptions(CheckedOptions):
-    """The arguments for a network without a file, and for the laws of sizes and arrivals.
+    """Options of a network from ``--hardware``, and distributions of sizes and arrivals.
 
     Raises
     ------
@@ -75,32 +75,42 @@ class SourceOptions(CheckedOptions):
     """
 
     hardware: str | None = option(
-        None, TEXT, "NAME", "in the place of FILE: engines with published batch times"
+        None, TEXT, "NAME", "use engines with published batch times instead of FILE"
     )
     rate: Fraction | None = option(
         None, POSITIVE, "R", "with --hardware: requests/s; with --trace: Poisson arrivals"
     )
     prefill: Fraction | None = option(
-        None, POSITIVE, "M", "with --hardware: mean prompt tokens, >= 1"
+        None, POSITIVE, "M", "with --hardware: mean prompt tokens of a request, >= 1"
     )
     decode: Fraction | None = option(
-        None, POSITIVE, "M", "with --hardware: mean decode tokens, >= 1"
+        None, POSITIVE, "M", "with --hardware: mean output tokens of a request, >= 1"
     )
-    budget: int = option(512, WHOLE, "B", "with --hardware: token budget (default 512)")
-    engines: int = option(1, WHOLE, "K", "with --hardware: engines in parallel (default 1)")
-    rate_scale: Fraction | None = option(None, POSITIVE, "X", "trace: multiply the rate by X")
+    budget: int = option(
+        512, WHOLE, "B", "with --hardware: tokens per batch at most (default 512)"
+    )
+    engines: int = option(1, WHOLE, "K", "with --hardware: number of parallel engines (default 1)")
+    rate_scale: Fraction | None = option(
+        None, POSITIVE, "X", "with --trace: multiply the arrival rate by X"
+    )
     sizes: str = option(
-        "geometric", TEXT, "LAW", "tokens around their means: geometric (default), fixed, poisson"
+        "geometric",
+        TEXT,
+        "LAW",
+        "distribution of prompt and output tokens: geometric (default), fixed, poisson",
     )
-    arrivals: str = option("poisson", TEXT, "LAW", "poisson (default) or bernoulli")
+    arrivals: str = option(
+        "poisson", TEXT, "LAW", "arrival process: poisson (default) or bernoulli"
+    )
     balancer: str = option(
         "random",
         TEXT,
         "NAME",
-        "parallel engines: random (default), least-requests, least-tokens, first",
+        "how requests choose among parallel engines: random (default), least-requests, "
+        "least-tokens, first",
     )
     terms: str | None = option(
-        None, TEXT, "TERMS", "time of a batch beyond its tokens: NAME=VALUE:... [slots]"
+        None, TEXT, "TERMS", "terms of the batch time besides its tokens [slots], NAME=VALUE:..."
     )
 
 
@@ -124,41 +134,58 @@ def checked_sources(args: argparse.Namespace) -> SourceOptions:
 
 def _conflict(args: argparse.Namespace) -> tuple[str, str] | None:
     if (args.file is None) == (args.hardware is None):
-        found = "neither FILE nor --hardware" if args.file is None else "FILE and --hardware"
+        found = (
+            "neither FILE nor --hardware is given"
+            if args.file is None
+            else "FILE and --hardware exclude each other"
+        )
         return found, "give one of them"
     sized = args.prefill is not None or args.decode is not None
     if args.hardware is None and sized:
-        return "--prefill or --decode with FILE", "write them there"
+        return "--prefill and --decode need --hardware", "write mean token counts into FILE"
     for name in ("budget", "engines"):
         if args.hardware is None and getattr(args, name) != getattr(SourceOptions(), name):
-            return f"{flag(name)} with FILE", "write it there"
+            return f"{flag(name)} needs --hardware", "write the value into FILE"
     if args.hardware is None and args.rate is not None and args.trace is None:
-        return "--rate with FILE", "write it there, or give --trace"
+        return "--rate cannot be combined with FILE alone", "write rates into FILE, or add --trace"
     if args.hardware is not None and args.trace is None:
         missing = [n for n in ("rate", "prefill", "decode") if getattr(args, n) is None]
         if missing:
-            return f"--hardware without --{missing[0]}", "add it, or a --trace"
+            return f"--hardware needs --{missing[0]}", "add it, or --trace FILE"
     if args.trace is None:
         for name in ("rate_scale", "skip_bad_rows", "columns"):
             if getattr(args, name):
-                return f"{flag(name)} without --trace", "add --trace, or leave it out"
-        return None if args.horizon is not None else ("no --horizon", "say how long to simulate")
+                return (
+                    f"{flag(name)} has no effect without --trace",
+                    "add --trace, or omit the option",
+                )
+        return (
+            None
+            if args.horizon is not None
+            else ("--horizon is missing", "give the simulated time as --horizon T")
+        )
     if sized or args.sizes != SourceOptions().sizes:
-        which = "--prefill or --decode" if sized else "--sizes"
-        return f"{which} with --trace", "leave them out: the trace has its own"
+        which = "--prefill and --decode" if sized else "--sizes"
+        return (
+            f"{which} cannot be combined with --trace",
+            "omit them: the trace gives token counts",
+        )
     if args.rate is None and args.arrivals != SourceOptions().arrivals:
-        return "--arrivals with --trace", "leave it out, as the trace has times; or give --rate"
+        return (
+            "--arrivals needs --rate with --trace",
+            "omit it to use the times of the trace, or add --rate",
+        )
     if args.rate is not None and args.rate_scale is not None:
-        return "--rate and --rate-scale", "give one of them"
+        return "--rate and --rate-scale exclude each other", "give one of them"
     if args.rate is not None and args.horizon is None:
-        return "--rate without --horizon", "say how long to simulate"
+        return "--rate needs --horizon", "give the simulated time as --horizon T"
     return None
 
 
 def scenarios_of(
     args: argparse.Namespace, sources: SourceOptions, workload: "Workload | None"
 ) -> "dict[str, Scenario]":
-    """Return a scenario per policy, by its name.
+    """Return the scenario of each policy, by the policy's name.
 
     Raises
     ------
@@ -177,14 +204,14 @@ def scenarios_of(
     if workload is not None:
         common = _with_trace(common, sources, workload, args.trace)
     elif not any(stage.rate for stage in network.stages) and not any(common.initial.values()):
-        what = "no request arrives, and none is there at the beginning"
+        what = "no stage has an arrival rate > 0 and no request is present at the start"
         raise InputError(
-            args.file or "command line", what, "give a stage a rate > 0, or --initial"
+            args.file or "command line", what, "give a stage a rate > 0, or add --initial STAGE=N"
         )
 
     balancer = member(Balancer, sources.balancer, "--balancer")
     if balancer is not Balancer.RANDOM and not _has_parallel_engines(common):
-        raise InputError("--balancer", "no agent has several engines", "leave it out")
+        raise InputError("--balancer", "no agent has several engines", "omit it")
     terms = TimeTerms() if sources.terms is None else parse_terms(sources.terms, "--terms")
     scenarios = {}
     for name, policy in policies.items():
@@ -208,7 +235,7 @@ def _network(args: argparse.Namespace, sources: SourceOptions) -> "AgentNetwork"
 
 
 def _orders(texts: list[str], network: "AgentNetwork") -> Mapping[str, tuple[str, ...]]:
-    """Return the stage priorities: last, first, or orders given as ``AGENT=STAGE>STAGE``."""
+    """Return each agent's stage priorities: last, first, or orders ``AGENT=STAGE>STAGE``."""
     from formulations.stability import named_priority
 
     if texts in (["last"], ["first"]):
@@ -220,9 +247,9 @@ def _orders(texts: list[str], network: "AgentNetwork") -> Mapping[str, tuple[str
         stages = tuple(name.strip() for name in written.split(">"))
         if not equals or not all(stages):
             remedy = "write last, first or AGENT=STAGE>STAGE"
-            raise InputError("--priority", f"{text!r:.60}", remedy)
+            raise InputError("--priority", f"{text!r:.60} is no order", remedy)
         if agent in found:
-            raise InputError("--priority", f"{agent} is named twice", "give it one order")
+            raise InputError("--priority", f"agent {agent} has two orders", "give it one order")
         found[agent.strip()] = stages
     return found
 
@@ -230,7 +257,7 @@ def _orders(texts: list[str], network: "AgentNetwork") -> Mapping[str, tuple[str
 def _common(
     args: argparse.Namespace, sources: SourceOptions, network: "AgentNetwork"
 ) -> "Scenario":
-    """Return the scenario without policies, which all policies share."""
+    """Return the scenario shared by all policies: network, laws, delays and initial requests."""
     from bfio.batching.laws import Law, LawName
     from bfio.batching.scenario import Scenario
 
@@ -241,7 +268,7 @@ def _common(
     for stage, text in _pairs(args.initial, "--initial"):
         if not text.isascii() or not text.isdigit() or len(text) > 9:
             what = f"{text!r:.40} is no number of requests"
-            raise InputError(f"--initial {stage}", what, "write one >= 0")
+            raise InputError(f"--initial {stage}", what, "write an integer >= 0")
         initial[stage] = int(text)
     with naming(args.file or "command line", "mean", "rate"):
         return Scenario(
@@ -254,10 +281,10 @@ def _common(
 
 
 def _pairs(texts: list[str] | None, where: str) -> Iterator[tuple[str, str]]:
-    """Yield the pairs given as ``NAME=VALUE``."""
+    """Yield the pairs ``(name, value)`` of arguments ``NAME=VALUE``."""
     for name, value in split_pairs(texts or [], where).items():
         if not name or not value:
-            raise InputError(where, f"{name or value!r:.60}", "write NAME=VALUE")
+            raise InputError(where, f"{name or value!r:.60} is no pair", "write NAME=VALUE")
         yield name, value
 
 
@@ -281,7 +308,7 @@ def _has_parallel_engines(scenario: "Scenario") -> bool:
 
 
 def given_deadlines(options: BatchOptions) -> list[str]:
-    """Return the names of the times that have a deadline."""
+    """Return the names of the latencies (see `DEADLINES`) that have a deadline."""
     return [name for name in DEADLINES if getattr(options, f"{name}_deadline") is not None]
 
 
@@ -361,7 +388,7 @@ _MOST_SHOWN = 12
 
 
 def theory_of(scenario: "Scenario") -> dict[str, Any] | None:
-    """Return the theoretical verdict on the network; None if nothing arrives."""
+    """Return the theoretical stability verdict on the network; None without arrivals."""
     from formulations.stability import capacity, theory
 
     network = scenario.network
@@ -379,7 +406,7 @@ def theory_of(scenario: "Scenario") -> dict[str, Any] | None:
 
 
 def document_of(args: argparse.Namespace, run: "BatchRun") -> dict[str, Any]:
-    """Return the figures of a run, the result of its check, remarks, and a stability verdict."""
+    """Return the JSON document of a run: metrics, checker verdict, remarks and stability."""
     from bfio.batching.replay import violations
     from bfio.batching.run import first_batches
     from bfio.batching.scenario import remarks
@@ -403,14 +430,14 @@ def document_of(args: argparse.Namespace, run: "BatchRun") -> dict[str, Any]:
 
 
 def print_runs(documents: Sequence[Mapping[str, Any]], deadlines: Sequence[str] = ()) -> None:
-    """Print a row per policy, then agents if there are several, remarks and verdicts.
+    """Print a row per policy, the agents if there are several, remarks and stability verdicts.
 
     Parameters
     ----------
     documents : sequence of mapping
-        Figures of the runs.
+        JSON documents of the runs, from `document_of`.
     deadlines : sequence of str
-        Times with a deadline, by their names in `DEADLINES`.
+        Latencies with a deadline, by their names in `DEADLINES`.
     """
     from bfio.batching.run import METRICS
 
@@ -420,9 +447,10 @@ def print_runs(documents: Sequence[Mapping[str, Any]], deadlines: Sequence[str] 
         columns.append((f"{DEADLINES[name]}\nin time", list(map(percent, shares))))
     print_fitting("", columns)
     print_sentences(
-        f"Times in {documents[0]['unit']}. TTFT: to the end of the prefill; TBT: between tokens; "
-        "E2E: to the departure. Of full batches: tokens over those of full batches without pause. "
-        "Short batches: fewer tokens than budget and requests allowed."
+        f"Times in {documents[0]['unit']}. TTFT: arrival to end of prefill; TBT: time between "
+        "tokens; E2E: arrival to departure. Of full batches: processed tokens / tokens of full "
+        "batches without pause. Short batches: share with fewer tokens than budget and request "
+        "limit allow."
     )
     for document in documents:
         _print_remarks(document)
@@ -446,20 +474,20 @@ def _print_remarks(document: Mapping[str, Any]) -> None:
         drift, large = judged["from_empty"], judged["from_large"]
         print_sentences(
             f"{name}: {judged['verdict']} by simulation ({judged['seeds']} seeds of "
-            f"{judged['horizon_slots']:,} slots: |X| grows by {number(drift['slope'])} ± "
-            f"{number(drift['half_width'])} tokens a slot from empty; of "
-            f"{number(large['initial_tokens'])} tokens {number(large['final_tokens'])} are there "
-            "at the end)"
+            f"{judged['horizon_slots']:,} slots: from an empty start the queue |X| grows by "
+            f"{number(drift['slope'])} ± {number(drift['half_width'])} tokens per slot; of "
+            f"{number(large['initial_tokens'])} initial tokens {number(large['final_tokens'])} "
+            "remain at the end)"
         )
 
 
 def print_theory(known: Mapping[str, Any] | None) -> None:
-    """Print the theoretical verdict. Stability is proven only for some policies."""
+    """Print the theoretical stability verdict. "Stable" is proven only for some policies."""
     from formulations.stability.verdict import Verdict
 
     if known is None:
         return
-    whose = " (of policies whose batches are as full as can be)"
+    whose = " (for policies that always form the fullest possible batch)"
     print_sentences(
         f"theory: {known['verdict']}, {known['source']}"
         f"{whose if known['verdict'] == Verdict.STABLE else ''}; load {percent(known['load'])} at "
@@ -472,7 +500,7 @@ def print_theory(known: Mapping[str, Any] | None) -> None:
 def _print_batches(document: Mapping[str, Any]) -> None:
     name, batches = document["policy"], document.get("first_batches")
     if batches is not None and not batches:
-        print(f"{name}: no batch is loaded")
+        print(f"{name}: no batch was processed")
     rows = []
     for batch in batches or ():
         tokens = f"{batch['tokens']} of {batch['budget']}"
@@ -484,12 +512,12 @@ def _print_batches(document: Mapping[str, Any]) -> None:
 
 
 def prompts(loaded: Mapping[str, int]) -> str:
-    """Return the prompt tokens of a batch per request, as text."""
+    """Return the prompt tokens of each request in a batch as text, such as ``r1: 5``."""
     return decoded([f"{request}: {tokens}" for request, tokens in loaded.items()])
 
 
 def decoded(requests: Sequence[str]) -> str:
-    """Return the requests with a decode token in a batch, as text."""
+    """Return as text the requests that emit an output token in a batch."""
     more = len(requests) - _MOST_SHOWN
     shown = [*requests[:_MOST_SHOWN], *([f"and {more} more"] if more > 0 else [])]
     return ", ".join(shown) or "–"
@@ -504,7 +532,7 @@ _OF_STATES = ("state", "policy", "json", "write", "overwrite", "read_solution")
 def next_batches(
     args: argparse.Namespace, add_arguments: "Callable[[argparse.ArgumentParser], None]"
 ) -> int:
-    """Print the next batch of each policy in a state, or write the batch program of the state.
+    """Print each policy's next batch in a given state, or write the batch program of the state.
 
     Parameters
     ----------
@@ -521,11 +549,11 @@ def next_batches(
 
     for name in given_options(args, add_arguments, besides=_OF_STATES):
         option = "FILE" if name == "file" else flag(name)
-        raise InputError("command line", f"{option} with --state", "leave it out")
+        raise InputError("command line", f"{option} has no effect with --state", "omit it")
     problem = read_problem(args.state, BatchProblem.from_json)
     if is_exchange(args):
         if args.policy:
-            raise InputError("--policy", "the batch program knows no policy", "leave it out")
+            raise InputError("--policy", "the batch program of --state has no policy", "omit it")
         named = argparse.Namespace(**vars(args) | {"file": args.state})
         return exchange(named, BatchProgram(problem), "batch --state", {})
 
@@ -561,24 +589,24 @@ def _print_batches_of_state(answer: dict[str, Any]) -> None:
     from formulations.results import origin
 
     rows = []
-    for entry in ({"policy": "the best", "gap": 0, **answer["best"]}, *answer["policies"]):
+    for entry in ({"policy": "optimum", "gap": 0, **answer["best"]}, *answer["policies"]):
         batch = prompts(entry["prefill"]), decoded(entry["decode"])
         row = [entry["policy"], str(entry["tokens"]), *batch, number(entry["worth"])]
         rows.append([*row, number(entry["gap"])])
     columns = ["policy", "tokens", "prompt tokens", "decode tokens of", "worth", "gap"]
     print_table("", columns, rows)
     print(
-        f"{answer['requests']} requests, a budget of {answer['budget']:,} tokens; gap: how much "
-        "more the best batch is worth."
+        f"{answer['requests']} requests, token budget {answer['budget']:,}; gap: worth of the "
+        "optimal batch minus worth of this batch."
     )
     for entry in answer["policies"]:
         for broken in entry["broken"]:
-            print(f"{entry['policy']}: not a batch of this program, {broken}")
+            print(f"{entry['policy']}: the batch violates the batch program: {broken}")
     print(origin(answer["best"]["solver"], answer["best"]["proof"]))
 
 
 def refuse_exchange(args: argparse.Namespace) -> None:
-    """Reject ``--write`` and ``--read-solution`` without a state.
+    """Reject ``--write`` and ``--read-solution`` without ``--state``.
 
     Raises
     ------
@@ -587,14 +615,15 @@ def refuse_exchange(args: argparse.Namespace) -> None:
     """
     if is_exchange(args):
         option = "--write" if args.write is not None else "--read-solution"
-        remedy = "give --state FILE; bfio capacity has the program of a network"
+        remedy = "add --state FILE, or use bfio capacity for the program of a network"
         raise InputError(option, "a simulation has no program to write or check", remedy)
 
 
-_SUMMARY = "token-budget engines and networks of agents, simulated: queues, latencies, stability"
+_SUMMARY = "simulate token-budget engines and networks of agents: queues, latencies, stability"
 _DESCRIPTION = """\
-Simulate engines with a token budget, slot by slot: which requests are in the next batch, how long
-do they wait, does the queue stay bounded? FILE is the network of "bfio capacity" ("-" is stdin):
+Simulate engines whose batches hold a limited number of tokens (token budget), slot by slot. A slot
+is the unit of time. Prints queue lengths, latencies and whether the queues stay bounded, for each
+scheduling policy. FILE is the network of "bfio capacity" ("-" is stdin):
 
   {"agents": [{"name": "gpu", "budget": 10, "overhead": 1}],
    "stages": [{"agent": "gpu", "prefill": 1, "decode": 12, "rate": "0.6"}]}
@@ -617,23 +646,23 @@ Policies, compared if several are given (docs/batching.md says what each does):
   module:function     a function of the state of an engine
 ORDER: arrival, entry, shortest, or longest for prompts.
 
-Terms of --terms, in slots, 0 if left out: prefill_attention (per square of a chunk),
-decode_attention, chunk_attention (per token and token of its request in the cache); memory
-[tokens] and what caches beyond it cost: swap_token and swap_request, or recompute_square and
-recompute_request.
+Terms of --terms [slots], each 0 by default: prefill_attention (per squared chunk length),
+decode_attention and chunk_attention (per token of the batch and cached token of its request).
+memory [tokens] limits the KV cache; a request beyond it costs swap_token and swap_request, or
+recompute_square and recompute_request.
 
-Times are seconds if the network says how long a slot is ("slot"), and slots otherwise. Sizes are
-drawn around the means of FILE. --trace takes the requests of a trace for a network of one stage,
-at its own times or, with --rate, at Poisson times. --delay gives the mean time that a tool takes
-before a request comes to a stage. --judge tests by simulation, with several seeds and two initial
-states, whether the queue stays bounded, in addition to the theoretical verdict. A checker that is
-independent of policies verifies the beginning of every run, which is simulated again with a log.
+If FILE states the length of a slot ("slot"), times are in seconds, otherwise in slots. Token
+counts are drawn around the means of FILE. --trace replaces drawn requests by those of a trace, for
+a network of one stage; they arrive at the times of the trace or, with --rate, at Poisson times.
+--delay sets the mean time of a tool call before a stage. --judge simulates several seeds and two
+initial states to test whether the queue stays bounded, in addition to the theoretical verdict. An
+independent checker verifies the first batches of every run.
 
---state FILE has the remaining tokens of each request and the budget; nothing is simulated:
+--state FILE simulates nothing. The file states the budget and each request's remaining tokens:
 
   {"budget": 7, "requests": [{"prefill": 6, "decode": 2}, {"prefill": 0, "decode": 3}]}
 
-The next batch of each policy is compared with the best one, which has the largest worth: 1 per
+Prints the next batch of each policy beside the optimal batch, which has the largest worth: 1 per
 token, or the "weight" of its request, plus the "finish_bonus" of each completed prompt.
 "max_requests", "mixing": false and "fewest_requests": true restrict batches. --write FILE.lp
 writes the program of the best batch.
@@ -649,28 +678,35 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--priority",
         action="append",
         metavar="WHICH",
-        help="stages that agents serve first: last, first, or AGENT=STAGE>STAGE, repeated",
+        help="stages that agents serve first: last, first, or AGENT=STAGE>STAGE (repeatable)",
     )
     parser.add_argument(
         "--delay",
         action="append",
         metavar="STAGE=MEAN",
-        help="geometric delay before a stage, such as the call of a tool; repeat it",
+        help="mean of the geometric delay before a stage, such as a tool call (repeatable)",
     )
     parser.add_argument(
         "--initial",
         action="append",
         metavar="STAGE=N",
-        help="requests that are there when the run begins; repeat it",
+        help="requests present at a stage at the start (repeatable)",
     )
     add_trace(parser)
-    parser.add_argument("--judge", action="store_true", help="judge stability by simulation")
-    add_engine(parser, "the queues")
     parser.add_argument(
-        "--show-batches", type=int, metavar="N", help="the first N batches, who is in each"
+        "--judge", action="store_true", help="test by simulation whether the queues stay bounded"
+    )
+    add_engine(parser, "the queues over time")
+    parser.add_argument(
+        "--show-batches",
+        type=int,
+        metavar="N",
+        help="print the first N batches with their requests",
     )
     parser.add_argument(
-        "--state", metavar="FILE", help="no run: the next batch of each policy in this state"
+        "--state",
+        metavar="FILE",
+        help="simulate nothing: print the next batch of each policy for this state",
     )
     add_exchange(parser)
     add_common(parser)

@@ -1,4 +1,4 @@
-"""``bfio capacity``: load and capacity of engines with a token budget, and of networks of them."""
+"""``bfio capacity``: compute load and capacity of token-budget engines and networks of agents."""
 
 import argparse
 from typing import TYPE_CHECKING, Any
@@ -15,11 +15,12 @@ if TYPE_CHECKING:
     from formulations.stability import VirtualStation
 
 _METHODS = ("closed-form", "highs", "pyomo")
-_SUMMARY = "what token-budget engines and networks of agents carry: load, capacity, bottleneck"
+_SUMMARY = "compute load, capacity and bottleneck of token-budget engines and networks of agents"
 _DESCRIPTION = """\
-How many requests can an engine with a token budget serve, or a network of agents? A batch holds up
-to budget tokens, prompt and decode tokens mixed, and takes overhead + per_token*(tokens beyond
-free_tokens) slots, rounded up. Queues stay bounded if less arrives than full batches process.
+Compute the largest request rate of an engine with a token budget, or of a network of agents. A
+batch holds up to "budget" tokens, prompt and decode tokens mixed, and lasts
+overhead + per_token*(tokens beyond free_tokens) slots, rounded up. Queues can stay bounded only if
+fewer tokens arrive per slot than full batches process.
 
 FILE is JSON ("-" reads stdin); numbers are exact, or strings such as "1/18":
 
@@ -39,30 +40,31 @@ Several agents: stages also have a "type" of request and a "name" (type@agent if
   bfio capacity engine.json --between-tokens 1100          (slots: the best budget within them)
   bfio capacity network.json --priority last --json
 
-factor: all rates may be multiplied by less than it. load of an agent: arriving tokens over the
-tokens that full batches process. price: what one more token per slot there adds to the factor.
-verdict: stable and unstable are theorems, whose name and hypotheses follow; open: the load
-condition holds, but in a network it is not sufficient for every policy; undecided: full batches
-cannot carry the load, but smaller ones, which are faster here, possibly can. --priority names the
-stages that every agent serves first, those with fewest (last) or most stages to go (first). It
-adds pairs of stages that are then never served together: their common load must be below 1.
+factor: upper limit of a common multiplier of all rates. load of an agent: arriving tokens / tokens
+that full batches process. price: increase of the factor per additional token per slot.
+verdict: "stable" and "unstable" are proven; theorem and hypotheses are printed. "open": the load
+condition holds, but is not sufficient for every policy of a network. "undecided": full batches
+cannot process the load, but smaller batches, which are faster per token here, possibly can.
+--priority: every agent serves the stages with the fewest (last) or most (first) remaining stages
+first. Some pairs of stages are then never served at the same time; their joint load must be < 1.
 """
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="agents, stages and routes (.json)")
     parser.add_argument(
-        "--priority", metavar="WHICH", help="stages that agents serve first: last or first"
+        "--priority", metavar="WHICH", help="order in which agents serve stages: last or first"
     )
     parser.add_argument(
         "--between-tokens",
         metavar="SLOTS",
-        help="most slots between two tokens of a request; names the best budget within them",
+        help="print the best budget for which two tokens of a request are at most this many "
+        "slots apart",
     )
     parser.add_argument(
         "--method",
         metavar="NAME",
-        help="closed-form (default), or the linear program with highs or pyomo",
+        help="method: closed-form (default), or the linear program by highs or pyomo",
     )
     add_exchange(parser)
     add_json(parser)
@@ -77,7 +79,7 @@ def _run(args: argparse.Namespace) -> int:
     if text is not None:
         if not text.isascii() or not text.isdigit() or len(text) > 12 or int(text) == 0:
             what = f"{text!r} is no number of slots"
-            raise InputError("--between-tokens", what, "write one >= 1")
+            raise InputError("--between-tokens", what, "write a number >= 1")
         limit = int(text)
     network = read_problem(args.file, AgentNetwork.from_json)
     stations: tuple[VirtualStation, ...] = ()
@@ -104,7 +106,7 @@ def _run(args: argparse.Namespace) -> int:
 def _exchange(
     args: argparse.Namespace, network: "AgentNetwork", stations: "tuple[VirtualStation, ...]"
 ) -> int:
-    """Write the capacity program, or judge a solution of it; return the exit status."""
+    """Write the capacity program, or check a solution of it; return the exit status."""
     from bfio.cli.exchange import exchange_linear
     from formulations.linear import exact_linear
     from formulations.stability.capacity_program import build
@@ -112,7 +114,7 @@ def _exchange(
     from formulations.stability.verdict import CAPACITY, PRICES
 
     if args.between_tokens is not None:
-        what = "--write and --read-solution are about the load"
+        what = "cannot be combined with --write or --read-solution"
         raise InputError("--between-tokens", what, "leave it out")
     check_arrivals(network)
     return exchange_linear(
@@ -135,8 +137,8 @@ def _print(answer: dict[str, Any], network: "AgentNetwork") -> None:
     print(f"{answer['verdict']}: {answer['source']}")
     full = ", ".join(answer["bottlenecks"])
     print(
-        f"load {percent(answer['load'])} at {full}: all rates may grow by less than "
-        f"{number(answer['factor'])}"
+        f"load {percent(answer['load'])} at {full}: a common factor of all rates must stay "
+        f"below {number(answer['factor'])}"
     )
     rows = [
         [row["name"], str(row["engines"]), str(row["budget"]), str(row["batch_slots"])]
@@ -149,13 +151,15 @@ def _print(answer: dict[str, Any], network: "AgentNetwork") -> None:
     print_table("", [*columns, f"at most\n{tokens}", "load", "price\n[slots/token]"], rows)
     for row in answer["types"]:
         print(
-            f"type {row['name']}: {number(row[f'rate_per_{unit}'])} requests per {unit}, fewer "
-            f"than {number(row[f'most_per_{unit}'])} if all grow alike"
+            f"type {row['name']}: {number(row[f'rate_per_{unit}'])} requests per {unit}, limit "
+            f"{number(row[f'most_per_{unit}'])} if all rates grow alike"
         )
     for pair in answer["virtual_stations"]:
-        print(f"never served together: {pair['stages']}, load {percent(pair['load'])}")
+        print(
+            f"never served at the same time: {pair['stages']}, joint load {percent(pair['load'])}"
+        )
     for row in answer["agents"]:
-        choices = {"shortest batch that carries the load": row["shortest_batch"]}
+        choices = {"shortest batch with capacity for the load": row["shortest_batch"]}
         if "fastest_budget" in row:
             choices["highest rate within the limit"] = row["fastest_budget"]
         for name, choice in choices.items():

@@ -1,4 +1,4 @@
-"""``bfio compare``: several policies on the same requests, as a table and three plots."""
+"""``bfio compare``: compare policies on the same requests by a table and plots."""
 
 import argparse
 from dataclasses import replace
@@ -20,10 +20,10 @@ DEFAULT_POLICIES = "fcfs,jsq-tokens,br-0,br-h,bf-io"
 _SUMMARY = "compare policies on the same requests: table, trajectories, idle fractions"
 _DESCRIPTION = """\
 Run several policies on the same requests and print the table of BF-IO: imbalance, gap, idle
-share, throughput, time per output token (TPOT) and energy. The measured part is fixed before the
-runs and the same for all policies; where the requests are too few for it they are repeated
-(docs/metrics.md). The whole run, from empty to drained, stands below it. Writes the load
-trajectories (BF-IO, fig. 6), idle fractions (fig. 1) and power over time (figs. 2 and 7) as plots.
+share, throughput, time per output token (TPOT) and energy. A first table covers the measured part
+of each run, which is the same for all policies (docs/metrics.md); too few requests are repeated. A
+second table covers the whole run, from empty to drained. Plots show the load of each worker
+(BF-IO, fig. 6), idle fractions (fig. 1) and power over time (figs. 2 and 7).
 
   bfio compare
   bfio compare --trace azure.csv.gz --pool 64 --policies fcfs,br-0,bf-io,br-h:gamma=9/10
@@ -42,7 +42,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     options.add_metrics(
         parser,
-        "those of BF-IO's table; with timed arrivals also latency, TTFT and queueing delay",
+        "columns of BF-IO's table; with timed arrivals also latency, TTFT and queueing delay",
     )
     parser.add_argument(
         "--output", default="out", metavar="DIR", help="folder of the plots (default out)"
@@ -51,7 +51,11 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_table_form(parser)
     options.add_repeat(parser, "auto")
     parser.add_argument(
-        "--jobs", type=int, default=1, metavar="N", help="processes (default 1: times comparable)"
+        "--jobs",
+        type=int,
+        default=1,
+        metavar="N",
+        help="number of processes (default 1, so that times are comparable)",
     )
     options.add_simulation(parser)
 
@@ -97,7 +101,7 @@ def run_and_show(args: argparse.Namespace) -> int:
 def _run_policies(
     args: argparse.Namespace, workload: "Workload", policies: list[str]
 ) -> "tuple[Comparison, InputError | None]":
-    """Run the policies with a progress bar; on interruption or failure keep completed runs."""
+    """Run the policies with a progress bar, and keep completed runs after an interruption."""
     from bfio.decode.comparison import RunTask, compare_each, compared
     from bfio.decode.measured import repeats
 

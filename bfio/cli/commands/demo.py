@@ -1,4 +1,4 @@
-"""``bfio demo``: the comparison of policies on an embedded default, explained."""
+"""``bfio demo``: compare four policies on generated requests, with explanations."""
 
 import argparse
 import shutil
@@ -11,15 +11,15 @@ from bfio.cli.commands import compare
 _POLICIES = "fcfs,jsq-tokens,br-0,bf-io"
 _REQUESTS = 4000
 
-_SUMMARY = "the main job on an embedded default, explained (start here)"
+_SUMMARY = "compare four policies on generated requests, with explanations (start here)"
 _DESCRIPTION = """\
-The main job on an embedded default, in under a minute: 4,000 generated requests on 16 workers of
-72 slots under four policies. Ends with what the numbers mean and what to try next.
+Compare four routing policies on 4,000 generated requests and 16 workers of 72 slots each, in under
+a minute. Explains the printed metrics and lists commands to try next.
 """
 _INTRODUCTION = """\
 16 decode workers of an LLM server advance in lockstep: every step lasts as long as the most loaded
-worker, so the others wait. A request stays on its worker and its load grows by one token a step.
-Four policies decide which waiting request goes where, on the same 4,000 requests:
+worker needs; the others wait. A request stays on its worker, and its KV cache grows by one token
+per step. Four policies assign the same 4,000 waiting requests to workers:
 
   fcfs        oldest request to the worker with most free slots
   jsq-tokens  oldest request to the worker with least load
@@ -29,27 +29,27 @@ Four policies decide which waiting request goes where, on the same 4,000 request
 _MEANING = """\
 How to read it:
 
-  AvgImbalance  sum over workers of (maximum load - load), averaged over steps; ÷ is fcfs's over it
+  AvgImbalance  sum over workers of (maximum load - load), averaged over steps; ÷: fcfs's / this
   idle          1 - mean load / maximum load, averaged over steps
   barrier       share of worker time spent waiting for the most loaded worker
 
-A step lasts as long as its maximum load, which is (total load + imbalance) / workers. So at equal
-total load less imbalance makes a shorter step. The total load differs between policies: it depends
-on which requests each starts, with long or short prompts, and on how many run at once. Tokens per
-second are counted over steps, TPOT is averaged over completed requests. So a policy can have less
-imbalance and more tokens per second than another, and yet a higher mean TPOT.
+The length of a step grows with its maximum load, which is (total load + imbalance) / workers. At
+equal total load, less imbalance makes a shorter step. The total load depends on the policy: on the
+prompt lengths of the requests that it starts, and on how many run at once. Tokens per second are
+counted over steps; TPOT is averaged over completed requests. Therefore a policy can have less
+imbalance and more tokens per second than another one, but a higher mean TPOT.
 """
 #: Arguments of the commands to try next, with their purposes.
 _NEXT = (
-    ("compare --trace FILE", "the same on a trace of yours"),
-    ("gap --policy br-0", "how far the heuristic is from each step's optimum"),
-    ("doctor", "versions, solvers, whether all parts work"),
-    ("COMMAND --help", "everything else"),
+    ("compare --trace FILE", "the same comparison on your trace"),
+    ("gap --policy br-0", "how far br-0 is from the optimum of each step"),
+    ("doctor", "versions, solvers, and a test of each part"),
+    ("COMMAND --help", "every other command and option"),
 )
 
 
 def called() -> str:
-    """Return how to call this program: by its path, unless the shell finds it by its name."""
+    """Return the shell command of this program: its name if on the PATH, otherwise its path."""
     program = Path(sys.argv[0])
     if program.name != "bfio":
         return f"{sys.executable} -m bfio"
@@ -59,7 +59,7 @@ def called() -> str:
 
 
 def next_steps() -> str:
-    """Return the commands to try next, with the right program name."""
+    """Return the commands to try next, one per line."""
     typed = [(f"{called()} {arguments}", purpose) for arguments, purpose in _NEXT]
     width = max(len(command) for command, _ in typed)
     lines = [f"  {command:{width}}  {purpose}" for command, purpose in typed]

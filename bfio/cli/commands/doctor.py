@@ -1,4 +1,4 @@
-"""``bfio doctor``: what is installed, what works, and what would make it faster."""
+"""``bfio doctor``: test each part of the installation and list versions."""
 
 import argparse
 import os
@@ -11,7 +11,7 @@ from bfio.cli import options
 from bfio.cli.command import DONE, Command
 from bfio.cli.output import print_json, print_table
 
-_SUMMARY = "versions, solvers, kernels, and whether each part works"
+_SUMMARY = "show versions, solvers and compiled kernels, and test each part"
 _DESCRIPTION = """\
 Show versions and commit, the machine, solvers, threads and compiled kernels, and test each part on
 a small problem (kernels are compiled for it if necessary). Exit status 1 if a part does not work.
@@ -31,7 +31,7 @@ _OPTIMUM = 1
 
 @dataclass(frozen=True)
 class Finding:
-    """One part, its state, and details."""
+    """Result of the test of one part: name, state and details."""
 
     part: str
     state: str
@@ -60,7 +60,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _findings() -> Iterator[Finding]:
-    """Test each part."""
+    """Yield the test result of each part."""
     from bfio.common.kernel_groups import groups
     from bfio.common.kernels import cache_folders
     from bfio.common.provenance import THREAD_VARIABLES
@@ -77,7 +77,7 @@ def _findings() -> Iterator[Finding]:
     done, of = (sum(column) for column in zip(*counts, strict=True))
     advice = "" if done == of else "; bfio prepare compiles the others"
     yield Finding("kernels", _OK, f"{done} of {of} compiled in {cache_folders()[0]}{advice}")
-    cores = f"{len(os.sched_getaffinity(0))} cores may be used"
+    cores = f"{len(os.sched_getaffinity(0))} cores available"
     given = [f"{name}={os.environ[name]}" for name in THREAD_VARIABLES if name in os.environ]
     yield Finding("threads", _OK, ", ".join([cores, *given]))
 
@@ -88,7 +88,7 @@ def _solved(method: str) -> str:
 
     result = solve_step(StepProblem(**_STEP), method=method, time_limit=60)
     if result.objective != _OPTIMUM:
-        raise RuntimeError(f"the optimum is {_OPTIMUM}, not {result.objective}")
+        raise RuntimeError(f"expected optimum {_OPTIMUM}, got {result.objective}")
     return f"{result.termination}, optimum {result.objective}"
 
 
@@ -100,7 +100,7 @@ def _replayed(engine: str) -> str:
     run = bfio.simulate(workload, "fcfs", cluster, engine=engine)
     violations = run_violations(run, workload, cluster)
     if violations:
-        raise RuntimeError(f"the replay found {violations}")
+        raise RuntimeError(f"the checker found violations: {violations}")
     return f"{run.steps} steps, replayed"
 
 

@@ -1,4 +1,4 @@
-"""``bfio fit``: constants of the step time, or of the batch time, from measurements."""
+"""``bfio fit``: fit the constants of step times or batch times to measurements."""
 
 import argparse
 import json
@@ -25,20 +25,20 @@ _BUDGETS = (128, 256, 512, 1024)
 
 
 def add_batches(parser: argparse.ArgumentParser) -> None:
-    """Add the options for a fit of batches."""
+    """Add the options that only a fit of batch times reads."""
     group = parser.add_argument_group("--kind batches (docs/batching.md)")
     group.add_argument(
-        "--free-tokens", type=int, metavar="N", help="b0 if it is known; otherwise it is fitted"
+        "--free-tokens", type=int, metavar="N", help="b0 if known; fitted by default"
     )
     group.add_argument(
-        "--slot", metavar="S", help=f"length of a slot [s] for the engine printed ({_SLOT})"
+        "--slot", metavar="S", help=f"length of a slot [s] of the printed engine (default {_SLOT})"
     )
 
 
 def fit_batches(
     args: argparse.Namespace, add_arguments: "Callable[[argparse.ArgumentParser], None]"
 ) -> int:
-    """Fit c, a and b0 of (2.3), and print them with the resulting engine.
+    """Fit c, a and b0 of the batch time (2.3), and print them with the resulting engine.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def fit_batches(
     from formulations.scalars import exact_number
 
     for name in given_options(args, add_arguments, besides=_OF_BATCHES):
-        raise InputError(flag(name), "batches have none", "leave it out")
+        raise InputError(flag(name), "has no effect with --kind batches", "omit it")
     slot = exact_number(args.slot or _SLOT, "--slot", positive=True)
     if args.free_tokens is not None and args.free_tokens < 0:
         raise InputError("--free-tokens", f"{args.free_tokens} is below 0", "use 0 or more")
@@ -73,7 +73,7 @@ def fit_batches(
     warning = None
     if fit.overhead_s < fit.per_token_s * fit.free_tokens:
         warning = (
-            "c < a*b0: batches of b0 tokens are faster per token than full ones, and Theorem 1 "
+            "c < a*b0: batches of b0 tokens are faster per token than full ones, so Theorem 1 "
             "(b) does not apply (docs/capacity.md)"
         )
     if args.json:
@@ -107,7 +107,7 @@ def fit_batches(
 
 
 def refuse_batches(args: argparse.Namespace) -> None:
-    """Reject options of batches when steps are fitted.
+    """Reject options of batch times when step times are fitted.
 
     Raises
     ------
@@ -115,14 +115,16 @@ def refuse_batches(args: argparse.Namespace) -> None:
         If one of them is given.
     """
     for name in given_options(args, add_batches):
-        raise InputError(flag(name), "steps have none", "add --kind batches, or leave it out")
+        raise InputError(
+            flag(name), "has no effect without --kind batches", "add --kind batches, or omit it"
+        )
 
 
 _KINDS = ("steps", "batches")
-_SUMMARY = "constants of the step time from measured steps, or of the batch time"
+_SUMMARY = "fit the constants of step times or batch times to measurements"
 _DESCRIPTION = """\
-Fit the constants of the step time to measured steps, so that simulations model your machine and
-not the published one:
+Fit the constants of the step time to measured steps, so that simulations model your machine
+instead of the published one. Loads are KV-cache tokens:
 
   duration = C + t_l * max load + t_m * mean load
 
@@ -138,32 +140,35 @@ published constants by the fitted ones. docs/fit.md: losses, intervals, limits.
 
   bfio fit batches.csv --kind batches          c + a * max(0, tokens - b0), by least squares
 
-fits the time of a batch of an engine with a token budget; FILE is CSV with the columns tokens and
-duration_s. Printed last is the engine, as "bfio capacity" and "bfio batch" read it.
+fits the batch time of an engine with a token budget. FILE is CSV with the columns tokens and
+duration_s. The last lines are the engine as input of "bfio capacity" and "bfio batch".
 """
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="what was measured, one step or batch a row")
+    parser.add_argument("file", metavar="FILE", help="measurements, one step or batch per row")
     parser.add_argument(
-        "--kind", default="steps", metavar="KIND", help="what FILE holds: steps (default), batches"
+        "--kind", default="steps", metavar="KIND", help="content of FILE: steps (default), batches"
     )
     parser.add_argument(
         "--loss",
         metavar="NAME",
-        help="huber (default: a tail of slow steps counts little) or squares (keeps total time)",
+        help="loss: huber (default; robust against slow outliers) or squares (preserves total "
+        "time)",
     )
     parser.add_argument(
-        "--no-mean", action="store_true", help="no term of the mean load, as in BF-IO"
+        "--no-mean", action="store_true", help="omit the term of the mean load, as BF-IO does"
     )
     parser.add_argument(
-        "--per-worker", action="store_true", help="constants of each worker as well"
+        "--per-worker", action="store_true", help="also fit the constants of each worker"
     )
     parser.add_argument(
-        "--workers", type=int, metavar="G", help="workers that total_load is the sum over"
+        "--workers", type=int, metavar="G", help="number of workers behind the column total_load"
     )
     parser.add_argument(
-        "--duration", metavar="NAME", help="column of durations in seconds (duration_s)"
+        "--duration",
+        metavar="NAME",
+        help="name of the column of durations in seconds (default duration_s)",
     )
     parser.add_argument("--plot", metavar="FILE", help="draw durations, fit and residuals")
     add_batches(parser)
@@ -206,14 +211,14 @@ def _run(args: argparse.Namespace) -> int:
         heading = ("worker", "slowest in", "overhead [s]", "token time [s/token]")
         print_table("each worker", heading, rows)
         mean = ("mean_time [s/token]", str(own.mean_time))
-        print_table("", ("each worker's own", ""), [mean, *goodness_rows(own.goodness)])
+        print_table("", ("constants per worker", ""), [mean, *goodness_rows(own.goodness)])
     for note in fit.notes:
         print_sentences(f"note: {note}.")
     for path in plots.found:
         print(f"plot: {path}")
     print(fit.flags)
     if own is not None and own.flags is not None:
-        print(f"or, each worker its own: {own.flags}")
+        print(f"or constants per worker: {own.flags}")
     plots.check()
     return DONE
 

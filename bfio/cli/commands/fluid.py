@@ -1,4 +1,4 @@
-"""``bfio fluid``: equilibrium, admission under limited memory, prices and WAIT thresholds."""
+"""``bfio fluid``: compute fluid equilibrium, admission rates, prices and WAIT thresholds."""
 
 import argparse
 from itertools import groupby
@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 
 #: Largest number of notes and prices shown as text.
 _MOST_LINES = 8
-_SUMMARY = "what an engine sustains: fluid equilibrium, admission, prices, WAIT thresholds"
+_SUMMARY = "compute the sustainable load of an engine: equilibrium, admission, prices, thresholds"
 _DESCRIPTION = """\
-What can an engine sustain? Requests of each class arrive at a rate and need output + 1 iterations;
-an iteration on X tokens takes d0 + d1*X seconds; the KV cache holds memory tokens.
+Compute the load that an engine sustains, in the fluid limit. Requests of each class arrive at
+"rate" per second and need output + 1 iterations; an iteration on X tokens takes d0 + d1*X seconds;
+the KV cache holds "memory" tokens.
 
 FILE is JSON ("-" reads stdin); rates and times are exact: numbers, or strings such as "1/18":
 
@@ -33,16 +34,16 @@ FILE is JSON ("-" reads stdin); rates and times are exact: numbers, or strings s
   bfio fluid load.json --write load.lp                    (docs/exchange.md)
   bfio fluid load.json --nested --horizon 4000 --probability 0.05
 
-feasible: the equilibrium of the whole load fits the memory. Otherwise, or if the load d1*(work per
-second) is 1 or more, "verdict" says so, and the admitted rates are those of most throughput. The
-duals tell what one more token of memory, or one more request per second, would add; memory_below
-what one token less would cost. thresholds are the least with which WAIT keeps up (one worker;
-null if the load is 1 or more), thresholds_strict those that keep latency bounded. notes name the
-classes of which no worker can hold a single request, which the numbers do not see. --nested: the
-same for Nested WAIT, which does not know the output lengths of requests: classes of one prompt
-length form a group, in which outputs must increase. --segments L merges the classes of each group
-into L equal segments, best tries all sets of boundaries.
-With --horizon and --probability the memory that overflows so rarely in that time is given too.
+verdict "feasible": the equilibrium of the whole load fits the memory, and the load d1*(tokens of
+work per second) is below 1. Otherwise the admitted rates are those of largest throughput. Duals:
+throughput gained per additional token of memory or request per second; memory_below: throughput
+lost per token of memory removed. thresholds: the smallest for which WAIT processes all arrivals
+(one worker; null if the load is >= 1); thresholds_strict: the smallest that keep latency bounded.
+notes name the classes whose single request exceeds every worker's memory; the fluid model ignores
+this limit. --nested: thresholds of Nested WAIT, which does not know output lengths; classes of one
+prompt length form a group, sorted by output. --segments L merges the classes of each group into L
+equal segments; "best" tries all boundaries. --horizon and --probability add the memory that is
+exceeded within the horizon with at most that probability.
 """
 
 
@@ -52,23 +53,31 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--objective",
         default="stages",
         metavar="NAME",
-        help="what admission maximises: stages (default, output + 1 per request) or decode",
-    )
-    parser.add_argument("--nested", action="store_true", help="thresholds of Nested WAIT too")
-    parser.add_argument(
-        "--segments", metavar="L", help="segments of Nested WAIT: a number, or best (all outputs)"
+        help="objective of admission: stages (default, output + 1 per request) or decode tokens",
     )
     parser.add_argument(
-        "--horizon", metavar="T", help="seconds that the safety buffer of Nested WAIT must last"
+        "--nested", action="store_true", help="also compute thresholds of Nested WAIT"
     )
     parser.add_argument(
-        "--probability", metavar="P", help="of exceeding that memory once in the horizon"
+        "--segments",
+        metavar="L",
+        help="segments of Nested WAIT: a number, or best; default: one per output length",
+    )
+    parser.add_argument(
+        "--horizon",
+        metavar="T",
+        help="seconds during which the safety buffer of Nested WAIT suffices",
+    )
+    parser.add_argument(
+        "--probability",
+        metavar="P",
+        help="probability of exceeding that memory during the horizon",
     )
     add_exchange(parser)
     parser.add_argument(
         "--program",
         metavar="NAME",
-        help="which program to write or check: throughput (default), margin or equilibrium",
+        help="program to write or check: throughput (default), margin or equilibrium",
     )
     add_common(parser)
 
@@ -83,10 +92,10 @@ def _run(args: argparse.Namespace) -> int:
     objective = member(FluidObjective, args.objective, "--objective")
     if is_exchange(args):
         if _nested_wanted(args):
-            raise InputError("--nested", "no program is written for it", "leave it out")
+            raise InputError("--nested", "Nested WAIT has no program to write", "omit it")
         return exchange_fluid(args, problem, objective)
     if args.program is not None:
-        raise InputError("--program", "there is no file to write or check", "add --write FILE")
+        raise InputError("--program", "no program is written or checked", "add --write FILE")
     answer = fluid_answer(problem, objective) | wait_answer(problem)
     if _nested_wanted(args):
         answer["nested"] = _nested(args, problem)
@@ -101,11 +110,17 @@ def _nested_wanted(args: argparse.Namespace) -> bool:
     names = ("segments", "horizon", "probability")
     extra = [f"--{name}" for name in names if getattr(args, name) is not None]
     if extra and not args.nested:
-        raise InputError("command line", f"{extra[0]} without --nested", "add --nested")
+        raise InputError(
+            "command line", f"{extra[0]} has no effect without --nested", "add --nested"
+        )
     if (args.horizon is None) != (args.probability is None):
-        raise InputError("command line", "one of --horizon, --probability alone", "give both")
+        raise InputError(
+            "command line", "--horizon and --probability need each other", "give both"
+        )
     if args.segments == "best" and args.horizon is None:
-        raise InputError("command line", "--segments best", "add --horizon and --probability")
+        raise InputError(
+            "command line", "--segments best needs --horizon and --probability", "add both"
+        )
     return bool(args.nested)
 
 
@@ -117,7 +132,9 @@ def _nested(args: argparse.Namespace, problem: "FluidProblem") -> dict[str, Any]
     text = args.segments
     if text not in (None, "best"):
         if not text.isascii() or not text.isdigit() or len(text) > 9:
-            raise InputError("--segments", f"{text!r} is no number", "write one, or best")
+            raise InputError(
+                "--segments", f"{text!r} is no number", "write an integer >= 1, or best"
+            )
         ends = [equal_boundaries(group.outputs, int(text)) for group in nested.groups]
         nested = nested.with_segments(ends)
     choose = best_plan if text == "best" else plan
@@ -161,8 +178,8 @@ def _print(answer: dict[str, Any], problem: "FluidProblem") -> None:
         )
     ]
     columns = ["class", "rate\n[1/s]", "prompt", "output", "admitted", "threshold", "strict"]
-    print_table("", [*columns, "worth of\none more/s"], rows)
-    print(f"One token more adds {_price(answer)}.")
+    print_table("", [*columns, "value of\n1 more/s"], rows)
+    print(f"One more token of memory adds {_price(answer)}.")
     print(origin(answer["solver"], answer["proof"]))
     _print_thresholds(answer, problem)
     for note in _first(answer["notes"]):
@@ -172,7 +189,7 @@ def _print(answer: dict[str, Any], problem: "FluidProblem") -> None:
 
 
 def _price(answer: dict[str, Any]) -> str:
-    """Return the worth of one more token of memory, per worker if there are several."""
+    """Return the value of one more token of memory as text, per worker if there are several."""
     prices = answer["duals"]["memory"]
     unit = "stages/s" if answer["objective"] == "stages" else "decode tokens/s"
     if not isinstance(prices, list):
@@ -186,7 +203,7 @@ def _price(answer: dict[str, Any]) -> str:
 
 
 def _first(lines: list[str]) -> list[str]:
-    """Return the first lines; the JSON has all."""
+    """Return the first lines and the number of the omitted ones, which ``--json`` prints."""
     rest = len(lines) - _MOST_LINES
     return lines if rest <= 0 else [*lines[:_MOST_LINES], f"{rest} more, see --json"]
 

@@ -1,4 +1,4 @@
-"""``bfio gap``: how far each decision of a policy is from the optimum of its step."""
+"""``bfio gap``: measure the distance of each decision of a policy from the optimum of its step."""
 
 import argparse
 import json
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 def write_steps(
     folder: Path, worst: "Sequence[KeptStep]", origin: Mapping[str, object]
 ) -> list[dict[str, object]]:
-    """Write each step into its own file, and return a summary of each.
+    """Write each kept step into a file, and return a summary of each.
 
     Parameters
     ----------
     folder : Path
-        Folder of the files. Existing files are replaced, as plots are.
+        Folder of the files. Existing files are replaced.
     worst : sequence of KeptStep
         The steps, worst first.
     origin : mapping
-        Their origin, stored under ``provenance`` in each document.
+        Run of the steps, stored under ``provenance`` in each document.
     """
     from bfio.workloads.tables import atomic_file
 
@@ -77,12 +77,12 @@ _LINES["share_optimal"] = percent
 _MOST_STEPS = 10_000
 _SUMMARY = "measure how far a policy's decisions are from the optimum of each step"
 _DESCRIPTION = """\
-Replay a policy and solve every step it decided to proven optimality. The regret of a step is the
-cost of the decision minus the optimum over the same number of admitted requests, in tokens.
-Reports its distribution, the share of steps decided optimally and the worst step; steps whose
-optimum is not proven within --work-limit are counted separately, never dropped. The certified gap
-is given for every step: the cost of the decision minus the best proven bound (the optimum, if
-proven).
+Replay a policy and solve the assignment problem of every step to proven optimality. The regret of
+a step is the cost of the policy's decision minus the optimum over the same number of admitted
+requests, in tokens. Reports the distribution of the regret, the share of optimal decisions and the
+worst step. Steps whose optimum is not proven within --work-limit are counted separately, never
+dropped. The certified gap is reported for every step: the cost of the decision minus the best
+proven bound (the optimum, if proven).
 --dump-steps K writes the K steps of the largest possible regret (objective minus bound; steps
 without a bound first; ties: earliest first) as problems for bfio solve, with their provenance.
 
@@ -106,10 +106,14 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--method", default="exact", metavar="M", help="exact (default), cp-sat or brute-force"
     )
     group.add_argument(
-        "--gap-horizon", type=int, default=0, metavar="H", help="look-ahead of the program (0)"
+        "--gap-horizon",
+        type=int,
+        default=0,
+        metavar="H",
+        help="look-ahead steps H of the solved program (default 0)",
     )
     group.add_argument(
-        "--every", type=int, default=1, metavar="N", help="solve each N-th decision"
+        "--every", type=int, default=1, metavar="N", help="solve only every N-th decision"
     )
     group.add_argument(
         "--dump-steps",
@@ -119,7 +123,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write the K steps of the largest possible regret, as problems for bfio solve",
     )
     group.add_argument(
-        "--output", default="out", metavar="DIR", help="folder of the histogram and the steps"
+        "--output", default="out", metavar="DIR", help="folder for the histogram and the steps"
     )
     group.add_argument("--no-plots", action="store_true", help="write no plot")
     options.add_table_form(group)
@@ -211,7 +215,7 @@ def _judge(args: argparse.Namespace) -> int:
 
 
 class _Gap:
-    """The arguments of the command, the run that they define, and the output."""
+    """The arguments of ``bfio gap``, the run they define, and its output."""
 
     def __init__(self, args: argparse.Namespace, workload: "Workload") -> None:
         from bfio.common.options import flag, with_values
@@ -316,8 +320,8 @@ class _Gap:
         print_table(title, ("", *COLUMNS), lines)
         print(counts)
         print(
-            f"over the proven steps: mean objective {number(document['objective_mean'])}, "
-            f"mean optimum {number(document['optimum_mean'])}, worst step {document['worst_step']}"
+            f"over the proven steps: mean objective {number(document['objective_mean'])}, mean "
+            f"optimum {number(document['optimum_mean'])}, worst step {document['worst_step']}"
         )
         if document["relative_certified_gap"] is not None:
             share = percent(document["relative_certified_gap"])

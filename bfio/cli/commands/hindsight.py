@@ -1,4 +1,4 @@
-"""``bfio hindsight``: start times of least total latency under one KV cache."""
+"""``bfio hindsight``: compute start times of least total latency for one KV cache."""
 
 import argparse
 from dataclasses import replace
@@ -32,9 +32,10 @@ _BLOCKS = _Marks("█", "·", " ▁▂▃▄▅▆▇█")
 _ASCII = _Marks("#", ".", " .:-=+*%#")
 
 _DESCRIPTION = """\
-When should each request have started if all had been known in advance? One worker holds at most M
-tokens; a request with prompt s and output o that starts at round p is never paused, grows by a
-token per round and completes at p + o. Minimised is the sum of completion minus arrival.
+Compute start times of least total latency if all requests are known in advance. One worker holds
+at most M tokens. A request with prompt s and output o that starts at round p runs without pause,
+grows by one token per round and completes at p + o. The objective is the sum over requests of
+completion minus arrival, in rounds.
 
 FILE is JSON ("-" reads stdin):
 
@@ -47,18 +48,21 @@ FILE is JSON ("-" reads stdin):
   bfio hindsight requests.json --algorithm mc-sf --json
   bfio hindsight requests.json --write requests.lp        (docs/exchange.md)
 
-Without --algorithm the answer is an interval [bound, objective], "optimal" if both meet. exact is
-our own method; cp-sat, highs and pyomo[:SOLVER] solve the integer program (HiGHS and Pyomo prove
-nothing by themselves); brute-force looks at everything. With --algorithm the heuristic is run
-online, in unit rounds, and proves nothing (bound null): mc-sf, mc-benchmark, semi-online (all
-arrivals 0), alpha-greedy, beta-clearing, or module:function for your own. Options follow the name:
-mc-sf:scan=continue, beta-clearing:alpha=0.2:beta=0.1. Without --json small schedules are drawn.
+Without --algorithm the answer is an interval [bound, objective], "optimal" if both are equal.
+exact is bfio's own method; cp-sat, highs and pyomo[:SOLVER] solve the integer program (bounds of
+HiGHS and Pyomo solvers are floating-point and prove nothing); brute-force enumerates schedules.
+With --algorithm an online heuristic runs in unit rounds, without a bound (null): mc-sf,
+mc-benchmark, semi-online (all arrivals 0), alpha-greedy, beta-clearing, or module:function for
+your own. Options follow the name: mc-sf:scan=continue, beta-clearing:alpha=0.2:beta=0.1. Without
+--json small schedules are drawn.
 """
 
 
 def _add_algorithm(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--algorithm", metavar="NAME", help="run this online algorithm instead of solving exactly"
+        "--algorithm",
+        metavar="NAME",
+        help="run this online algorithm instead of solving the program",
     )
 
 
@@ -76,8 +80,9 @@ def _run(args: argparse.Namespace) -> int:
     if args.method or args.time_limit or is_exchange(args):
         raise InputError(
             "command line",
-            "--algorithm runs online; --method, --time-limit and files are for solving",
-            "leave one of them out",
+            "--algorithm cannot be combined with --method, --time-limit, --write or "
+            "--read-solution",
+            "omit one of them",
         )
     from formulations.hindsight_latency import LatencyProblem
 
@@ -128,7 +133,7 @@ def _lines(answer: dict[str, Any]) -> list[str]:
     bound, is_proven = "", False
     if answer["bound"] is not None:
         is_proven = answer["bound_kind"] == BoundKind.INTEGER.value
-        trust = "proven in integers" if is_proven else "a float solver's word"
+        trust = "proven in integers" if is_proven else "floating-point, unproven"
         bound = f", bound {answer['bound']} ({trust})"
     lines = [
         f"{answer['method']}: {answer['termination']}, total latency {answer['objective']} rounds"
@@ -146,7 +151,7 @@ def _lines(answer: dict[str, Any]) -> list[str]:
 
 
 def _drawing(problem: "LatencyProblem", starts: list[int] | None) -> list[str]:
-    """Draw waiting and running requests per round, and the memory; nothing if too large."""
+    """Draw waiting and running requests per round and the memory use; empty if too large."""
     from formulations.hindsight_latency import memory_used
 
     if not starts or len(starts) > _DRAWN_REQUESTS:
@@ -176,7 +181,7 @@ def _drawing(problem: "LatencyProblem", starts: list[int] | None) -> list[str]:
 
 _SOLVER = problem_command(
     "hindsight",
-    "least total latency under one KV cache, exactly or by an online algorithm",
+    "compute start times of least total latency for one KV cache, exactly or online",
     _DESCRIPTION,
     kind=LATENCY,
     file="requests, memory and convention (.json)",

@@ -1,4 +1,4 @@
-"""``bfio library``: frozen instances with best known values, certificates, and open cases."""
+"""``bfio library``: list, write and verify frozen instances with best known solutions."""
 
 import argparse
 from typing import TYPE_CHECKING, Any
@@ -90,7 +90,7 @@ def verified(verdicts: "list[Verdict]", seconds: float) -> dict[str, Any]:
 
 
 def verified_lines(chosen: "list[Entry]", verdicts: "list[Verdict]", seconds: float) -> list[str]:
-    """Return the results of verification as lines, claims without certificates counted apart."""
+    """Return the verification results as text lines, with uncertified claims apart."""
     faults = [
         f"NOT VERIFIED {verdict.name}: {fault}" for verdict in verdicts for fault in verdict.faults
     ]
@@ -112,7 +112,7 @@ def verified_lines(chosen: "list[Entry]", verdicts: "list[Verdict]", seconds: fl
 
 
 def judged(verdict: "SolutionVerdict") -> dict[str, Any]:
-    """Return the verdict on a solution as JSON."""
+    """Return the verdict on a submitted solution as a JSON document."""
     from bfio.library.kinds.kind import written_value
 
     def told(value: Any) -> Any:
@@ -130,7 +130,7 @@ def judged(verdict: "SolutionVerdict") -> dict[str, Any]:
 
 
 def judged_lines(e: "Entry", verdict: "SolutionVerdict") -> list[str]:
-    """Return the verdict on a solution as lines."""
+    """Return the verdict on a submitted solution as text lines."""
     from bfio.cli.exchange import violated_lines
     from bfio.library.kinds.kind import value_text
 
@@ -141,7 +141,7 @@ def judged_lines(e: "Entry", verdict: "SolutionVerdict") -> list[str]:
     best = value_text(verdict.best_known, e.scale)
     lines = [f"{e.name}: feasible, objective {objective} {e.kind.unit}, best known {best}"]
     if verdict.closes:
-        lines.append("optimal: it meets the certified bound")
+        lines.append("optimal: its objective equals the certified bound")
     if verdict.is_better:
         lines.append("better than the best known: docs/library.md says how to submit it")
     elif not verdict.closes:
@@ -151,10 +151,11 @@ def judged_lines(e: "Entry", verdict: "SolutionVerdict") -> list[str]:
 
 #: Exit status if an entry fails verification.
 NOT_VERIFIED = 1
-_SUMMARY = "frozen instances with best known values and certificates; what is still open"
+_SUMMARY = "list and verify frozen instances with best known solutions and certificates"
 _DESCRIPTION = """\
-Instances to test methods on: frozen problems with the best known solution, a proven bound and its
-certificate, and the methods that found them. NAME may be a pattern such as 'step-32x72-*'.
+Frozen problem instances for comparing methods. Each entry has the best known solution, a proven
+bound with its certificate, and the methods that found both. NAME may be a pattern such as
+'step-32x72-*'.
 
   bfio library list                               list the entries and their status
   bfio library list 'step-*-h20-active' --status open
@@ -175,23 +176,40 @@ how to submit a better one.
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(metavar="ACTION", required=True, title="actions")
-    listed = actions.add_parser("list", help="what there is: kind, status, objective, bound")
+    listed = actions.add_parser(
+        "list", help="list kind, status, objective and bound of each entry"
+    )
     listed.set_defaults(action=_list)
-    got = actions.add_parser("get", help="write one problem, as JSON, MPS or LP")
+    got = actions.add_parser("get", help="write the problem of an entry as JSON, MPS or LP")
     got.set_defaults(action=_get)
-    got.add_argument("name", metavar="NAME", help="an entry (bfio library list)")
-    got.add_argument("file", nargs="?", metavar="FILE", help=".json, .mps or .lp (stdout: JSON)")
+    got.add_argument("name", metavar="NAME", help="name of an entry (see bfio library list)")
+    got.add_argument(
+        "file",
+        nargs="?",
+        metavar="FILE",
+        help="output file: .json, .mps or .lp (default: JSON on stdout)",
+    )
     got.add_argument("--overwrite", action="store_true", help="replace an existing FILE")
-    verified = actions.add_parser("verify", help="derive digests, solutions and bounds again")
+    verified = actions.add_parser(
+        "verify", help="check digests, solutions and bounds of entries again"
+    )
     verified.set_defaults(action=_verify)
     for action in (listed, verified):
-        action.add_argument("names", nargs="*", metavar="NAME", help="entries or patterns (all)")
-        action.add_argument("--kind", metavar="KIND", help="only of this kind, e.g. step")
-        action.add_argument("--status", metavar="S", help="only closed, claimed or open ones")
-    checked = actions.add_parser("check-solution", help="judge a solution of your own")
+        action.add_argument(
+            "names", nargs="*", metavar="NAME", help="names or patterns of entries (default all)"
+        )
+        action.add_argument("--kind", metavar="KIND", help="only entries of this kind, e.g. step")
+        action.add_argument(
+            "--status", metavar="S", help="only entries with this status: closed, claimed or open"
+        )
+    checked = actions.add_parser("check-solution", help="check your solution of an entry")
     checked.set_defaults(action=_check_solution)
-    checked.add_argument("name", metavar="NAME", help="an entry")
-    checked.add_argument("file", metavar="FILE", help="answer (.json), or a solver's solution")
+    checked.add_argument("name", metavar="NAME", help="name of an entry")
+    checked.add_argument(
+        "file",
+        metavar="FILE",
+        help="answer of a command (.json), or solution file of another solver",
+    )
     for action in (listed, got, verified, checked):
         add_json(action)
 
@@ -224,7 +242,7 @@ def _chosen(args: argparse.Namespace) -> "list[Entry]":
         and args.status in (None, e.status.value)
     ]
     if not found:
-        raise InputError("library", "no entry is chosen", "see bfio library list")
+        raise InputError("library", "no entry matches", "see bfio library list")
     return found
 
 
@@ -251,7 +269,7 @@ def _get(args: argparse.Namespace) -> int:
     e = entry(args.name)
     if args.file is None:
         if args.overwrite:
-            raise InputError("--overwrite", "there is nothing to write", "name a FILE")
+            raise InputError("--overwrite", "no FILE is written", "name a FILE")
         known = None if e.best is None else e.best.to_mapping()
         parts = {"problem": e.document, "best_known": known, "certificate": e.certificate}
         print_json({**summary(e), **parts} if args.json else e.document)
@@ -271,11 +289,11 @@ def _get(args: argparse.Namespace) -> int:
             return exchange_fluid(options, e.problem, e.kind.fluid_objective)
         program = e.kind.program(e.problem)
         if program is None:
-            what = f"no program is written for kind {e.kind_name}"
-            raise InputError(e.name, what, "take the JSON")
+            what = f"kind {e.kind_name} has no program"
+            raise InputError(e.name, what, "write a .json file")
         return exchange(options, program, e.kind.command.removeprefix("bfio "), {})
     if suffix != ".json":
-        raise InputError(args.file, "no format that is written", "end it in .json, .mps or .lp")
+        raise InputError(args.file, "has no known suffix", "use .json, .mps or .lp")
     content = f"{json.dumps(e.document)}\n".encode()
     with atomic_file(path, overwrite=args.overwrite) as (stream, _):
         stream.write(content)

@@ -1,4 +1,4 @@
-"""``bfio makespan``: the best schedule of barrier-synchronised workers, all requests known."""
+"""``bfio makespan``: schedule known requests on barrier-synchronised workers optimally."""
 
 import argparse
 from typing import TYPE_CHECKING
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 _SHOWN_ROWS, _SHOWN_STEPS = 24, 40
 
 _DESCRIPTION = """\
-When and where should each request have decoded if all had been known in advance? G workers of B
-slots run in lockstep; a request with prompt s and output o occupies a slot of one worker for o
-steps, with loads s, s+1, ..., s+o-1, never paused or moved. A step lasts C + t*(largest load of a
-worker).
+Compute the best worker and start step of each request if all requests are known in advance. G
+workers of B slots run in lockstep. A request with prompt s and output o occupies a slot of one
+worker for o steps, with loads s, s+1, ..., s+o-1 [tokens], never paused or moved. A step lasts
+C + t*(largest load of a worker).
 
 FILE is JSON ("-" reads stdin):
 
@@ -27,21 +27,22 @@ FILE is JSON ("-" reads stdin):
    "token_time": "1.00524902e-7",      optional: t [s/token]
    "objective": "wall-clock",          optional, see below
    "work_conserving": false,           optional
-   "memory": [40, 30]}                 optional: tokens that each worker holds at most, or a number
+   "memory": [40, 30]}                 optional: tokens at most, per worker or one number
 
   bfio makespan requests.json --time-limit 60
   bfio makespan requests.json --objective imbalance --json
   bfio makespan requests.json --write requests.mps        (docs/exchange.md)
 
-objectives: wall-clock, sum of the lengths of all steps in which something runs; imbalance, sum of
+objectives: wall-clock, total length of all steps in which a request runs; imbalance, sum of
 (largest load - load) over workers and steps; latency, sum of completion minus arrival in steps.
-Work is conserved if every step starts min(free slots, waiting) requests. Imbalance needs that:
-without it, idling would be free; with a memory it is not defined. Steps in which nothing runs take
-no time, so wall-clock without work conservation does not depend on arrivals.
+A schedule conserves work if every step starts min(free slots, waiting) requests. Imbalance
+requires work conservation, because idling would cost nothing without it, and is not defined with a
+memory. Steps without a running request take no time, so wall-clock without work conservation does
+not depend on arrivals.
 
-The answer is an interval [bound, objective], "optimal" if both meet; "scale" of their units make
-one second. exact: ours; cp-sat, highs, pyomo[:SOLVER]: the integer program (HiGHS and Pyomo prove
-nothing by themselves); brute-force: all schedules of a few requests.
+The answer is an interval [bound, objective], "optimal" if both are equal. "scale" is the number of
+their units per second. exact: bfio's own method; cp-sat, highs, pyomo[:SOLVER]: integer program
+(bounds of HiGHS and Pyomo solvers are floating-point and prove nothing); brute-force: enumeration.
 """
 
 
@@ -49,13 +50,13 @@ def _add_objective(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--objective",
         metavar="NAME",
-        help="wall-clock, imbalance or latency, in place of the file's",
+        help="wall-clock, imbalance or latency; replaces the objective of FILE",
     )
     parser.add_argument(
         "--memory",
         metavar="TOKENS",
         type=int,
-        help="most tokens of each worker at any step, in place of the file's",
+        help="largest load of each worker at any step [tokens]; replaces the memory of FILE",
     )
 
 
@@ -93,7 +94,7 @@ def _value(units: int | None, problem: "MakespanProblem") -> str:
 def _drawing(
     problem: "MakespanProblem", starts: tuple[int, ...], workers: tuple[int, ...]
 ) -> list[str]:
-    """Draw the load of each worker at the busy steps, and the peaks; nothing if too wide."""
+    """Draw the load of each worker at the busy steps, and the peaks; empty if too wide."""
     from formulations.hindsight_makespan import trajectory
 
     if problem.workers > _SHOWN_ROWS or not starts:
@@ -115,7 +116,7 @@ def _drawing(
 
 COMMAND = problem_command(
     "makespan",
-    "the best schedule of barrier-synchronised workers in hindsight, with its bound",
+    "compute the optimal schedule of barrier-synchronised workers, all requests known",
     _DESCRIPTION,
     kind=MAKESPAN,
     file="machine and requests (.json)",

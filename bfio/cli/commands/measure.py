@@ -1,4 +1,4 @@
-"""``bfio measure``: time decode steps of a GPU."""
+"""``bfio measure``: measure the times of decode steps of a GPU."""
 
 import argparse
 
@@ -8,7 +8,7 @@ from bfio.cli.options import add_common
 from bfio.cli.output import print_json, progress_bar
 from bfio.common.options import add_options, from_namespace
 
-_SUMMARY = "time decode steps of a GPU, for bfio fit"
+_SUMMARY = "measure decode step times of a GPU, as input of bfio fit"
 _DESCRIPTION = """\
 Time decode steps of a transformer with random weights over KV caches of chosen lengths, and write
 them as a file that bfio fit reads. Needs PyTorch: pip install 'bfio[gpu]'.
@@ -17,14 +17,14 @@ them as a file that bfio fit reads. Needs PyTorch: pip install 'bfio[gpu]'.
   bfio measure steps.csv --device cuda:1 --batch 32 --lengths 512,1024,4096,8192
   bfio measure steps.csv --device cpu --layers 2 --hidden 256 --heads 4 --kv-heads 2 --mlp 512
 
-It measures one worker: what a device takes for its weights, its cache and its kernels, not what
-waiting for other workers, sampling and the network add. docs/fit.md has the limits.
+The times are those of one worker: reading weights and KV cache, and kernel launches. They exclude
+waiting for other workers, sampling and the network (docs/fit.md).
 """
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="OUT", help="file to write (.csv)")
-    add_options(parser.add_argument_group("what is measured"), MeasureOptions)
+    add_options(parser.add_argument_group("measured configuration"), MeasureOptions)
     parser.add_argument("--overwrite", action="store_true", help="replace an existing file")
     add_common(parser)
 

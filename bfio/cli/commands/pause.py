@@ -1,19 +1,19 @@
-"""``bfio pause``: which active requests run a step, which pause, and which waiting ones start."""
+"""``bfio pause``: decide which active requests run a step, pause or start."""
 
 from bfio.cli.problem_command import problem_command
 from bfio.programs import PAUSING
 
 _DESCRIPTION = """\
-Which active requests should run the next step, which pause (their cache kept), and which waiting
-ones start, so that the time per token emitted is least? A step lasts as long as the worker that
-needs most, max_g (C_g + t_g * load of what runs on g); a paused request emits nothing, keeps slot
-and memory, and must run again after "max_pauses" pauses in a row.
+Decide which active requests run in the next step, which pause (keeping their KV cache), and which
+waiting requests start, so that the time per emitted token is least. A step lasts
+max_g (C_g + t_g * load of the requests that run on worker g). A paused request emits no token,
+keeps its slot and memory, and must run again after "max_pauses" consecutive pauses.
 
 FILE is JSON ("-" reads stdin):
 
   {"capacity": [1, 0],                            free slots of each worker
    "active": [{"worker": 0, "load": 40},          load: tokens it holds, and adds if it runs
-              {"worker": 1, "load": 90, "paused": 2}],   paused: steps in a row until now, 0
+              {"worker": 1, "load": 90, "paused": 2}],   paused: consecutive pauses so far, 0
    "waiting": [30],                               optional: tokens each adds if it starts
    "max_pauses": 3,
    "required": [false],                           optional: waiting ones that must start
@@ -24,16 +24,16 @@ FILE is JSON ("-" reads stdin):
   bfio pause step.json
   bfio pause step.json --method heuristic --json
 
-The answer names an action for each active request: keep, pause, resume, or stay (paused again),
-and the workers that are frozen. Its ratio is exact; "optimal" means that a bound derived in
-integers equals it. exact: ours, with CP-SAT for what it leaves open; heuristic: milliseconds, no
-bound; cp-sat, highs, pyomo[:SOLVER]: integer programs at ever lower prices of tokens; brute-force:
-a few requests.
+The answer gives an action for each active request (keep, pause, resume, or stay: paused again) and
+the frozen workers, which run no request. The ratio, time per token, is exact; "optimal" means that
+it equals a bound derived in integers. exact: bfio's own method, with CP-SAT for open cases;
+heuristic: takes milliseconds, no bound; cp-sat, highs, pyomo[:SOLVER]: a sequence of integer
+programs at decreasing prices per token; brute-force: enumeration for a few requests.
 """
 
 COMMAND = problem_command(
     "pause",
-    "which active requests run a step, so that the time per token is least",
+    "decide which active requests run, pause or start, for the least time per token",
     _DESCRIPTION,
     kind=PAUSING,
     file="workers, active and waiting requests (.json)",

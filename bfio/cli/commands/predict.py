@@ -1,4 +1,4 @@
-"""``bfio predict``: accuracy of predictors of output lengths on a trace."""
+"""``bfio predict``: measure the accuracy of output-length predictors on a trace."""
 
 import argparse
 from pathlib import Path
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from bfio.prediction.report import PredictorReport
 
-_SUMMARY = "measure how good predictors of output lengths are on a trace"
+_SUMMARY = "measure the accuracy of output-length predictors on a trace"
 _DESCRIPTION = """\
 Measure predictors of output lengths on a trace, as BalanceRoute's Table 3 does.
 
@@ -26,14 +26,15 @@ Measure predictors of output lengths on a trace, as BalanceRoute's Table 3 does.
   bfio predict evaluate --trace azure.csv.gz --online 100 --plot accuracy.png
   bfio predict evaluate --trace azure.csv.gz --min-output 300
 
-Predictors learn from the first half of the trace (--train-share). For each request of the rest
-they are asked at ages 0, 10, 20, ... (--every) until it ends. Stage 1, does it end within H steps:
-area under the ROC curve (0.5 is a coin), Brier score next to that of the base rate, calibration.
-Stage 2, how soon if it does: mean error over the points that do, next to the least error of a
-constant. Composite: mean |y - min(remaining, H)| [steps], next to that of "never within H".
+Predictors learn from the first half of the trace (--train-share). For each remaining request they
+predict at ages 0, 10, 20, ... (--every) until the request ends. Stage 1, whether it ends within H
+steps: area under the ROC curve (0.5: chance), Brier score beside that of the base rate,
+calibration. Stage 2, when it ends if within H steps: mean error over these points, beside the
+least error of a constant. Composite: mean |y - min(remaining, H)| [steps], beside that of the
+constant prediction "not within H".
 
-An area near 1 may say little: compare with the base rate, and the stage-2 error with that of a
-constant (H/4 where ends spread evenly). Definitions: docs/predictors.md.
+An area near 1 is not enough: compare the Brier score with the base rate, and the stage-2 error
+with that of a constant (H/4 if ends are uniform). Definitions: docs/predictors.md.
 """
 
 
@@ -49,14 +50,21 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--predictor",
         nargs="+",
         metavar="P",
-        help="predictors, or module:object of your own (default: all that know no future; "
-        "noisy-oracle:0.5 and oracle on request)",
+        help="predictors, or module:object of your own (default: all without knowledge of the "
+        "future; noisy-oracle:0.5 and oracle on request)",
     )
     evaluate.add_argument(
-        "--horizon", nargs="+", type=int, default=[20], metavar="H", help="windows (20)"
+        "--horizon",
+        nargs="+",
+        type=int,
+        default=[20],
+        metavar="H",
+        help="look-ahead windows H in steps (default 20)",
     )
     add_options(evaluate.add_argument_group("evaluation"), EvaluationOptions)
-    evaluate.add_argument("--plot", metavar="FILE", help="draw ROC, calibration, errors by age")
+    evaluate.add_argument(
+        "--plot", metavar="FILE", help="plot ROC curve, calibration and errors by age"
+    )
     options.add_table_form(evaluate)
     options.add_workload(evaluate)
     options.add_common(evaluate)
@@ -114,7 +122,7 @@ def _predictors(args: argparse.Namespace) -> "Sequence[str]":
     seen: dict[tuple[str, object], str] = {}
     for name in predictors:
         if (first := seen.setdefault(spelt_out(name), name)) != name:
-            what = f"{name} and {first} are one predictor, spelt twice"
+            what = f"{name} and {first} are the same predictor"
             raise InputError("--predictor", what, "name each once")
     return predictors
 

@@ -1,4 +1,4 @@
-"""``bfio prepare``: compile the kernels once."""
+"""``bfio prepare``: compile all kernels and store them on disk."""
 
 import argparse
 import time
@@ -7,10 +7,11 @@ from bfio.cli import options
 from bfio.cli.command import DONE, Command
 from bfio.cli.output import print_json
 
-_SUMMARY = "compile the kernels once, so that no later command waits for it"
+_SUMMARY = "compile all kernels once, so that later commands start faster"
 _DESCRIPTION = """\
-Compile all kernels that are not compiled yet, and keep them on disk: some minutes, once per
-installation. Without it each is compiled when it is first needed, and small runs use plain Python.
+Compile all kernels that are not compiled yet, and store them on disk: a few minutes, once per
+installation. Without this command a kernel is compiled at its first use, and small runs use plain
+Python.
 """
 
 
@@ -25,7 +26,7 @@ def _run(args: argparse.Namespace) -> int:
 
     if not uses_private_parts():
         remedy = f"unset {PLAIN}, or install numba {TESTED[-1]}"
-        raise InputError("kernels", "with plain Numba nothing is kept on disk", remedy)
+        raise InputError("kernels", "plain Numba stores no kernel on disk", remedy)
     began = time.perf_counter()
     missing = [group for group in groups().values() if not group.is_ready()]
     each = compile_groups(missing)

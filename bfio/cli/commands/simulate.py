@@ -1,4 +1,4 @@
-"""``bfio simulate``: one policy on one workload."""
+"""``bfio simulate``: simulate one policy on one workload."""
 
 import argparse
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,7 @@ whole run and over the part of it that is measured (docs/metrics.md).
   bfio simulate --trace azure.csv.gz --arrivals timed --rate-scale 4 --policy jsq
   bfio simulate --policy my_module:my_policy
 
-Interrupted (Ctrl-C), it prints what the run gave so far.
+After Ctrl-C the metrics of the steps so far are printed.
 """
 
 

@@ -1,4 +1,4 @@
-"""``bfio solve``: one step problem, or one per line."""
+"""``bfio solve``: solve one step problem, or one per line of a file."""
 
 import argparse
 import json
@@ -17,8 +17,8 @@ from formulations.errors import InputError
 _PASSED = ("work_limit", "second", "slack")
 
 _DESCRIPTION = """\
-Solve one step: assign waiting requests to workers so that the imbalance (or the maximum load, or
-the gap) over the look-ahead window is least.
+Solve one step problem: assign waiting requests to workers so that the imbalance (or the maximum
+load, or the gap) over the look-ahead window is least. Loads are KV-cache tokens.
 
 FILE is JSON ("-" reads stdin); FILE.jsonl holds one problem per line and is answered line by line:
 
@@ -38,8 +38,8 @@ optional too: "token_capacity" (per worker), "required" (true per request that m
   bfio solve step.json --write step.lp                    (docs/exchange.md)
   bfio solve step.json --second age   (of the optima, the one that admits the oldest)
 
-"optimal" means proven in integers. HiGHS and Pyomo solvers bound in floating point, so their
-answers are "feasible" unless a combinatorial bound happens to prove them.
+"optimal" means proven in integers. Bounds of HiGHS and Pyomo solvers are floating-point, so their
+answers are "feasible" unless a combinatorial bound proves them.
 """
 
 
@@ -47,30 +47,35 @@ def _add_second(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--second",
         metavar="NAME",
-        help="which of the optima: age, largest, smallest, window, now or gap (docs/second.md)",
+        help="which optimum to return: age, largest, smallest, window, now or gap "
+        "(docs/second.md)",
     )
     parser.add_argument(
         "--slack",
         metavar="E",
         type=int,
         default=0,
-        help="with --second: how far above the optimum the objective may be (0)",
+        help="with --second: largest excess of the objective over the optimum (default 0)",
     )
     add_work_limit(parser)
 
 
 def _run(args: argparse.Namespace) -> int:
     if args.slack and args.second is None:
-        raise InputError("--slack", "there is no second objective", "add --second NAME")
+        raise InputError("--slack", "has no effect without --second", "add --second NAME")
     if not args.file.endswith(".jsonl"):
         return _SOLVER.run(args)
     if is_exchange(args):
-        raise InputError(args.file, "holds many problems", "give a .json file with one of them")
+        raise InputError(
+            args.file,
+            "cannot be combined with a .jsonl file",
+            "give a .json file with one problem",
+        )
     return _solve_lines(read_text(args.file), args)
 
 
 def _solve_lines(text: str, args: argparse.Namespace) -> int:
-    """Solve the problem of every line; an invalid line gives an error and the next ones go on."""
+    """Solve the problem of each line; print an error for an invalid line and continue."""
     from bfio.step.solve import solve_step
     from formulations.step import StepProblem
 
@@ -95,7 +100,7 @@ def _solve_lines(text: str, args: argparse.Namespace) -> int:
 
 _SOLVER = problem_command(
     "solve",
-    "solve one step problem (or a file of them) exactly or by heuristic",
+    "solve one step problem, or a file of them, exactly or by a heuristic",
     _DESCRIPTION,
     kind=STEP,
     file="step problem (.json, or .jsonl for many)",

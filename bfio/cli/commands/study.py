@@ -1,4 +1,4 @@
-"""``bfio study``: sweeps that survive interruption, and reports on their rows."""
+"""``bfio study``: run resumable parameter sweeps and report on their rows."""
 
 import argparse
 import shlex
@@ -56,10 +56,12 @@ class StudyProgress:
         self._bar.stop()
 
     def stops(self) -> bool:
-        """Return whether the user has asked to stop, with a message at the first time."""
+        """Return whether the user has asked to stop, and print a message at the first time."""
         if self._stopping() and not self._has_said:
             self._has_said = True
-            self.say("rows in flight have a second to end; all others can be computed later")
+            self.say(
+                "rows being computed have one second to end; the others can be computed later"
+            )
         return self._stopping()
 
     def start(self, results: "Results") -> None:
@@ -68,16 +70,16 @@ class StudyProgress:
 
         self._total, self._done = len(results.tasks), len(results.rows)
         self._task = self._bar.add_task(
-            results.study.name, total=results.missing, counts=f"{self._done} there already"
+            results.study.name, total=results.missing, counts=f"{self._done} already stored"
         )
         for row in results.rows.values():
             self._count(row)
         if results.repeated:
             self.say(
-                f"note: {results.repeated} of {self._total} rows repeat another one but for the "
-                f"seed; {SEED_CHANGES_NOTHING}"
+                f"note: {results.repeated} of {self._total} rows differ from another row only "
+                f"in the seed; {SEED_CHANGES_NOTHING}"
             )
-        self._say(f"{results.study.name}: {self._done} of {self._total} rows there already")
+        self._say(f"{results.study.name}: {self._done} of {self._total} rows already stored")
 
     def add(self, row: "Row") -> None:
         """Count one more row."""
@@ -96,7 +98,7 @@ class StudyProgress:
         return ", ".join(f"{name} {count}" for name, count in self._counts.items())
 
     def say(self, line: str) -> None:
-        """Print a line above the bar, or alone if there is no bar."""
+        """Print a line above the progress bar, or alone if there is no bar."""
         self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def _say(self, line: str) -> None:
@@ -107,16 +109,17 @@ class StudyProgress:
 #: Default folder of stores and reports.
 _FOLDER = Path("out") / "studies"
 _FORMATS = (
-    "html: page and all files; markdown, latex (booktabs) or csv: its tables, printed or as file "
-    "--output (markdown: of a README only what is between <!-- table NAME --> and <!-- end -->)"
+    "html: page and all files; markdown, latex (booktabs) or csv: only its tables, printed or "
+    "written to --output (in a README only between <!-- table NAME --> and <!-- end -->)"
 )
-_KINDS = "list what rows can compute, or the values of one kind"
+_KINDS = "list the kinds of rows, or the values of one kind"
 #: Largest number of rows without a result that are shown.
 _MAX_SHOWN = 5
 
-_SUMMARY = "run sweeps that survive interruption, and report them"
+_SUMMARY = "run resumable parameter sweeps, and report their results"
 _DESCRIPTION = """\
-Run a study: a file that defines what a row computes, and the grid of arguments of its rows.
+Run a study. A study file defines the kind of its rows, which determines what a row computes, and
+the grid of their arguments.
 
   bfio study run study.toml              compute the missing rows
   bfio study status study.toml           show the progress, also during a run
@@ -124,18 +127,18 @@ Run a study: a file that defines what a row computes, and the grid of arguments 
   bfio study export study.toml           CSV and Parquet only
   bfio study kinds [KIND]                list the kinds of rows, or the values of one kind
 
-Each row is stored as soon as it is computed: a run that was stopped in any way continues where it
-stopped. A row that fails, hangs, crashes or runs out of memory does not affect other rows; it is
-stored and counted with its status. Every action takes --json and --seed. docs/studies.md describes
-study files.
+Each row is stored as soon as it is computed, so a new run computes only the missing rows.
+A row that fails, hangs, crashes or runs out of memory does not affect other rows; it is stored and
+counted with its status. Every action accepts --json and --seed. docs/studies.md describes study
+files.
 """
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     chooser = parser.add_subparsers(metavar="ACTION", required=True, title="actions")
     for name, act, summary in (
-        ("run", _run, "compute the rows that are not there yet"),
-        ("status", _status, "show how many rows there are"),
+        ("run", _run, "compute the missing rows"),
+        ("status", _status, "show how many rows are computed, failed and missing"),
         ("report", _report, "write the report: HTML, figures, tables"),
         ("export", _export, "write the rows as CSV and Parquet"),
     ):
@@ -144,37 +147,37 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         add = action.add_argument
         add("file", metavar="FILE", help="study file (TOML), or module:NAME")
         place = f"{_FOLDER}/NAME.sqlite"
-        add("--store", metavar="PATH", help=f"file of the rows (default {place})")
-        add("--smoke", action="store_true", help="the small size of the study")
+        add("--store", metavar="PATH", help=f"file in which rows are stored (default {place})")
+        add("--smoke", action="store_true", help="use the small grid of the study")
         add_json(action)
-        text = "add N to every argument called seed (0)"
+        text = "add N to every argument named seed (default 0)"
         add("--seed", type=int, default=0, metavar="N", help=text)
         if name == "run":
-            text = "processes, one thread each (default: one per core)"
+            text = "number of processes, one thread each (default: one per core)"
             add("--jobs", "--workers", type=int, dest="jobs", metavar="N", help=text)
             text = "compute on a Dask cluster, e.g. tcp://host:8786"
             add("--cluster", metavar="ADDRESS", help=text)
-            add("--retry", action="store_true", help="compute rows without a result once more")
-            add("--logs", action="store_true", help="keep what rows print and solvers log")
+            add("--retry", action="store_true", help="compute rows again that have no result")
+            add("--logs", action="store_true", help="show the output of rows and solver logs")
         if name in ("report", "export"):
-            text = "folder (default STORE-report, beside the store)"
+            text = "output folder (default STORE-report, beside the store)"
             add("--output", metavar="PATH", help=text)
         if name == "report":
             forms = ("html", "markdown", "latex", "csv")
             add("--format", choices=forms, default="html", help=_FORMATS)
-            text = "with markdown or latex: what --format csv wrote, in the place of the store"
+            text = "with markdown or latex: read this output of --format csv instead of the store"
             add("--from", dest="records", metavar="FILE", help=text)
     action = chooser.add_parser("kinds", help=_KINDS, description=_KINDS, allow_abbrev=False)
     action.set_defaults(act=_kinds)
-    text = "one of them, or module:NAME: show its values"
+    text = "a kind of rows, or module:NAME"
     action.add_argument("kind", metavar="KIND", nargs="?", help=text)
-    text = "write the tables of values between marks of this file"
+    text = "write the tables of values between the marks of this file"
     action.add_argument("--output", metavar="FILE", help=text)
     add_json(action)
 
 
 def _act(args: argparse.Namespace) -> int:
-    """Run the chosen action; users' own modules are searched from the study file's folder."""
+    """Run the chosen action; modules of the user are found in the folder of the study file."""
     file = getattr(args, "file", "")
     with found_from(Path(file).parent if file.endswith(".toml") else Path()):
         status: int = args.act(args)
@@ -198,7 +201,7 @@ def _run(args: argparse.Namespace) -> int:
                 stop=progress.stops,
             )
         except KeyboardInterrupt:
-            progress.say(f"rows so far are kept in {store}; go on with: {_command(args)}")
+            progress.say(f"computed rows are stored in {store}; continue with: {_command(args)}")
             if not store.exists():
                 raise
             results = _stored(args)
@@ -222,8 +225,8 @@ def _export(args: argparse.Namespace) -> int:
 
 def _report(args: argparse.Namespace) -> int:
     if args.records is not None and args.format not in ("markdown", "latex"):
-        remedy = "add one of them, or leave --from out"
-        raise InputError("--from", "it needs --format markdown or latex", remedy)
+        remedy = "add one of them, or omit --from"
+        raise InputError("--from", "needs --format markdown or latex", remedy)
     if args.format != "html":
         return _report_text(args)
     from bfio.studies.report.page import write_report
@@ -232,7 +235,7 @@ def _report(args: argparse.Namespace) -> int:
 
 
 def _report_text(args: argparse.Namespace) -> int:
-    """Print the tables of a study as Markdown, LaTeX or CSV, or write them into a file."""
+    """Print the tables of a study as Markdown, LaTeX or CSV, or write them to a file."""
     from bfio.studies.report import markdown
     from bfio.studies.report.files import write_text
 
@@ -317,7 +320,7 @@ def _stored(args: argparse.Namespace) -> "Results":
 
 
 def _reported(args: argparse.Namespace) -> "Results":
-    """Return the stored results. At least one row must be done; warn about missing rows."""
+    """Return the stored results, warning about missing rows; an error if there is none."""
     from bfio.studies.results import check_some_done
 
     results = _stored(args)
@@ -329,7 +332,7 @@ def _reported(args: argparse.Namespace) -> "Results":
 
 
 def _command(args: argparse.Namespace, action: str = "run") -> str:
-    """Return the command that applies an action to the same rows, by default computing them."""
+    """Return the shell command that applies an action, by default run, to the same rows."""
     words = ["bfio", "study", action, args.file]
     words += ["--store", args.store] if args.store else []
     words += ["--smoke"] if args.smoke else []
@@ -338,7 +341,7 @@ def _command(args: argparse.Namespace, action: str = "run") -> str:
 
 
 def _document(results: "Results") -> dict[str, Any]:
-    """Return the JSON document on a study's progress."""
+    """Return the JSON document of the progress of a study."""
     from bfio.studies.results import study_settings
 
     counts = {status.value: count for status, count in results.counts().items()}
@@ -386,9 +389,9 @@ def _show(args: argparse.Namespace, results: "Results", *, interrupted: bool = F
     if len(failures) > _MAX_SHOWN:
         print(f"and {len(failures) - _MAX_SHOWN} more without a result")
     if results.other_rows:
-        print(f"besides, {results.other_rows} rows of other code, data or arguments are in it")
+        print(f"the store also has {results.other_rows} rows of other code, data or arguments")
     if failures and not results.done and not results.missing:
-        print("no row has a result: the errors above say why; --json shows all of them")
+        print("no row has a result: see the errors above; --json prints all of them")
     following = _command(args)
     if not results.missing:
         following = _command(args, "report") if results.done else f"{following} --retry"

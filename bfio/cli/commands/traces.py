@@ -1,4 +1,4 @@
-"""``bfio traces``: list readable formats, inspect, convert and fetch traces."""
+"""``bfio traces``: list trace formats; inspect, convert and download traces."""
 
 import argparse
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     pass
 
-_SUMMARY = "list, inspect, convert and fetch traces"
+_SUMMARY = "list trace formats; inspect, convert and fetch traces"
 _DESCRIPTION = """\
 Work with traces of requests.
 
@@ -24,44 +24,53 @@ Work with traces of requests.
   bfio traces convert FILE OUT.csv.gz      write a trace in bfio's own format
   bfio traces fetch azure-conv-2023 DIR    fetch a published trace
 
-The format of FILE (CSV or JSONL, .gz or not) is detected from its header; of any other table
-say which columns to read: --columns arrival=ts,prompt=input,output=generated
+The format of FILE (CSV or JSONL, .gz or not) is detected from its header. For any other table name
+the columns to read: --columns arrival=ts,prompt=input,output=generated
 """
 _GEOMETRIC = """\
-Fit the geometric law on 1, 2, ... to the output lengths of traces (p = 1/mean) and test it, as
-figure 5 of BF-IO does by eye. The critical value of the Kolmogorov-Smirnov distance is simulated:
-samples of the fitted law, each fitted anew.
+Fit the geometric distribution on 1, 2, ... to the output lengths of traces (p = 1/mean) and test
+the fit (figure 5 of BF-IO judges it by eye). The critical value of the Kolmogorov-Smirnov distance
+is simulated from samples of the fitted distribution, with p fitted to each sample.
 
   bfio traces geometric azure.csv.gz
   bfio traces geometric azure.csv.gz mooncake.jsonl --plot lengths.png
 
-Geometric lengths have no memory: at every age the hazard is 1/mean and the mean residual life the
-mean. By age the table has both, in those units, with 95 % intervals; ages are tokens emitted.
+Geometric lengths are memoryless: at every age, the hazard is 1/mean and the mean residual life is
+the mean. The table shows hazard * mean and residual / mean by age, with 95 % intervals; both are 1
+for geometric lengths. The age of a request is its number of emitted tokens.
 """
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(metavar="ACTION", required=True, title="actions")
-    listing = actions.add_parser("list", help="formats, synthetic workloads, fetchable traces")
+    listing = actions.add_parser(
+        "list", help="list formats, synthetic workloads and fetchable traces"
+    )
     listing.set_defaults(action=_list)
-    inspect = actions.add_parser("inspect", help="describe a trace or a synthetic workload")
+    inspect = actions.add_parser(
+        "inspect", help="print statistics of a trace or a synthetic workload"
+    )
     inspect.add_argument("trace", nargs="?", metavar="FILE", help="a trace file")
-    inspect.add_argument("--synthetic", metavar="NAME", help="a synthetic workload instead")
+    inspect.add_argument(
+        "--synthetic", metavar="NAME", help="name of a synthetic workload, instead of FILE"
+    )
     inspect.set_defaults(action=_inspect)
     _add_geometric(actions)
-    convert = actions.add_parser("convert", help="write a trace in bfio's own format")
+    convert = actions.add_parser("convert", help="write a trace in bfio's own CSV format")
     convert.add_argument("trace", metavar="FILE", help="a trace file")
     convert.add_argument("out", metavar="OUT", help="file to write (.csv or .csv.gz)")
     convert.set_defaults(action=_convert, synthetic=None)
     fetch = actions.add_parser("fetch", help="fetch a published trace")
-    fetch.add_argument("name", metavar="NAME", help="see bfio traces list")
+    fetch.add_argument("name", metavar="NAME", help="name of the trace (see bfio traces list)")
     fetch.add_argument(
-        "destination", nargs="?", default=".", metavar="PLACE", help="file or folder"
+        "destination", nargs="?", default=".", metavar="PLACE", help="output file or folder"
     )
-    fetch.add_argument("--url", help="fetch the same file from a mirror")
+    fetch.add_argument("--url", help="download the file from this mirror")
     fetch.set_defaults(action=_fetch)
     for sub in (inspect, convert):
-        sub.add_argument("--requests", type=int, metavar="N", help="only the first N")
+        sub.add_argument(
+            "--requests", type=int, metavar="N", help="read only the first N requests"
+        )
         options.add_reading(sub)
     for sub in (convert, fetch):
         sub.add_argument("--overwrite", action="store_true", help="replace an existing file")
@@ -72,14 +81,19 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _add_geometric(actions: Any) -> None:
     geometric = actions.add_parser(
         "geometric",
-        help="test whether output lengths are geometric; hazard and mean residual life by age",
+        help="test whether output lengths are geometric; print hazard and mean residual life by "
+        "age",
         description=_GEOMETRIC,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     geometric.add_argument("traces", nargs="*", metavar="FILE", help="trace files")
-    geometric.add_argument("--synthetic", metavar="NAME", help="a synthetic workload instead")
-    geometric.add_argument("--requests", type=int, metavar="N", help="only the first N of each")
-    geometric.add_argument("--plot", metavar="FILE", help="draw a row of panels for each trace")
+    geometric.add_argument(
+        "--synthetic", metavar="NAME", help="name of a synthetic workload, instead of FILE"
+    )
+    geometric.add_argument(
+        "--requests", type=int, metavar="N", help="read only the first N requests of each"
+    )
+    geometric.add_argument("--plot", metavar="FILE", help="plot one row of panels per trace")
     options.add_reading(geometric)
     options.add_common(geometric)
     geometric.set_defaults(action=_geometric)
@@ -109,10 +123,10 @@ def _list(args: argparse.Namespace) -> None:
         [[f.name, ", ".join(f.columns), f.description] for f in known],
     )
     title = "Synthetic workloads (--synthetic NAME)"
-    print_table(title, ("name", "what it draws"), [[name, text] for name, text in drawn.items()])
+    print_table(title, ("name", "distribution"), [[name, text] for name, text in drawn.items()])
     print_table(
         "Published traces (bfio traces fetch NAME)",
-        ("name", "licence", "what it is"),
+        ("name", "licence", "content"),
         [[t.name, t.licence, t.description] for t in public],
     )
 

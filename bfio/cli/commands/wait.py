@@ -1,4 +1,4 @@
-"""``bfio wait``: WAIT, Nested WAIT and their baselines on one engine."""
+"""``bfio wait``: simulate WAIT, Nested WAIT and baselines on one engine."""
 
 import argparse
 import sys
@@ -56,25 +56,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ArrivalOptions(CheckedOptions):
-    """Arrival process of the requests."""
+    """Options of the arrival process of requests."""
 
     duration: Fraction | None = option(
         None,
         POSITIVE,
         "T",
-        "seconds of arrivals and observation (trace: until done)",
+        "seconds of arrivals and observation (default with --trace: until all complete)",
         name="horizon",
     )
     arrivals: str | None = option(
         None,
         one_of("poisson", "even", "trace"),
         "MODE",
-        "poisson (default), even, or trace (its own times, default with --trace)",
+        "poisson (default), even, or trace (times of the trace; default with --trace)",
     )
-    rate: Fraction | None = option(None, POSITIVE, "R", "trace: Poisson arrivals of R requests/s")
-    rate_scale: Fraction | None = option(None, POSITIVE, "X", "trace: multiply the rate by X")
+    rate: Fraction | None = option(
+        None, POSITIVE, "R", "with --trace: Poisson arrivals of R requests/s"
+    )
+    rate_scale: Fraction | None = option(
+        None, POSITIVE, "X", "with --trace: multiply the arrival rate by X"
+    )
     scale: Fraction | None = option(
-        None, POSITIVE, "ZETA", "heavy traffic: rates times ZETA, d0 and d1 over it"
+        None, POSITIVE, "ZETA", "heavy traffic: multiply rates by ZETA, divide d0 and d1 by it"
     )
 
 
@@ -96,35 +100,44 @@ def checked_arrivals(args: argparse.Namespace) -> ArrivalOptions:
 
 def _trace_conflict(args: argparse.Namespace) -> tuple[str, str] | None:
     if args.arrivals == "even":
-        return "--arrivals even with --trace", "use trace, or poisson with --rate"
+        return (
+            "--arrivals even cannot be combined with --trace",
+            "use --arrivals trace, or poisson with --rate",
+        )
     if args.arrivals == "poisson" and args.rate is None:
-        return "--arrivals poisson with --trace", "add --rate"
+        return "--arrivals poisson needs --rate with --trace", "add --rate"
     if args.rate is not None and (args.arrivals == "trace" or args.rate_scale is not None):
-        return "--rate sets the times itself", "leave --arrivals trace and --rate-scale out"
+        return "--rate draws new arrival times", "omit --arrivals trace and --rate-scale"
     if args.scale is not None:
-        return "--scale with --trace", "use --rate-scale, and other times in FILE"
+        return (
+            "--scale cannot be combined with --trace",
+            "use --rate-scale, and change d0 and d1 in FILE",
+        )
     if args.horizon is not None and args.drain:
-        return "--horizon and --drain with --trace", "give one of them"
+        return "--horizon and --drain exclude each other with --trace", "give one of them"
     return None
 
 
 def _class_conflict(args: argparse.Namespace) -> tuple[str, str] | None:
     if args.arrivals == "trace":
-        return "--arrivals trace without --trace", "add --trace"
+        return "--arrivals trace needs --trace", "add --trace"
     for name in ("rate", "rate_scale"):
         if getattr(args, name) is not None:
-            return f"{flag(name)} without --trace", "change the rates in FILE, or use --scale"
+            return (
+                f"{flag(name)} has no effect without --trace",
+                "change the rates in FILE, or use --scale",
+            )
     for name in ("skip_bad_rows", "columns"):
         if getattr(args, name):
-            return f"{flag(name)} without --trace", "add --trace, or leave it out"
+            return f"{flag(name)} has no effect without --trace", "add --trace, or omit the option"
     if args.horizon is None:
-        return "no --horizon", "say for how many seconds requests arrive"
+        return "--horizon is missing", "give the seconds of arrivals as --horizon T"
     return None
 
 
 _ABOVE = (
-    "above 100 %: thresholds do not look at the memory (batches beyond it are overflows), and "
-    "drawn requests differ from their rates"
+    "above 100 %: thresholds ignore the memory (larger batches are overflows), and drawn "
+    "requests deviate from the rates"
 )
 
 
@@ -224,10 +237,10 @@ def print_runs(documents: Sequence[Mapping[str, Any]], fluid: Mapping[str, Any] 
     for document in documents:
         if document["overflows"]:
             print_sentences(
-                f"{document['policy']} does not fit the memory: {document['overflows']:,} of "
+                f"{document['policy']} exceeds the memory: {document['overflows']:,} of "
                 f"{document['batches']:,} batches held more than {document['memory']:,} tokens, "
-                f"up to {document['peak_memory']:,}. Each ran all the same and counts as an "
-                "overflow; its stages count in all figures."
+                f"at most {document['peak_memory']:,}. Such a batch runs, counts as an "
+                "overflow, and its stages count in all metrics."
             )
 
 
@@ -236,11 +249,11 @@ _FIELDS = ("classes", "rates", "outputs", "d0", "d1", "memory")
 #: Largest number of stage events of a run that is checked. More would exceed the memory.
 _CHECKED_EVENTS = 10**7
 
-_SUMMARY = "WAIT, Nested WAIT and FCFS on one engine: throughput, latency, memory"
+_SUMMARY = "simulate WAIT, Nested WAIT and FCFS on one engine: throughput, latency, memory"
 _DESCRIPTION = """\
-Serve requests on one engine, stage by stage. A request with output o passes stages 0 (its prefill)
-to o; stage k counts prompt + k tokens, and a batch of X tokens lasts d0 + d1*X seconds. A paused
-request keeps its tokens.
+Simulate scheduling policies on one engine, stage by stage. A request with output o passes stages 0
+(its prefill) to o. In stage k it holds prompt + k tokens; a batch of X tokens lasts d0 + d1*X
+seconds. A paused request keeps its KV cache.
 
 FILE is JSON as for "bfio fluid" ("-" reads stdin):
 
@@ -261,15 +274,15 @@ Policies (docs/wait.md says what each does):
   fcfs
   module:function a function of the state, or a class of such objects
 
-Thresholds follow from FILE's classes. Requests are drawn for these over T seconds, and what
-completes later does not count; with --drain the run goes on until all have completed. --trace
-takes the requests of a trace instead. The classes then only define thresholds, and the policy wait
-accepts only requests with the lengths of a class. Segments of nested-wait: one for each output
-length (all), L merged ones, or their last stages. gap: stages per second of requests that arrived
-and did not complete.
-"of fluid": throughput over the most that any policy can sustain within the memory at FILE's rates;
-more than 100 % comes from batches that exceed the memory (wait and nested-wait do not check it:
-"overflows") or from drawn requests that differ from their rates. Every run passes a checker.
+Thresholds are computed from the classes of FILE. Their requests arrive during T seconds;
+later completions do not count, unless --drain continues the run until all have completed. With
+--trace the requests are those of a trace, the classes define only thresholds, and the policy wait
+accepts only requests with the lengths of a class. Segments of nested-wait: one per output length
+(all), L merged ones, or a list of their last stages. gap: stages per second of requests that
+arrived and did not complete.
+"of fluid": throughput / largest throughput that any policy can sustain within the memory at the
+rates of FILE. It exceeds 100 % if batches exceed the memory (wait and nested-wait do not check
+it: "overflows") or drawn requests deviate from the rates. A checker verifies every run.
 """
 
 
@@ -278,7 +291,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_policies(parser, "wait")
     add_options(parser, ArrivalOptions)
     parser.add_argument(
-        "--drain", action="store_true", help="go on after T until all requests have completed"
+        "--drain", action="store_true", help="continue after T until all requests have completed"
     )
     add_trace(parser)
     add_engine(parser, "memory and queue")

@@ -1,4 +1,4 @@
-"""``bfio worst``: small instances with the largest ratio of a policy's cost to the optimum."""
+"""``bfio worst``: search small instances for the worst ratio of a policy's cost to the optimum."""
 
 import argparse
 from typing import TYPE_CHECKING, Any
@@ -11,11 +11,11 @@ from bfio.common.number_text import number
 if TYPE_CHECKING:
     from bfio.worst_cases.case import Found
 
-_SUMMARY = "search small instances on which a policy is worst beside the optimum"
+_SUMMARY = "search small instances for the largest ratio of a policy's cost to the optimum"
 _DESCRIPTION = """\
-On which small instance is a policy worst compared with the optimum in hindsight? Searches a
-bounded space, with one instance of each class of equivalent ones, and prints the worst instance
-with both schedules, verified by the checkers of the hindsight programs.
+Search small instances for the largest ratio of a policy's cost to the optimum in hindsight. The
+search covers a bounded space, one instance per class of equivalent instances. It prints the worst
+instance with the schedules of policy and optimum, both verified by independent checkers.
 
   bfio worst cache --requests 4 --memory 6 --convention A         Algorithm 1: 9/8
   bfio worst cache --policy mc-sf --requests 3 --memory 5 --last-arrival 3
@@ -26,19 +26,18 @@ with both schedules, verified by the checkers of the hindsight programs.
   bfio worst barrier --policy br-0 --requests 3 --longest 2 --criterion steps
   bfio worst barrier --policy bf-io --longest 20 --method adversary
 
-cache: one worker with a KV cache, all requests of one prompt, against the least total latency.
-barrier: workers in lockstep, all requests at step 0; criteria: peaks, sum over steps of the
-largest load (default); steps, how many there are; imbalance, work conserved; latency.
+cache: one worker with a KV cache, all prompts of equal length; the cost is the total latency.
+barrier: workers in lockstep, all requests arrive at step 0. Costs by --criterion: peaks, sum over
+steps of the largest load (default); steps, their number; imbalance, with work conserved; latency.
 
-methods: exhaustive (default) proves that no instance in the space is worse; bilevel, integer
-programs with policy and optimum inside, proves it too (cache, shortest first, all at 0); local
-anneals from a seed and proves its ratio only; adversary builds an instance that is bad for every
-policy without information on output lengths (barrier, peaks; --longest is the length of its long
-requests); steady compares a queue of equal requests (--longest, --memory) with a start of as many
-in every round (cache).
+methods: exhaustive (default) proves that no instance in the space is worse. bilevel proves it by
+integer programs that contain policy and optimum (cache, shortest first, all arrivals 0). local is
+simulated annealing; its ratio is a lower bound of the worst. adversary builds an instance that is
+bad for every policy without information on output lengths (barrier, peaks; --longest is the output
+of its long requests). steady compares a queue of equal requests (--longest, --memory) with a
+schedule that starts equally many in every round (cache).
 
-Ratios are exact; none means that the optimum costs nothing and the policy does
-(docs/worst-cases.md).
+Ratios are exact; "none" means that the optimum costs 0 and the policy more (docs/worst-cases.md).
 """
 
 
@@ -49,29 +48,45 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = cache.add_argument
     add("--policy", default="semi-online", metavar="NAME", help="%(default)s")
     add("--memory", type=int, default=6, metavar="M", help="largest memory (6)")
-    add("--least-memory", type=int, metavar="M", help="least memory (any)")
+    add("--least-memory", type=int, metavar="M", help="smallest memory (default: any)")
     add("--prompt", type=int, default=1, metavar="S", help="common prompt (1)")
-    add("--longest", type=int, metavar="O", help="largest output (what fits)")
+    add("--longest", type=int, metavar="O", help="largest output (default: what fits the memory)")
     add("--last-arrival", type=int, default=0, metavar="A", help="latest arrival [round] (0)")
-    add("--convention", default="C", metavar="X", help="A, B or C (C)")
+    add("--convention", default="C", metavar="X", help="memory convention A, B or C (default C)")
     barrier = systems.add_parser("barrier", help="workers in lockstep (bfio makespan)")
     barrier.set_defaults(chosen=_barrier)
     add = barrier.add_argument
     add("--policy", default="fcfs", metavar="NAME", help="%(default)s")
     add("--workers", type=int, default=2, metavar="G", help="workers (2)")
-    add("--slots", type=int, default=1, metavar="B", help="slots of each (1)")
+    add("--slots", type=int, default=1, metavar="B", help="slots per worker (1)")
     add("--prompt", type=int, default=3, metavar="S", help="largest prompt (3)")
     add("--longest", type=int, default=3, metavar="O", help="largest output (3)")
-    criteria = "peaks, steps, imbalance or latency"
+    criteria = "cost: peaks, steps, imbalance or latency"
     add("--criterion", default="peaks", metavar="NAME", help=criteria)
-    known = "whose lengths a window shows: nothing (default), active or all"
+    known = "output lengths that the policy can see: nothing (default), active or all"
     add("--known", default="nothing", metavar="WHICH", help=known)
-    add("--dispatch", default="pooled", metavar="WHEN", help="pooled (default) or immediate")
+    add(
+        "--dispatch",
+        default="pooled",
+        metavar="WHEN",
+        help="waiting requests are pooled (default) or assigned immediately",
+    )
     for system in (cache, barrier):
         add = system.add_argument
-        add("--requests", type=int, default=4, metavar="N", help="requests (4)")
-        add("--method", default="exhaustive", metavar="NAME", help="see above (exhaustive)")
-        add("--steps", type=int, default=2000, metavar="N", help="instances of local (2000)")
+        add("--requests", type=int, default=4, metavar="N", help="number of requests (4)")
+        add(
+            "--method",
+            default="exhaustive",
+            metavar="NAME",
+            help="search method (default exhaustive)",
+        )
+        add(
+            "--steps",
+            type=int,
+            default=2000,
+            metavar="N",
+            help="instances that local evaluates (2000)",
+        )
         add_time_limit(system)
         add_common(system)
 
@@ -119,10 +134,10 @@ def _print(found: "Found") -> None:
     case = found.case
     ratio = case.ratio
     told = "none" if ratio is None else f"{ratio} = {number(float(ratio))}"
-    proven = "the largest of the space" if found.is_maximal else "at least; nothing more is proven"
+    proven = "proven largest" if found.is_maximal else "a lower bound of the largest ratio"
     print(f"{case.target.name}: ratio {told} ({proven})")
     print(f"space: {found.space}")
-    print(f"{found.method}: {found.tried:,} instances tried, {found.solved:,} optima asked for")
+    print(f"{found.method}: {found.tried:,} instances tried, {found.solved:,} optima computed")
     print(f"cost {case.cost:,}, {'least' if case.proven else 'better schedule'} {case.least:,}")
     document = case.problem.to_mapping()
     if "memory" in document:

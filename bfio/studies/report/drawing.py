@@ -1,4 +1,4 @@
-"""Shared parts of figures: style, panels, curves, places along an axis, data tables."""
+"""Parts shared by all figures of reports: style, panels, curves, axes and data tables."""
 
 import io
 import itertools
@@ -62,7 +62,7 @@ _IDENTIFIER = re.compile(r'(\bid="|href="#|url\(#)')
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure with the data that it shows.
+    """A figure together with the data it shows.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class Drawing:
 
 @contextmanager
 def look() -> Iterator[None]:
-    """Draw and write figures in the project's style, independent of the machine's settings."""
+    """Apply the project's Matplotlib style while drawing and writing figures."""
     with mpl.rc_context(STYLE | _LOOK), warnings.catch_warnings():
         # Characters that the font lacks appear as boxes; the data table has the full text.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
@@ -102,7 +102,7 @@ def add_settings(figure: Canvas, settings: str) -> None:
 
 
 def to_svg(figure: Canvas) -> str:
-    """Return the figure as SVG text. Equal figures give equal texts."""
+    """Return the figure as SVG text; equal figures give equal texts."""
     buffer = io.StringIO()
     with look():
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
@@ -110,7 +110,7 @@ def to_svg(figure: Canvas) -> str:
 
 
 def to_png(figure: Canvas) -> bytes:
-    """Return the figure as PNG."""
+    """Return the figure as PNG bytes."""
     buffer = io.BytesIO()
     with look():
         figure.savefig(buffer, format="png", dpi=_DPI, metadata={"Software": None})
@@ -143,7 +143,7 @@ _MAX_TICKS = 9
 
 @dataclass(frozen=True)
 class Panel:
-    """One panel of a figure. Every panel has the same curves in the same order."""
+    """A panel of a figure. All panels have the same curves in the same order."""
 
     label: str
     curves: Sequence[Group[Row]]
@@ -151,7 +151,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Look:
-    """Colour, dashes and marker of a curve; each of them alone distinguishes the first curves."""
+    """Colour, dashes and marker of a curve. Each of the three distinguishes the first curves."""
 
     colour: str
     dashes: str
@@ -159,7 +159,7 @@ class Look:
 
     @classmethod
     def of(cls, index: int) -> "Look":
-        """Return the look of the curve with this index."""
+        """Return the look of the curve with the given index."""
         return cls(
             COLOURS[index % len(COLOURS)],
             _DASHES[index % len(_DASHES)],
@@ -168,12 +168,12 @@ class Look:
 
     @property
     def line(self) -> dict[str, Any]:
-        """Colour and dashes, as Matplotlib takes them."""
+        """Colour and dashes as keyword arguments of Matplotlib."""
         return {"color": self.colour, "linestyle": self.dashes}
 
 
 def panels(plan: Figure, rows: Iterable[Row]) -> list[Panel]:
-    """Return the panels of a figure; a curve without rows in a panel stays there, empty."""
+    """Return the panels of a figure; a curve without rows in a panel is kept as an empty curve."""
     chosen = list(rows)
     found = []
     for part in grouped(chosen, [plan.panel]) if plan.panel else [Group((), chosen)]:
@@ -189,7 +189,7 @@ def panels(plan: Figure, rows: Iterable[Row]) -> list[Panel]:
 def canvas(
     num_panels: int, *, height: float = _PANEL_HEIGHT, share_y: bool = True
 ) -> tuple[Canvas, list["Axes"]]:
-    """Return an empty figure with this number of panels, at most two per line."""
+    """Return an empty figure with the given number of panels, at most two side by side."""
     columns = min(num_panels, _COLUMNS)
     lines = math.ceil(num_panels / columns)
     tall = _SINGLE_HEIGHT if num_panels == 1 else height * lines + 0.5
@@ -235,7 +235,7 @@ def framed(
 
 
 def name_panel(axes: "Axes", panel: Panel) -> None:
-    """Write the heading of a panel above it, wrapped to the width of the panel."""
+    """Write the heading above a panel, wrapped to its width."""
     place = axes.get_subplotspec()
     columns = 1 if place is None else place.get_gridspec().ncols
     broken = textwrap.fill(plain(panel.label), _HEADING_CHARACTERS // columns)
@@ -243,7 +243,7 @@ def name_panel(axes: "Axes", panel: Panel) -> None:
 
 
 def label_outer(figure: Canvas, grid: Sequence["Axes"]) -> None:
-    """Label the vertical axis once, and horizontal axes only in the lowest panels."""
+    """Label the vertical axis once, and the horizontal axes of the lowest panels only."""
     columns = min(len(grid), _COLUMNS)
     if len(grid) > 1:
         figure.supylabel(grid[0].get_ylabel(), fontsize=9)
@@ -279,12 +279,12 @@ def legend(figure: Canvas, grid: Sequence["Axes"], names: Sequence[str]) -> None
 
 
 def curve_label(curve: Group[Any]) -> str:
-    """Return the name of a curve as the legend shows it."""
+    """Return the name of a curve for the legend."""
     return plain(curve.label)
 
 
 def plain(text: str) -> str:
-    """Return one short line that matplotlib shows literally: no formula, not a hidden label."""
+    """Return a short one-line text that Matplotlib shows literally, without formulas."""
     short = text if len(text) <= _LONGEST_LABEL else f"{text[: _LONGEST_LABEL - 1]}…"
     one_line = " ".join(printable(short).split()).replace("$", r"\$")
     return f" {one_line}" if one_line.startswith("_") else one_line
@@ -292,7 +292,7 @@ def plain(text: str) -> str:
 
 @dataclass(frozen=True)
 class Places:
-    """Positions of the values of an argument on an axis: their numbers, or consecutive integers.
+    """Positions of an argument's values on an axis: the numbers themselves, or 0, 1, 2, ...
 
     Parameters
     ----------
@@ -307,7 +307,7 @@ class Places:
 
     @classmethod
     def of(cls, rows: Iterable[Row], name: str) -> "Places":
-        """Collect the values of an argument in the rows."""
+        """Collect the values that an argument has in the rows."""
         values = [group.values[0] for group in grouped(rows, [name])]
         numbers = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
         if len(numbers) == len(values):
@@ -315,7 +315,7 @@ class Places:
         return cls(values, False)
 
     def place(self, value: Value) -> int:
-        """Return the index of a value in the order of the axis."""
+        """Return the index of a value in axis order."""
         return [identity(v) for v in self.values].index(identity(value))
 
     def __getitem__(self, value: Value) -> float:
@@ -325,11 +325,11 @@ class Places:
         return float(self.place(value))
 
     def cells(self, rows: Iterable[Row], name: str) -> list[Group[Row]]:
-        """Return the rows grouped by value, in the order of the axis."""
+        """Return the rows grouped by the argument's value, in axis order."""
         return sorted(grouped(rows, [name]), key=lambda group: self[group.values[0]])
 
     def label(self, axes: "Axes", name: str, *, log: bool) -> None:
-        """Label the horizontal axis."""
+        """Set the label and tick labels of the horizontal axis."""
         axes.set_xlabel(plain(name))
         if not self.is_numeric:
             axes.set_xticks(
@@ -349,13 +349,13 @@ class Places:
 
 
 def _are_apart(ticks: Sequence[float]) -> bool:
-    """Return whether labels at these positions of a linear axis do not overlap."""
+    """Return whether tick labels at these positions of a linear axis do not overlap."""
     span = ticks[-1] - ticks[0]
     return all(b - a >= 0.08 * span for a, b in itertools.pairwise(ticks))
 
 
 def value_axes(grid: Sequence[tuple["Axes", Panel]], name: str, *, log: bool) -> None:
-    """Label the vertical axes of drawn panels.
+    """Set scale and label of the vertical axes of drawn panels.
 
     Axes stay linear if no drawn value is positive, even if a logarithm is asked for.
     """
@@ -382,7 +382,7 @@ def key_columns(plan: Figure) -> list[Column]:
 
 
 def key_cells(plan: Figure, rows: Sequence[Row]) -> list[Cell]:
-    """Return the cells of these columns for rows of one curve."""
+    """Return the cells of `key_columns` for the rows of one curve."""
     return [((label(rows[0].task.arguments.get(name)),),) for name in _key_names(plan)]
 
 
@@ -391,12 +391,12 @@ def _key_names(plan: Figure) -> list[str]:
 
 
 def drawn_value(plan: Figure, rows: Sequence[Row]) -> str:
-    """Return the name of the drawn value with its unit."""
+    """Return the name of the value drawn by a figure, with its unit."""
     return with_unit(rows[0].task.computes, plan.y)
 
 
 def drawn_unit(plan: Figure, rows: Sequence[Row]) -> str:
-    """Return the unit of the drawn value; empty if unknown."""
+    """Return the unit of the value drawn by a figure; empty if unknown."""
     return describe(rows[0].task.computes, plan.y).unit
 
 
@@ -406,12 +406,12 @@ def refuse(plan: Figure, what: str, remedy: str) -> InputError:
 
 
 def marks(rows: Sequence[Row], value: str, **more: str) -> Mapping[str, str]:
-    """Return attributes that trace numbers to these rows."""
+    """Return HTML attributes that name the rows from which a number is computed."""
     return origin(keys_of(rows), value, **more)
 
 
 def per_panel(plan: Figure) -> str:
-    """Return the end of a caption, which names the arguments of curves and panels."""
+    """Return the last part of a caption, which names the arguments of curves and panels."""
     curves = f", one curve per {' and '.join(plan.group)}" if plan.group else ""
     return f"{curves}, one panel per {plan.panel}" if plan.panel else curves
 
@@ -427,7 +427,7 @@ MEANS = (
 
 @dataclass(frozen=True)
 class Point:
-    """The rows of a curve at one value of x, and their mean."""
+    """The rows of a curve at one x value, and the mean of their y values."""
 
     x: Value
     rows: Sequence[Row]
@@ -435,7 +435,7 @@ class Point:
 
 
 def points(plan: Figure, curve: Group[Row], places: Places) -> Iterator[Point]:
-    """Yield the points of a curve along x. A point without defined values has no mean."""
+    """Yield the points of a curve along x; a point without defined y values has mean None."""
     for cell in places.cells(curve.items, plan.x):
         is_log = "y" in plan.log or plan.kind is FigureKind.SCALING
         estimate = estimate_of(cell.items, plan.y, Statistic.MEAN, log=is_log)
@@ -443,7 +443,7 @@ def points(plan: Figure, curve: Group[Row], places: Places) -> Iterator[Point]:
 
 
 def columns(plan: Figure, rows: Sequence[Row]) -> list[Column]:
-    """Return the columns of the data table of points."""
+    """Return the columns of the data table of a figure with points."""
     return [*mean_columns(plan, rows, plan.x), Column("undefined")]
 
 
@@ -455,7 +455,7 @@ def mean_columns(plan: Figure, rows: Sequence[Row], along: str) -> list[Column]:
 
 
 def line(plan: Figure, point: Point) -> Line:
-    """Return the line of the data table for a point."""
+    """Return the data-table line of a point."""
     keys = key_cells(plan, point.rows)
     numbers = split(estimated(point.estimate, "mean"))
     used = traced(point.estimate.count, "defined")
@@ -467,7 +467,7 @@ def line(plan: Figure, point: Point) -> Line:
 def draw_bars(
     axes: "Axes", x: Sequence[float], bars: Bars, style: Look, name: str, line: str = "none"
 ) -> None:
-    """Draw means with error bars at these positions, joined by a line of the given style."""
+    """Draw means with error bars at the given positions, joined by a line of the given style."""
     means, lengths = bars
     look: dict[str, Any] = {"linestyle": line, "marker": style.marker, "markersize": 4}
     look |= {"color": style.colour, "capsize": 2, "elinewidth": 1}
@@ -475,17 +475,17 @@ def draw_bars(
 
 
 def without_interval(plan: Figure, found: Sequence[Point]) -> list[Phrase]:
-    """Return a note on points that have several equal rows and thus no interval."""
+    """Return a note on points without an interval, because their rows have equal values."""
     equal = [point for point in found if point.estimate.why_none]
     if not equal:
         return []
     keys = keys_of(row for point in equal for row in point.rows)
     count = counted(keys, plan.y, "no-interval")
-    return [("Rows of points without an interval, being equal: ", count, ".")]
+    return [("Rows of points without an interval, because their values are equal: ", count, ".")]
 
 
 def bars(drawn: Sequence[Point]) -> Bars:
-    """Return means and the lengths of their error bars in matplotlib's format."""
+    """Return means and lengths of error bars as arguments of Matplotlib."""
     means = [float(point.estimate.value or 0) for point in drawn]
     below, above = [], []
     for mean, point in zip(means, drawn, strict=True):

@@ -1,4 +1,4 @@
-"""The figures of reports: one function for each `FigureKind`."""
+"""Draw the figures of reports: one function for each `FigureKind`."""
 
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -110,7 +110,11 @@ def draw(plan: Figure, rows: Sequence[Row]) -> Drawing:
     elif not any(number_of(row, plan.y) is not None for row in chosen):
         chosen = []
     if not chosen:
-        why = f"no row that is done has {what} {plan.y}" if rows else "no computed row is chosen"
+        why = (
+            f"no successful row has {what} {plan.y}"
+            if rows
+            else "no computed row meets the conditions"
+        )
         return Drawing(None, DataTable((), ()), f"Nothing to draw: {why}.")
     if plan.kind is FigureKind.PERFORMANCE_PROFILE:
         return draw_performance_profile(plan, rows)
@@ -160,7 +164,7 @@ def _hidden_points(plan: Figure, found: Sequence[Point], places: Places) -> list
     if not hidden:
         return []
     keys = keys_of(row for point in hidden for row in point.rows)
-    where = f"whose {plan.x} or mean {plan.y} is not positive, which a logarithmic axis lacks"
+    where = f"whose {plan.x} or mean {plan.y} is not positive (logarithmic axis)"
     return [("Rows not drawn: ", counted(keys, plan.y, "not-drawn"), f", in points {where}.")]
 
 
@@ -205,7 +209,7 @@ def draw_scaling(plan: Figure, done: Sequence[Row]) -> Drawing:
 
 
 def _fit_sentences(plan: Figure, panel: str, curve: Group[Row], fit: Fit) -> list[Phrase]:
-    """Return the fitted exponent of a curve and the number of rows left out of the fit."""
+    """Return a sentence with the fitted exponent of a curve and the number of rows not fitted."""
     name = ", ".join(text for text in (panel, curve.label) if text) or plan.y
     sentences: list[Phrase] = []
     if fit.law is not None:
@@ -216,7 +220,7 @@ def _fit_sentences(plan: Figure, panel: str, curve: Group[Row], fit: Fit) -> lis
         if interval:
             told += [" (", *interval[0], ")"]
         elif fit.law.count > 2:
-            told.append(" (no interval: all on one line)")
+            told.append(" (no interval: all points on one line)")
         scale = traced(fit.law.scale, "scale", attributes)
         rows = counted(keys, plan.y, "defined")
         sentences.append([*told, ", factor ", scale, ", ", rows, " rows."])
@@ -231,7 +235,7 @@ _MAX_WRITTEN = 300
 
 
 def draw_heatmap(plan: Figure, done: Sequence[Row]) -> Drawing:
-    """Draw means of ``plan.y``: one column per value of ``plan.x``, one line per group."""
+    """Draw means of ``plan.y`` as a heatmap: a column per ``plan.x`` value, a line per group."""
     across = Places.of(done, plan.x)
     parts = panels(plan, done)
     order = _order(parts[0].curves)
@@ -262,7 +266,7 @@ def draw_heatmap(plan: Figure, done: Sequence[Row]) -> Drawing:
         figure.colorbar(mesh, ax=grid, label=plain(drawn_value(plan, done)))
     caption = (
         f"Mean {drawn_value(plan, done)} by {plan.x} and {', '.join(plan.group)}"
-        f"{f', one panel per {plan.panel}' if plan.panel else ''}; empty: no row done. {MEANS} in"
+        f"{f', one panel per {plan.panel}' if plan.panel else ''}; empty: no result. {MEANS} in"
         " the table."
     )
     body = Body([line(plan, point) for panel in found for curve in panel for point in curve])
@@ -270,7 +274,7 @@ def draw_heatmap(plan: Figure, done: Sequence[Row]) -> Drawing:
 
 
 def _order(curves: Sequence[Group[Row]]) -> list[int]:
-    """Return the order of the lines: numbers ascending, other values as planned."""
+    """Return the order of the heatmap lines: numbers ascending, other values as planned."""
     indices = list(range(len(curves)))
     numbers = [as_number(curve.values[0]) for curve in curves]
     is_sorted = len(curves[0].values) == 1 and None not in numbers
@@ -352,7 +356,7 @@ def _edges(pools: Sequence[FloatArray]) -> list[float]:
 
 
 def _paired_canvas(num_panels: int) -> tuple[Canvas, list[tuple["Axes", "Axes"]]]:
-    """Return a figure with a narrow and a wide part per panel, for zeros and for bins."""
+    """Return a figure in which each panel has a narrow axes for zeros and a wide one for bins."""
     columns = min(num_panels, 2)
     lines = math.ceil(num_panels / columns)
     figure = Canvas(
@@ -370,7 +374,7 @@ def _paired_canvas(num_panels: int) -> tuple[Canvas, list[tuple["Axes", "Axes"]]
 def _draw_histogram(
     left: "Axes", right: "Axes", plan: Figure, panel: Panel, edges: Sequence[float]
 ) -> list[Body]:
-    """Draw a panel and return the bodies of its data table."""
+    """Draw a histogram panel and return the bodies of its data table."""
     bodies = []
     for index, group in enumerate(panel.curves):
         if not group.items:
@@ -417,7 +421,7 @@ _MAX_BLOCKS = 120
 
 @dataclass(frozen=True)
 class _Curve:
-    """Mean over rows per block of indices, its interval, and the number of rows in the block."""
+    """A mean trajectory: mean over rows per block of indices, interval, number of rows."""
 
     mean: FloatArray
     lower: FloatArray
@@ -469,7 +473,7 @@ def draw_trajectory(plan: Figure, done: Sequence[Row]) -> Drawing:
 
 
 def _block_means(rows: Sequence[Row], name: str, edges: IntArray) -> FloatArray:
-    """Return the mean of each row's series in each block; NaN where it has no entry."""
+    """Return the mean of each row's series in each block; NaN for blocks beyond its end."""
     means = np.empty((len(rows), len(edges) - 1))
     for place, row in enumerate(rows):
         series = np.asarray(row.series[name], dtype=np.float64)
@@ -483,7 +487,7 @@ def _block_means(rows: Sequence[Row], name: str, edges: IntArray) -> FloatArray:
 
 
 def _curve(means: FloatArray, domain: Domain) -> _Curve:
-    """Return mean and t interval over the rows; entries are NaN after the end of a series.
+    """Return the mean trajectory over rows with its t interval; NaN after the end of a series.
 
     Intervals are NaN where all rows are equal.
     """
@@ -532,7 +536,7 @@ _SLACK = 1e-9
 
 
 def draw_performance_profile(plan: Figure, rows: Sequence[Row]) -> Drawing:
-    """Draw the share of instances on which each group is within a factor of the best.
+    """Draw the share of instances on which each group is within a factor of the best value.
 
     Rows belong to the same instance if they agree in every argument that all rows have, apart from
     the arguments of groups and panels.
@@ -585,7 +589,7 @@ def instance_names(plan: Figure, rows: Sequence[Row]) -> list[str]:
 
 
 def _factors(plan: Figure, panel: Panel, names: Sequence[str]) -> list[list[float]]:
-    """Return for each curve the ratio of its value to the best value, per instance."""
+    """Return each curve's ratio to the best value, per instance."""
     values = [_values(plan, curve, names) for curve in panel.curves]
     instances = list(dict.fromkeys(instance for found in values for instance in found))
     choose = max if plan.best == "max" else min
@@ -610,7 +614,7 @@ def _values(
             raise refuse(
                 plan,
                 f"{curve.label} has several rows for one instance",
-                "name the argument they differ in in group, panel or where",
+                "name the argument in which they differ in group, panel or where",
             )
         found[instance] = number_of(row, plan.y) if row.is_done else None
     return found
@@ -627,7 +631,7 @@ def _factor(plan: Figure, value: Number | None, best: Number | None) -> float:
 
 
 def _bounds(found: Sequence[float]) -> list[float]:
-    """Return the factors to evaluate at, up to the first one >= the largest finite ratio."""
+    """Return the factors to evaluate, up to the first one >= the largest finite ratio."""
     largest = max((factor for factor in found if factor < math.inf), default=1.0)
     factors = [1.0]
     for exponent in _EXPONENTS:

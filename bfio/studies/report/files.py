@@ -1,4 +1,4 @@
-"""Files of a report: valid text, atomic replacement of folders, CSV and Parquet."""
+"""Write the files of a report: valid text, atomic replacement, CSV and Parquet."""
 
 import csv
 import hashlib
@@ -29,22 +29,22 @@ _MAX_ERROR = 300
 
 
 def encodable(text: str) -> str:
-    """Return text with lone surrogates replaced; they cannot be written to a file."""
+    """Return text with lone surrogates replaced, because files cannot store them."""
     return _SURROGATES.sub(REPLACEMENT, text)
 
 
 def printable(text: str) -> str:
-    """Return text with characters replaced that HTML forbids."""
+    """Return text with the characters replaced that HTML forbids."""
     return _FORBIDDEN.sub(REPLACEMENT, text)
 
 
 def encodable_value(value: Value) -> Value:
-    """Return a value; in text, lone surrogates are replaced."""
+    """Return a value; in a text, lone surrogates are replaced."""
     return encodable(value) if isinstance(value, str) else value
 
 
 def shortened(error: str) -> str:
-    """Return the beginning of a long error, with a note that it was cut."""
+    """Return an error text, cut after `_MAX_ERROR` characters with a note."""
     if len(error) <= _MAX_ERROR:
         return error
     return f"{error[:_MAX_ERROR]} … (cut: {len(error):,} characters; the store has them all)"
@@ -58,9 +58,9 @@ _SLUG_LENGTH = 48
 def write_all(folder: Path, files: Mapping[str, bytes]) -> list[Path]:
     """Write files by names relative to a folder, in the given order.
 
-    All are first written to a temporary folder next to their places, then renamed. So readers see
-    each file old or new, and if the disk is full, all old files stay. Numbered tables and figures
-    of an earlier report that have no successor are removed.
+    All files are first written to a temporary folder beside the target, then renamed. So readers
+    see each file either old or new, and if the disk is full, all old files stay. Numbered tables
+    and figures of an earlier report that have no successor are removed.
 
     Raises
     ------
@@ -122,13 +122,13 @@ def write_text(path: Path, text: str) -> None:
 
 
 def slug(number: int, title: str) -> str:
-    """Return a file name for a numbered table or figure."""
+    """Return the file name of a numbered table or figure."""
     words = "-".join(re.findall(r"[a-z0-9]+", title.lower()))[:_SLUG_LENGTH].strip("-")
     return f"{number:02d}-{words}"
 
 
 def csv_text(columns: Sequence[str], lines: Iterable[Sequence[Any]]) -> bytes:
-    """Return lines as CSV: numbers with all digits, empty fields for None."""
+    """Return table lines as CSV: numbers with all digits, empty fields for None."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow([encodable(name) for name in columns])
@@ -162,7 +162,7 @@ def write_export(results: Results, folder: Path) -> list[Path]:
 
 
 def export_files(results: Results) -> dict[str, bytes]:
-    """Return the contents of these files by name."""
+    """Return the contents of ``rows.csv`` and ``rows.parquet`` by name."""
     records = [_record(task, results.rows.get(task.key)) for task in results.tasks]
     columns = _columns(records)
     return {
@@ -219,7 +219,7 @@ def _parquet(columns: Sequence[str], records: Sequence[dict[str, Value]]) -> byt
 
 
 def _array(values: Sequence[Value]) -> "pyarrow.Array[Any]":
-    """Return a column of one type; text if no other type holds the values without loss."""
+    """Return values as an Arrow column of one type; as text if no other type is lossless."""
     import pyarrow as arrow
 
     try:
@@ -229,7 +229,7 @@ def _array(values: Sequence[Value]) -> "pyarrow.Array[Any]":
 
 
 def environment_id(environment: Mapping[str, Any]) -> str:
-    """Return an eight-digit hexadecimal identifier of an environment; empty if it is unknown."""
+    """Return an eight-digit hexadecimal identifier of an environment; empty if unknown."""
     if not environment:
         return ""
     return hashlib.sha256(canonical(environment).encode()).hexdigest()[:8]

@@ -44,7 +44,7 @@ _BLOCK = re.compile(r"(<!-- table (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def records_csv(results: Results) -> str:
-    """Return the numbers of a study's tables to eight digits as CSV, one line per number.
+    """Return the numbers of a study's tables as CSV, one line per number, eight digits.
 
     The table `ROWS` comes first, with row counts and provenance. Then the named tables follow, or
     all tables if none has a name.
@@ -68,7 +68,7 @@ def records_csv(results: Results) -> str:
 
 
 def _rows(results: Results) -> Iterator[Mapping[str, Value]]:
-    """Yield the counts of rows and optima, and their provenance."""
+    """Yield the counts of rows and of proven optima, and the provenance of the rows."""
     done = results.done
     counts = {
         "planned": len(results.tasks),
@@ -111,21 +111,21 @@ def read_records(path: Path) -> list[Record]:
     try:
         records = parsed_records(path.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        remedy = "name what `bfio study report --format csv` wrote"
+        remedy = "name an output file of `bfio study report --format csv`"
         raise InputError(str(path), f"cannot be read ({error})", remedy) from None
     for name in ("table", "value"):
         if any(record.get(name) is None for record in records):
-            raise InputError(str(path), f"no column {name}", "write it with --format csv")
+            raise InputError(str(path), f"column {name} is missing", "write it with --format csv")
     return records
 
 
 def markdown_tables(study: Study, records: Sequence[Record]) -> dict[str, str]:
-    """Return each table of a study as Markdown, by its name in the marks."""
+    """Return each table of a study as Markdown, by the name in its marks."""
     return {name: table.markdown() for name, table in text_tables(study, records).items()}
 
 
 def text_tables(study: Study, records: Sequence[Record]) -> dict[str, TextTable]:
-    """Return each table of a study as text cells, by its name in the marks."""
+    """Return each table of a study as text cells, by the name in its marks."""
     present = [{**r, "value": present_name(study.computes, r["value"])} for r in records]
     return {
         plan.key: _table(plan, [r for r in present if r["table"] == plan.key], study.computes)
@@ -134,12 +134,12 @@ def text_tables(study: Study, records: Sequence[Record]) -> dict[str, TextTable]
 
 
 def kept_tables(study: Study) -> list[Table]:
-    """Return the tables whose numbers are kept: those with names, or all if none has a name."""
+    """Return the tables that are kept as records: those with names, or all if none has a name."""
     return [plan for plan in study.report.tables if plan.name] or list(study.report.tables)
 
 
 def filled(text: str, tables: Mapping[str, str], where: str, *, strict: bool = True) -> str:
-    """Return a text with the tables between its marks regenerated.
+    """Return a text whose marked tables are regenerated.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ def filled(text: str, tables: Mapping[str, str], where: str, *, strict: bool = T
     where : str
         Name of the text in error messages.
     strict : bool
-        Whether every marked name must be a known table. Otherwise unknown ones stay unchanged.
+        Whether an unknown marked name is an error. Otherwise its table stays unchanged.
 
     Raises
     ------
@@ -170,7 +170,7 @@ def filled(text: str, tables: Mapping[str, str], where: str, *, strict: bool = T
 
 
 def marked_tables(text: str) -> list[str]:
-    """Return the names of the tables that are marked in a text."""
+    """Return the names of the tables marked in a text."""
     return [name for _, name, _ in _BLOCK.findall(text)]
 
 
@@ -185,16 +185,18 @@ def write_markdown(tables: Mapping[str, str], path: Path) -> None:
     try:
         old = path.read_text(encoding="utf-8") if path.is_file() else ""
     except (OSError, UnicodeDecodeError) as error:
-        remedy = "name a file of text, or a new one"
+        remedy = "name a text file, or a new file"
         raise InputError(str(path), f"cannot be read ({error})", remedy) from None
     names = marked_tables(old)
     if names and not set(names) & set(tables):
-        raise InputError(str(path), "it marks none of these tables", use_one_of(names[0], tables))
+        raise InputError(
+            str(path), "it has marks, but for none of these tables", use_one_of(names[0], tables)
+        )
     write_text(path, filled(old, tables, str(path), strict=False) if names else whole(tables))
 
 
 def whole(tables: Mapping[str, str]) -> str:
-    """Return all tables as one text, each under a heading with its name."""
+    """Return all tables as one text, each below a heading with its name."""
     return "\n".join(f"### {name}\n\n{text}" for name, text in tables.items())
 
 
@@ -229,7 +231,7 @@ def _table(plan: Table, records: Sequence[Record], computes: str) -> TextTable:
 
 
 def _basis(plan: Table, records: Sequence[Record]) -> Iterator[str]:
-    """Yield the part of the runs that the numbers cover, if only one, and the interval level."""
+    """Yield the part of the runs, if all numbers cover the same one, and the interval levels."""
     for prefix in (MEASURED_PART, STEADY):
         if records and all(record["value"].startswith(prefix) for record in records):
             yield f"{prefix[:-1]} part of each run"
@@ -294,7 +296,7 @@ def _marked(record: Record, text: str) -> str:
 
 
 def _footnotes(plan: Table, records: Sequence[Record]) -> Iterator[str]:
-    """Yield the meaning of each mark in the table, with the number of marked rows."""
+    """Yield the meaning of each footnote mark, with the number of marked rows."""
     for mark, (count, meaning) in _MARKS.items():
         of_lines = {
             tuple(record.get(f"argument.{name}") for name in plan.rows): record

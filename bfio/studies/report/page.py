@@ -1,4 +1,4 @@
-"""The report as one HTML page, the counts above its tables, and its other files."""
+"""Render a report as an HTML page, with counts of its rows, and write its other files."""
 
 import base64
 import hashlib
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def environments(results: Results) -> list[tuple[str, Traced, list[tuple[str, str]]]]:
-    """Return the computing environments of the rows: identifier, number of rows, entries."""
+    """Return each computing environment: identifier, number of rows, entries."""
     found: dict[str, list[Row]] = {}
     for row in results.rows.values():
         found.setdefault(canonical(row.environment), []).append(row)
@@ -67,7 +67,7 @@ def _text(value: Any) -> str:
 
 
 def dates(results: Results) -> tuple[str, str]:
-    """Return when the first and the last row were finished; empty if unknown."""
+    """Return when the first and the last row ended; empty texts if unknown."""
     known = sorted(row.finished_at for row in results.rows.values() if row.finished_at)
     return (known[0], known[-1]) if known else ("", "")
 
@@ -79,7 +79,7 @@ _HEAD_VALUES = 12
 
 @dataclass(frozen=True)
 class Count:
-    """A count with its meaning. A count of problems is marked as bad."""
+    """A row count with its meaning; counts of problems are marked as bad."""
 
     number: Traced
     text: str
@@ -87,7 +87,7 @@ class Count:
 
 
 def counts(results: Results) -> list[Count]:
-    """Return the counts of planned rows by status. They add up to the number of planned rows."""
+    """Return the number of planned rows by status; the counts add up to all planned rows."""
     missing = keys_of(task for task in results.tasks if task.key not in results.rows)
     rows = list(results.rows.values())
     return [
@@ -102,14 +102,14 @@ def counts(results: Results) -> list[Count]:
 
 
 def reservations(results: Results) -> list[Count]:
-    """Return the counts of rows that need caution, and of rows checked or not checked."""
+    """Return the counts of rows with unproven optima or time limits, and of checked rows."""
     done = results.done
     clocked = [row for row in results.rows.values() if row.stopped_by_clock]
     passed = [row for row in done if row.verdict is RowVerdict.PASSED]
     unchecked = [row for row in done if row.verdict is RowVerdict.NONE]
     unproven = [row for row in done if row.unproven > 0]
     return [
-        _count("unproven", "with an optimum unproven", unproven, is_bad=True),
+        _count("unproven", "with an unproven optimum", unproven, is_bad=True),
         _count("stopped-by-clock", "stopped by a time limit", clocked, is_bad=True),
         _count("passed", "passed by an independent checker", passed),
         _count("unchecked", "with nothing to check", unchecked),
@@ -121,7 +121,7 @@ def _count(name: str, text: str, rows: Sequence[Row], is_bad: bool = False) -> C
 
 
 def effort(results: Results) -> Phrase:
-    """Return a sentence on the time and memory that the rows took."""
+    """Return a sentence on the processor time and peak memory of the rows."""
     rows = list(results.rows.values())
     keys = keys_of(rows)
     seconds = traced(total([row.cpu_s for row in rows]), "sum", origin(keys, "cpu_s"))
@@ -145,7 +145,7 @@ def axes(study: Study) -> list[list[tuple[str, str, int]]]:
 
 
 def varied(results: Results) -> str:
-    """Return the names of the arguments that vary, each with the number of its values."""
+    """Return the varying arguments as text, each with its number of values."""
     names = results.study.axes()
     counts = {name: len(grouped(results.tasks, [name])) for name in names}
     return ", ".join(f"{name} ({count})" for name, count in counts.items() if count > 1)
@@ -159,7 +159,7 @@ def _listed(values: Sequence[Value]) -> str:
 
 
 def failed(results: Results) -> list[tuple[Row, str, str]]:
-    """Return the rows that were computed but are not done, with their arguments and errors."""
+    """Return the rows that were computed without success, with their arguments and errors."""
     varying, found = set(results.study.axes()), []
     for row in results.rows.values():
         own = [(name, value) for name, value in row.task.arguments.items() if name in varying]
@@ -175,7 +175,7 @@ _LONG_KEYS = 2000
 
 @dataclass(frozen=True)
 class FigureView:
-    """A figure with its renderings for the page and for files."""
+    """A figure, rendered for the page and for files."""
 
     plan: Figure
     drawing: Drawing
@@ -186,7 +186,7 @@ class FigureView:
 
     @property
     def inline(self) -> str:
-        """The SVG for embedding in the page."""
+        """The SVG text embedded in the page."""
         return inline_svg(self.svg, self.name) if self.svg else ""
 
 
@@ -251,7 +251,7 @@ def _figure(number: int, plan: Figure, results: Results) -> FigureView:
 
 
 def render(results: Results, tables: Sequence[TableView], drawn: Sequence[FigureView]) -> str:
-    """Render the page."""
+    """Render the HTML page."""
     resources = files("bfio.studies.report")
     style, script = (resources.joinpath(f"page.{end}").read_text("utf-8") for end in ("css", "js"))
     plan = results.study.report
@@ -301,7 +301,7 @@ def _template() -> "Template":
 
 
 def breakable(name: str) -> "Markup":
-    """Return a name as HTML that may be wrapped after each underscore and point."""
+    """Return a name as HTML that may break after underscores and dots."""
     from markupsafe import Markup
 
     pieces = [Markup.escape(piece) for piece in re.split(r"(?<=[_.])", name)]
@@ -309,7 +309,7 @@ def breakable(name: str) -> "Markup":
 
 
 def hoisted(cell: Cell) -> tuple[Mapping[str, str], Cell]:
-    """Return a cell whose long keys, if shared by its numbers, are moved to the cell itself."""
+    """Return a cell whose row keys, if its numbers share them, are moved to the cell itself."""
     shared = next((p.attributes for phrase in cell for p in phrase if isinstance(p, Traced)), {})
     marks = {n: t for n, t in shared.items() if n.endswith("keys") and len(t) > _LONG_KEYS}
 

@@ -1,4 +1,4 @@
-"""Selection, grouping, counting and fitting of report rows, and pairing with baseline rows."""
+"""Select, group, count, fit and pair the rows of a report."""
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,7 +27,7 @@ _Item = TypeVar("_Item", Task, Row)
 
 @dataclass(frozen=True)
 class Group(Generic[_Item]):
-    """Rows or tasks that agree in some arguments.
+    """Rows or tasks that have the same values of some arguments.
 
     Parameters
     ----------
@@ -42,22 +42,22 @@ class Group(Generic[_Item]):
 
     @property
     def label(self) -> str:
-        """The values as one text."""
+        """The common values as one text."""
         return ", ".join(label(value) for value in self.values)
 
 
 def task_of(item: Task | Row) -> Task:
-    """Return the task of a row, or the task itself."""
+    """Return the task of a row; a task is returned unchanged."""
     return item.task if isinstance(item, Row) else item
 
 
 def matches(task: Task, wanted: Mapping[str, Any]) -> bool:
-    """Return whether a task has these arguments. An absent argument equals None."""
+    """Return whether a task has the wanted arguments; an absent argument equals None."""
     return fulfils(task.arguments, wanted)
 
 
 def grouped(items: Iterable[_Item], names: Sequence[str]) -> list[Group[_Item]]:
-    """Group the items by their values of these arguments, in order of first appearance."""
+    """Group rows or tasks by their values of the named arguments, in order of first appearance."""
     groups: dict[tuple[Hashable, ...], Group[_Item]] = {}
     for item in items:
         values = tuple(task_of(item).arguments.get(name) for name in names)
@@ -67,7 +67,7 @@ def grouped(items: Iterable[_Item], names: Sequence[str]) -> list[Group[_Item]]:
 
 
 def value_of(row: Row, name: str) -> Value:
-    """Return a value, timing or measured quantity of a row; None if it has none of this name."""
+    """Return the named value, timing or measured quantity of a row; None if absent."""
     if name in row.values:
         return row.values[name]
     if name in row.timings:
@@ -76,7 +76,7 @@ def value_of(row: Row, name: str) -> Value:
 
 
 def number_of(row: Row, name: str) -> Number | None:
-    """Return that value if it is a number."""
+    """Return the named value of a row if it is a number; otherwise None."""
     return as_number(value_of(row, name))
 
 
@@ -103,7 +103,7 @@ def domain_of(rows: Sequence[Row], name: str, *, log: bool = False) -> Domain:
 def estimate_of(
     rows: Sequence[Row], name: str, statistic: Statistic, *, log: bool = False
 ) -> Estimate:
-    """Return a statistic of a value over distinct rows, with an interval within its domain."""
+    """Return a statistic of a value over distinct rows, with an interval in the value's domain."""
     own = distinct(rows, name)
     values = [number_of(row, name) for row in own]
     found = summarize(values, statistic, domain_of(own, name, log=log))
@@ -113,7 +113,7 @@ def estimate_of(
 
 
 def distinct(rows: Sequence[Row], name: str) -> list[Row]:
-    """Return the rows without repetitions: rows that differ only in an unused seed.
+    """Return the rows without those that differ from an earlier row only in an unused seed.
 
     As replicates, they would make intervals too narrow. Measured times are always distinct.
     """
@@ -125,7 +125,7 @@ def distinct(rows: Sequence[Row], name: str) -> list[Row]:
 
 
 def num_repeated(rows: Sequence[Row]) -> int:
-    """Return the number of rows that repeat another row."""
+    """Return the number of rows that differ from another row only in an unused seed."""
     return len(rows) - len({row.task.identity for row in rows})
 
 
@@ -144,7 +144,7 @@ def conditions(wanted: Mapping[str, Any]) -> str:
 
 
 def varying(items: Sequence[Task | Row], but: Iterable[str]) -> list[str]:
-    """Return the arguments that differ between the items, except ``but``, in plan order."""
+    """Return the arguments that differ between rows or tasks, except ``but``, in plan order."""
     left_out = set(but)
     names = dict.fromkeys(name for item in items for name in task_of(item).arguments)
     return [
@@ -157,14 +157,14 @@ def varying(items: Sequence[Task | Row], but: Iterable[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Fit:
-    """A power law if one can be fitted, the fitted rows, and the rows without a logarithm."""
+    """A fitted power law or None, the fitted rows, and rows left out for lack of a logarithm."""
 
     law: PowerLaw | None
     used: Sequence[Row]
     refused: Sequence[Row]
 
     def exponent(self) -> Estimate:
-        """Return the exponent with its interval and the number of rows."""
+        """Return the exponent with its interval and the number of fitted rows."""
         undefined = len(self.refused)
         if self.law is None:
             return Estimate(None, None, 0, undefined)
@@ -172,9 +172,9 @@ class Fit:
 
 
 def fitted(rows: Sequence[Row], x: str, y: str, beside: Sequence[str] = ()) -> Fit:
-    """Fit the value ``y`` over the argument ``x``, in one regression with ``beside``.
+    """Fit a power law of the value ``y`` in the argument ``x``, jointly with powers of ``beside``.
 
-    An argument prefixed with ``ln`` is replaced by its logarithm.
+    An argument with the prefix ``ln`` is replaced by its logarithm.
     """
     used: list[Row] = []
     refused: list[Row] = []
@@ -199,7 +199,7 @@ def _factor(row: Row, name: str) -> Number | None:
 
 @dataclass(frozen=True)
 class Pairing:
-    """The rows of a line, paired with rows of the baseline.
+    """The rows of a table line, each paired with the matching row of the baseline.
 
     Parameters
     ----------
@@ -215,7 +215,7 @@ class Pairing:
 
 @dataclass(frozen=True)
 class Ratio:
-    """Geometric mean of the ratios of pairs.
+    """Geometric mean of the ratios of row pairs.
 
     Parameters
     ----------
@@ -233,7 +233,7 @@ class Ratio:
 
 
 class Baseline:
-    """Planned rows of the baseline, with a search for the partner of a row.
+    """The planned baseline rows, searchable for the partner of a row.
 
     Partners are equal in every argument that both have, except the baseline arguments. An argument
     that only one of them has (a look-ahead, a threshold) does not apply to the other.
@@ -259,7 +259,7 @@ class Baseline:
         self._partners: dict[tuple[frozenset[str], tuple[str, ...]], _Partners] = {}
 
     def partner(self, task: Task) -> Task | None:
-        """Return the row of the baseline to divide by, or None if none is planned.
+        """Return the baseline row by which a row is divided; None if none is planned.
 
         Raises
         ------
@@ -284,7 +284,7 @@ class Baseline:
         return found[0] if found else None
 
     def _within(self, names: frozenset[str], shared: tuple[str, ...]) -> "_Partners":
-        """Return the rows with these argument names, grouped by values of the shared names."""
+        """Return the baseline rows with these arguments, grouped by the shared arguments."""
         key = names, shared
         if key not in self._partners:
             partners: _Partners = {}
@@ -302,7 +302,7 @@ def _projected(task: Task, names: Sequence[str]) -> tuple[Hashable, ...]:
 
 
 def pair(tasks: Sequence[Task], rows: Mapping[str, Row], baseline: Baseline) -> Pairing:
-    """Pair the planned rows of a line with their partners.
+    """Pair the planned rows of a table line with their baseline partners.
 
     Parameters
     ----------
@@ -326,7 +326,7 @@ def pair(tasks: Sequence[Task], rows: Mapping[str, Row], baseline: Baseline) -> 
 
 
 def ratio(pairing: Pairing, name: str) -> Ratio:
-    """Return the mean ratio of a value over the pairs in which both values are positive."""
+    """Return the mean ratio of a value over the pairs with two positive values."""
     usable, unusable, numerators, denominators = [], [], [], []
     for ours, theirs in _distinct(pairing.pairs, name):
         top, bottom = number_of(ours, name), number_of(theirs, name)
@@ -340,7 +340,7 @@ def ratio(pairing: Pairing, name: str) -> Ratio:
 
 
 def _distinct(pairs: Sequence[tuple[Row, Row]], name: str) -> list[tuple[Row, Row]]:
-    """Leave out pairs in which both rows repeat a row of an earlier pair."""
+    """Leave out pairs whose rows both differ from an earlier pair only in an unused seed."""
     ours = {row.task.key for row in distinct([pair[0] for pair in pairs], name)}
     theirs = {row.task.key for row in distinct([pair[1] for pair in pairs], name)}
     return [pair for pair in pairs if pair[0].task.key in ours or pair[1].task.key in theirs]

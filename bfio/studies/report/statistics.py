@@ -1,4 +1,4 @@
-"""Many rows into one number: means, medians and ratios with intervals, and power laws.
+"""Combine many rows into one number: means, medians and ratios with intervals, and power laws.
 
 Intervals have confidence level 95 % and stay in the domain of the value. The interval of a mean is
 Student's t interval on a scale on which the domain is the whole line (identity; logarithm for
@@ -35,7 +35,7 @@ _LARGEST_LOGARITHM = math.log(sys.float_info.max)
 
 @dataclass(frozen=True)
 class Interval:
-    """A confidence interval and its actual coverage."""
+    """A confidence interval with its actual coverage, which may differ from 95 %."""
 
     lower: float
     upper: float
@@ -44,7 +44,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A statistic of several values.
+    """A statistic of several values, such as a mean, with its interval.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def summarize(
 def _estimate(
     value: Number, interval: Interval | None, ordered: Sequence[Number], undefined: int = 0
 ) -> Estimate:
-    """Return an estimate. An interval of width 0 is replaced by the reason for it."""
+    """Return an estimate; an interval of width 0 is replaced by the reason for its absence."""
     why = ""
     if are_equal(ordered[0], ordered[-1]):
         interval, why = None, "all rows equal" if len(ordered) > 1 else ""
@@ -136,15 +136,15 @@ def total(values: Sequence[Number]) -> Number:
 
 
 def mean(values: Sequence[Number]) -> float:
-    """Return the arithmetic mean."""
+    """Return the arithmetic mean of the values."""
     return total(values) / len(values)
 
 
 def mean_interval(values: Sequence[Number], domain: Domain = Domain.REAL) -> Interval | None:
-    """Return the t interval of a mean, n - 1 degrees of freedom; None for fewer than two values.
+    """Return Student's t interval of a mean, n - 1 degrees of freedom; None for one value.
 
     With ``h = t·s/√n``: ``m ± h`` on the real line, ``m·exp(±h/m)`` for values >= 0, and log odds
-    ``± h/(m·(1 - m))`` for shares. If a value is outside the domain, the first is used.
+    ``± h/(m·(1 - m))`` for shares. If a value is outside the domain, the first formula is used.
     """
     if len(values) < 2:
         return None

@@ -1,4 +1,4 @@
-"""Tables of a report: lines of rows, values with intervals, ratios, published figures."""
+"""Build the tables of a report: statistics with intervals, ratios, published figures."""
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -50,7 +50,7 @@ _NOT_VALUES = "source"
 
 @dataclass(frozen=True)
 class TableView:
-    """A table as shown on the page.
+    """A table as shown on the report page.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class TableView:
 
 @dataclass(frozen=True)
 class _Entry:
-    """One line: its planned rows, the rows that are done, and the ratios to a baseline."""
+    """One table line: its planned rows, its successful rows, and ratios to a baseline."""
 
     plan: Table
     group: Group[Task]
@@ -86,7 +86,7 @@ class _Entry:
 
 
 def build(plan: Table, results: Results) -> TableView:
-    """Build a table from the results.
+    """Build a report table from the results of a study.
 
     Raises
     ------
@@ -118,7 +118,7 @@ def _entry(plan: Table, group: Group[Task], results: Results, baseline: Baseline
 
 
 def _ordered(groups: Sequence[Group[Task]]) -> list[Group[Task]]:
-    """Sort lines by the row arguments in turn, each with its values in the order of the plan."""
+    """Sort table lines by their arguments, each argument's values in plan order."""
     places: list[dict[Hashable, int]] = [{} for _ in groups[0].values] if groups else []
     for group in groups:
         for place, value in zip(places, group.values, strict=True):
@@ -131,7 +131,7 @@ def _ordered(groups: Sequence[Group[Task]]) -> list[Group[Task]]:
 
 
 def _divided(plan: Table, entries: Sequence[_Entry]) -> list[str]:
-    """Return the values that have a ratio to the baseline in at least one line."""
+    """Return the values that have a ratio to the baseline in at least one table line."""
     return [
         name
         for name in plan.divided
@@ -158,12 +158,12 @@ def ratio_heading(value: str, baseline: Iterable[str]) -> str:
 
 
 def exponent_heading(value: str, against: str) -> str:
-    """Return the heading of the exponents of a value, which have no unit."""
+    """Return the heading of the power-law exponents of a value, which have no unit."""
     return f"{value}: exponent in {against}"
 
 
 def _lines(plan: Table, entries: Sequence[_Entry], divided: Sequence[str]) -> Iterator[Line]:
-    """Yield a line per group, each followed by the published figures for that group."""
+    """Yield a table line per group, each followed by the published figures of that group."""
     below: dict[int, list[Line]] = {}
     for published in plan.published:
         about = [
@@ -211,7 +211,7 @@ def _record(entry: _Entry, name: str) -> dict[str, Value]:
 
 
 def _rows_cell(entry: _Entry) -> Cell:
-    """Return the number of rows of a line, and how many are missing, repeated or unproven."""
+    """Return the row count of a table line, with its missing, repeated or unproven rows."""
     lines: list[Phrase] = [(counted(keys_of(entry.done), "done"),)]
     if len(entry.done) < len(entry.group.items):
         lines.append(("of\u00a0", counted(keys_of(entry.group.items), "planned"), "\u00a0planned"))
@@ -254,7 +254,7 @@ def _value_cell(entry: _Entry, name: str, record: dict[str, Value]) -> Cell:
 
 
 def _words(rows: Sequence[Row], name: str) -> list[tuple[str, Traced]]:
-    """Return how often each word occurs."""
+    """Return the number of rows for each text value."""
     groups: dict[str, list[Row]] = {}
     for row in rows:
         value = value_of(row, name)
@@ -334,13 +334,13 @@ def _notes(plan: Table, entries: Sequence[_Entry]) -> Iterator[Phrase]:
         yield ("No planned row matches.",)
         return
     averaged = varying([t for e in entries for t in e.group.items], plan.rows)
-    over = f" The rows of a line differ in {', '.join(averaged)}." if averaged else ""
+    over = f" Each line combines rows that differ in {', '.join(averaged)}." if averaged else ""
     method = f"{_EXPONENTS} of {plan.against}." if plan.against else _METHODS[plan.statistic]
     yield (f"{method}{over}",)
     for remark in study_remarks([task for entry in entries for task in entry.group.items]):
         yield (remark,)
     if any(num_repeated(entry.done) for entry in entries):
-        yield (f"Repeated rows count once: {SEED_CHANGES_NOTHING}.",)
+        yield (f"Rows that differ only in the seed count once: {SEED_CHANGES_NOTHING}.",)
     if plan.statistic is Statistic.MEDIAN:
         yield from _coverages(plan, entries)
     if plan.baseline:
@@ -352,9 +352,9 @@ def _notes(plan: Table, entries: Sequence[_Entry]) -> Iterator[Phrase]:
         )
     for name in plan.values:
         if name in plan.divided and name not in _divided(plan, entries):
-            yield (f"No ratio of {name}: in no pair of rows that are done are both positive.",)
+            yield (f"No ratio of {name}: no pair of successful rows has two positive values.",)
         if all(value_of(row, name) is None for entry in entries for row in entry.done):
-            yield (f"No row that is done has a value {name}.",)
+            yield (f"No successful row has a value {name}.",)
 
 
 _EXPONENTS = (
@@ -367,18 +367,18 @@ _METHODS = {
         "odds for shares); none where all rows are equal."
     ),
     Statistic.MEDIAN: (
-        "Median, below it the interval between two order statistics; none where they are equal."
+        "Median, below it the interval between two order statistics; none if they are equal."
     ),
     Statistic.MINIMUM: "Smallest value.",
-    Statistic.P95: "The 95th percentile, as a value that was observed.",
-    Statistic.P99: "The 99th percentile, as a value that was observed.",
+    Statistic.P95: "The 95th percentile, one of the observed values.",
+    Statistic.P99: "The 99th percentile, one of the observed values.",
     Statistic.MAXIMUM: "Largest value.",
     Statistic.SUM: "Sum.",
 }
 
 
 def _coverages(plan: Table, entries: Sequence[_Entry]) -> Iterator[Phrase]:
-    """Yield the actual coverage of intervals of medians, per number of values."""
+    """Yield the actual coverage of median intervals, by number of values."""
     seen: dict[int, Phrase] = {}
     for entry in entries:
         for name in plan.values:

@@ -1,4 +1,4 @@
-"""Numbers that carry the rows they come from, and the tables and sentences around them."""
+"""Numbers that name the rows from which they are computed, and tables and sentences of them."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Traced:
-    """A number on the page.
+    """A number on the report page with the rows from which it is computed.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a table. Its attributes apply to all numbers in it."""
+    """A table line; its HTML attributes apply to all numbers in it."""
 
     cells: Sequence[Cell]
     attributes: Mapping[str, str] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Body:
-    """Lines of a table. Its attributes apply to all numbers in them."""
+    """Table lines with common HTML attributes, which apply to all their numbers."""
 
     lines: Sequence[Line]
     attributes: Mapping[str, str] = field(default_factory=dict)
@@ -72,19 +72,19 @@ class Body:
 
 @dataclass(frozen=True)
 class DataTable:
-    """A table of traced numbers."""
+    """A table of traced numbers; see `Traced`."""
 
     columns: Sequence[Column]
     bodies: Sequence[Body]
 
     @property
     def lines(self) -> list[Line]:
-        """All lines of its bodies."""
+        """The table lines of all bodies."""
         return [line for body in self.bodies for line in body.lines]
 
 
 def origin(keys: str, value: str, **more: str) -> Mapping[str, str]:
-    """Return the attributes that trace a number: rows, name of the value, and others."""
+    """Return the HTML attributes that trace a number: row keys, name of the value, and others."""
     named = {"keys": keys, "value": value, **more}
     return {f"data-{name.replace('_', '-')}": text for name, text in named.items()}
 
@@ -95,7 +95,7 @@ def traced(
     attributes: Mapping[str, str] = _NOTHING,
     decimals: int | None = None,
 ) -> Traced:
-    """Return a traced number.
+    """Return a number with its text and the attributes that trace it.
 
     Parameters
     ----------
@@ -122,14 +122,14 @@ def traced_share(
 
 
 def counted(keys: str, value: str, statistic: str = "count", **more: str) -> Traced:
-    """Return the number of rows with these keys, traced to them."""
+    """Return the number of rows with these keys as a traced number."""
     return traced(len(keys.split()), statistic, origin(keys, value, **more))
 
 
 def estimated(
     estimate: Estimate, statistic: str, attributes: Mapping[str, str] = _NOTHING
 ) -> Cell:
-    """Return a cell with an estimate and, below it, its interval or the reason for none."""
+    """Return a cell with an estimate and, below it, its interval or the reason for its absence."""
     if estimate.value is None:
         return EMPTY
     decimals = decimals_of(estimate)

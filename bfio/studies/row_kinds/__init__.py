@@ -1,1 +1,1 @@
-"""The built-in kinds of rows: one module per kind, each with a ``KIND``."""
+"""Built-in kinds of rows, one module each with a ``KIND``."""

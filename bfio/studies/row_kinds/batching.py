@@ -1,4 +1,4 @@
-"""Rows that simulate engines with a token budget, alone and in networks of agents."""
+"""Rows that simulate token-budget engines, single or in networks of agents."""
 
 import json
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ from formulations.stability import capacity, named_priority, theory
 
 @dataclass(frozen=True)
 class BatchingOffer(CheckedOptions):
-    """The scenario to simulate.
+    """Arguments of the simulated network: engines, arrivals and policy.
 
     Raises
     ------
@@ -58,7 +58,7 @@ class BatchingOffer(CheckedOptions):
         None,
         TEXT,
         "NAME",
-        "in place of `network`: engines with published batch times, `bfio batch --help`",
+        "instead of `network`: engines with published batch times (`bfio batch --help`)",
     )
     prefill: Fraction | None = option(
         None, POSITIVE, "M", "with `hardware`: mean prompt tokens (default 129)"
@@ -73,53 +73,75 @@ class BatchingOffer(CheckedOptions):
         "with `hardware`: prompt and output tokens are drawn together from this trace",
     )
     budget: int | None = option(
-        None, WHOLE, "B", "token budget of all agents, replaces that in the file; else 512"
+        None,
+        WHOLE,
+        "B",
+        "token budget of all agents, replaces that of the file (`hardware`: default 512)",
     )
-    engines: int = option(1, WHOLE, "K", "with `hardware`: engines in parallel (default 1)")
+    engines: int = option(1, WHOLE, "K", "with `hardware`: number of parallel engines (default 1)")
     rate: Fraction | None = option(
-        None, POSITIVE, "R", "requests per second, or per slot, of all stages together"
+        None,
+        POSITIVE,
+        "R",
+        "total arrival rate of all stages, in requests per second, or per slot",
     )
     load: Fraction | None = option(
-        None, POSITIVE, "X", "in place of `rate`: load of the bottleneck"
+        None, POSITIVE, "X", "instead of `rate`: load of the bottleneck agent"
     )
     policy: str = option(
-        "sarathi", TEXT, "NAME", "`sarathi` (default) and others with options, or your own"
+        "sarathi",
+        TEXT,
+        "NAME",
+        "`sarathi` (default) or another policy with options, or `module:function`",
     )
-    balancer: str = option("random", TEXT, "NAME", "which engine a request joins")
+    balancer: str = option(
+        "random", TEXT, "NAME", "rule by which requests choose among parallel engines"
+    )
     priority: str = option(
         "none",
         one_of("none", "last", "first"),
         "WHICH",
-        "stages that agents serve first: `none` (default), `last`, `first`",
+        "order in which agents serve stages: `none` (default), `last`, `first`",
     )
     terms: str | None = option(
-        None, TEXT, "TERMS", "time of a batch beyond its tokens: `NAME=VALUE:...` [slots]"
+        None, TEXT, "TERMS", "terms of the batch time besides its tokens: `NAME=VALUE:...` [slots]"
     )
-    sizes: str = option("geometric", TEXT, "LAW", "`geometric` (default), `fixed`, `poisson`")
-    arrivals: str = option("poisson", TEXT, "LAW", "`poisson` (default), `bernoulli`")
+    sizes: str = option(
+        "geometric",
+        TEXT,
+        "LAW",
+        "distribution of token counts: `geometric` (default), `fixed`, `poisson`",
+    )
+    arrivals: str = option(
+        "poisson", TEXT, "LAW", "arrival process: `poisson` (default), `bernoulli`"
+    )
     initial: int = option(
-        0, WHOLE, "N", "requests at the first stage with arrivals when the run begins"
+        0, WHOLE, "N", "requests present at the start, at the first stage with arrivals"
     )
 
     def __post_init__(self) -> None:
         """Validate, and convert numbers to exact fractions."""
         super().__post_init__()
         if (self.network is None) == (self.hardware is None):
-            raise InputError("network", "it or hardware is needed, not both", "give one of them")
+            raise InputError(
+                "network", "network and hardware exclude each other", "give one of them"
+            )
         if self.trace is not None and self.hardware is None:
-            raise InputError("trace", "it has no place in a network", "give hardware instead")
+            raise InputError(
+                "trace", "cannot be combined with network", "replace network by hardware"
+            )
         for name in ("prefill", "decode", "engines"):
             if self.network is not None and getattr(self, name) not in (None, 1):
-                raise InputError(name, "the network has its own", "write it there")
+                raise InputError(name, "the network file states the value", "change the file")
         if self.trace is not None and self.sizes != BatchingOffer.sizes:
-            raise InputError("sizes", "a trace has its own", "leave it out")
+            raise InputError("sizes", "the trace gives the sizes", "remove it")
         if self.trace is not None and (self.prefill, self.decode) != (None, None):
             raise InputError("trace", "prefill or decode is given as well", "leave them out")
         if self.rate is not None and self.load is not None:
             raise InputError("rate", "load is given as well", "remove one of the two")
 
     def scenario(self, context: RowContext) -> Scenario:
-        """Return the scenario.
+        """Return the simulated scenario.
 
         Raises
         ------
@@ -133,7 +155,7 @@ class BatchingOffer(CheckedOptions):
         network = self._at_rate(offered.network)
         balancer = member(Balancer, self.balancer, "balancer")
         if balancer is not Balancer.RANDOM and not any(a.engines > 1 for a in network.agents):
-            raise InputError("balancer", "no agent has several engines", "leave it out")
+            raise InputError("balancer", "no agent has several engines", "remove it")
         terms = TimeTerms() if self.terms is None else parse_terms(self.terms)
         serving = Serving(build(self.policy), self.policy, balancer, terms=terms)
         agents = {}
@@ -145,7 +167,7 @@ class BatchingOffer(CheckedOptions):
             first = next((stage.name for stage in network.stages if stage.rate), None)
             if first is None:
                 raise InputError(
-                    "initial", "no request arrives at the network", "give a stage a rate"
+                    "initial", "no stage has an arrival rate > 0", "give a stage a rate > 0"
                 )
             initial[first] = self.initial
         return replace(offered, network=network, serving=serving, agents=agents, initial=initial)
@@ -174,7 +196,7 @@ class BatchingOffer(CheckedOptions):
             return network
         total = sum((stage.rate for stage in network.stages), Fraction(0)) / (network.slot or 1)
         if not total:
-            raise InputError("rate", "no request arrives at the network", "give a stage a rate")
+            raise InputError("rate", "no stage has an arrival rate > 0", "give a stage a rate > 0")
         return network.scaled(self.rate / total)
 
 
@@ -190,22 +212,22 @@ VALUES = [
         judged | | stability verdict from the drift of simulated runs; None unless requested
         drift | tokens/slot | mean slope of unprocessed tokens from an empty state
         drift_half_width | tokens/slot | half the width of its 95 % interval over seeds
-        judged_slots | slots | length of the runs that were judged
-        time | s or slots | ends of the blocks of the course, the beginning first
-        tokens | tokens | unprocessed tokens at these times
-        present | requests | requests at agents at these times
+        judged_slots | slots | length of the runs behind `judged`
+        time | s or slots | sampling times of `tokens` and `present`, beginning with the start
+        tokens | tokens | unprocessed tokens at the times `time`
+        present | requests | requests at agents at the times `time`
         """
     ),
 ]
 
 
 def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
-    """Read the arguments; see ``docs/row-kinds.md``."""
+    """Read the arguments of a row; see ``docs/row-kinds.md``."""
     given = Arguments(arguments, ARGUMENTS)
     scenario = from_mapping(BatchingOffer, arguments).scenario(context)
     options = from_mapping(BatchOptions, given.given)
     if options.horizon is None:
-        raise InputError("argument horizon", "it is not given", "say how long to simulate")
+        raise InputError("argument horizon", "is missing", "give the simulated time")
     seed, judges = given.whole("seed", 0), given.flag("judge")
     judge_slots = given.whole("judge_slots", 20_000, minimum=400, maximum=10**9)
 
@@ -239,7 +261,7 @@ _JUDGED = ("judged", "drift", "drift_half_width", "judged_slots")
 
 
 def _violations(run: BatchRun) -> dict[str, int]:
-    """Simulate the beginning of the run again with a log, and check the log."""
+    """Simulate the first batches of the run again with a log, and check the log."""
     # As many slots as load about `_CHECKED_TOKENS` tokens, because a log grows with the tokens.
     end, loaded = int(run.course.slot[-1]), int(run.course.loaded[-1].sum())
     slots = min(end, max(1, end * _CHECKED_TOKENS // loaded) if loaded else end)

@@ -1,4 +1,4 @@
-"""Rows that solve the steps of a run and compare its decisions with the optimum."""
+"""Rows that solve the steps of a run and compare the policy's decisions with the optima."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -32,33 +32,33 @@ from formulations.scalars import exact_rational
 _OF_PROGRAM = ("objective", "work_limit", "time_limit")
 VALUES = descriptions(
     """
-    decisions | decisions | decisions taken
+    decisions | decisions | decisions of the policy in the run
     solved | decisions | decisions solved
     proven | decisions | decisions solved with a proof
     unproven | decisions | decisions solved without a proof
     proven_share | share | share of the solved decisions whose optimum was proven
     proven_decisions | decisions | proven decisions except the first; the next values cover these
     share_optimal | share | share of proven decisions that were optimal
-    regret_mean | tokens | mean of objective minus the optimum over as many admitted requests
-    regret_median | tokens | median of objective minus optimum
-    regret_p99 | tokens | 99th percentile of objective minus optimum
-    regret_max | tokens | largest objective minus optimum
-    optimum_mean | tokens | mean optimum
+    regret_mean | tokens | mean regret: objective minus optimum for as many admitted requests
+    regret_median | tokens | median regret
+    regret_p99 | tokens | 99th percentile of the regret
+    regret_max | tokens | largest regret
+    optimum_mean | tokens | mean optimum per step
     relative_regret | 1 | sum of regrets over sum of optima
-    regret | tokens | objective minus the optimum over as many admitted requests (under `cold.`)
+    regret | tokens | objective minus optimum for as many admitted requests (under `cold.`)
     regret_at_most | tokens | objective minus the best bound of the optimum (under `cold.`)
     objective | tokens | objective of the decision (under `cold.`)
     is_proven | | whether the optimum was proven (under `cold.`)
     certified_gap_mean | tokens | mean of objective minus the best proven bound, over all solved
-    certified_gap_max | tokens | largest objective minus the best proven bound, over all solved
+    certified_gap_max | tokens | largest difference of objective and best proven bound
     relative_certified_gap | 1 | sum of certified gaps over sum of objectives, over all solved
-    regrets | tokens | objective minus optimum of each proven decision, a series
+    regrets | tokens | regret of each proven decision, a series
     """
 )
 
 
 def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
-    """Read the arguments; see ``docs/row-kinds.md``."""
+    """Read the arguments of a row; see ``docs/row-kinds.md``."""
     given = Arguments(arguments, (*ARGUMENTS, "method", "gap_horizon", "gap_gamma", "every"))
     run = run_plan(given, context, reads=_OF_PROGRAM)
     make = partial(_observer, given)
@@ -164,7 +164,7 @@ def gap_values(
 
 
 def _distribution(rows: Sequence[StepRegret], scale: int) -> dict[str, Value]:
-    """Summarise the regrets of proven decisions; all None if there is none."""
+    """Summarise the regrets of proven decisions; all values are None without one."""
     names = ("share_optimal", "regret_mean", "regret_median", "regret_p99", "regret_max")
     if not rows:
         empty = dict.fromkeys((*names, "optimum_mean", "relative_regret"))
@@ -204,6 +204,6 @@ KIND = planned_kind(
     [*VALUES, *TIMINGS],
     {
         **PARTS,
-        "cold.": "for the first decision, with all slots free",
+        "cold.": "of the first decision, with all slots free",
     },
 )

@@ -1,4 +1,4 @@
-"""Rows that test whether the outputs of requests are geometric."""
+"""Rows that test whether output lengths are geometric."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -22,25 +22,25 @@ ARGUMENTS = tuple(
 )
 VALUES = descriptions(
     """
-    lengths | | outputs fitted
-    output_mean | tokens | their mean, 1/p of the fit
+    lengths | | number of fitted output lengths
+    output_mean | tokens | mean output length, 1/p of the fit
     distance | share | Kolmogorov-Smirnov distance to the geometric law of that mean
     critical | share | distance exceeded by 5 % of geometric samples of this size, each fitted
     p_value | share | probability that such a sample has at least this distance, 1/400 at least
     rejected | | whether the distance exceeds the critical value
-    trend | | change of the hazard with age: rises, falls, mostly so, rises and falls, flat
+    trend | | change of the hazard with age: rises, (mostly) falls, rises and falls, flat
     verdict | | summary in one sentence
     least_hazard | 1 | least hazard of a bin of ages times the mean; 1 at all ages if geometric
     most_hazard | 1 | greatest hazard of a bin of ages times the mean
     residual_half | 1 | mean residual life at half the mean length over the mean; 1 if geometric
-    residual_mean | 1 | the same at the mean length
-    residual_twice | 1 | the same at twice the mean length
+    residual_mean | 1 | `residual_half` at the mean length instead of half of it
+    residual_twice | 1 | `residual_half` at twice the mean length
     """
 )
 
 
 def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
-    """Read the arguments; see ``docs/row-kinds.md``."""
+    """Read the arguments of a row; see ``docs/row-kinds.md``."""
     choice = workload_choice(Arguments(arguments, ARGUMENTS), 1, context)
     facts = request_facts(choice)
     setting = {"requests": facts.used}
@@ -71,7 +71,7 @@ def _compute(choice: WorkloadChoice) -> RowResult:
 
 KIND = planned_kind(
     "geometric-outputs",
-    "whether the outputs of requests are geometric, and what age tells of them",
+    "test of geometric output lengths; hazard and residual life by age",
     plan,
     VALUES,
 )

@@ -31,14 +31,14 @@ VALUES = descriptions(
     f"""
     {OF_RATIOS.strip()}
     mc_sf_latency | rounds | total latency of MC-SF
-    incumbent | rounds | total latency of the schedule that the method found; None if none
-    own_gap | share | (schedule that the method found - bound) over that schedule
-    mc_sf_ratio | 1 | MC-SF over the schedule that the method found
+    incumbent | rounds | total latency of the method's schedule; None if it found none
+    own_gap | share | (`incumbent` - bound) / `incumbent`
+    mc_sf_ratio | 1 | `mc_sf_latency` / `incumbent`
     mc_sf_stands | | whether the method found no schedule better than MC-SF's
-    below_mc_sf | share | (MC-SF - bound) over MC-SF
-    closed | | whether the method's bound equals its schedule, possibly in floats only
+    below_mc_sf | share | (`mc_sf_latency` - bound) / `mc_sf_latency`
+    closed | | whether the method's bound equals `incumbent`, possibly in floats only
     relaxation | rounds | value of the linear relaxation by a float solver
-    beats_relaxation | | whether the bound lies above the linear relaxation
+    beats_relaxation | | whether the bound exceeds `relaxation`
     build_s | s | wall-clock time of building the program, a timing
     """
 )
@@ -46,7 +46,7 @@ VALUES = descriptions(
 
 @dataclass(frozen=True)
 class Enclosure:
-    """Bounds on an optimum found by a method.
+    """Lower and upper bound on an optimum, found by a method.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class Enclosure:
 
 
 def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
-    """Read the arguments; see ``docs/row-kinds.md``."""
+    """Read the arguments of a row; see ``docs/row-kinds.md``."""
     del context
     given = Arguments(arguments, (*DRAWN_ARGUMENTS, "method", "time_limit"))
     method = given.choice("method", tuple(_METHODS))
@@ -101,7 +101,7 @@ def _compute(problem: LatencyProblem, method: str, limit: float) -> RowResult:
 def enclosure_values(
     problem: LatencyProblem, found: Enclosure, usual: int | None, relaxation: float | None
 ) -> dict[str, Value]:
-    """Return the gaps between bound and schedules.
+    """Return the gaps between bound and schedules as row values.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Rows that compare an online algorithm with the hindsight optimum of total latency."""
+"""Rows that compare the total latency of an online algorithm with the hindsight optimum."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -25,17 +25,17 @@ OF_RATIOS = """
     memory_limit | tokens | memory M of the instance
     optimum_at_least | rounds | lower bound on the least total latency, derived in integers
     optimum_at_most | rounds | total latency of the best known schedule
-    optimum_gap | share | (best known schedule - bound) over that schedule
-    proven | | whether integers prove the optimum
+    optimum_gap | share | (`optimum_at_most` - `optimum_at_least`) / `optimum_at_most`
+    proven | | whether the optimum is proven in integer arithmetic
 """
 VALUES = descriptions(
     f"""
     {OF_RATIOS.strip()}
     total_latency | rounds | total latency of the algorithm; None if it does not finish
-    ratio_at_least | 1 | total latency over that of the best known schedule
-    ratio_at_most | 1 | total latency over the lower bound
-    surely_optimal | | whether the algorithm meets the lower bound
-    possibly_optimal | | whether nothing better than the algorithm's schedule is known
+    ratio_at_least | 1 | `total_latency` / `optimum_at_most`
+    ratio_at_most | 1 | `total_latency` / `optimum_at_least`
+    surely_optimal | | whether `total_latency` equals the lower bound
+    possibly_optimal | | whether no schedule better than the algorithm's is known
     verdict | | how the run ended
     excess | 1 | ratio to the best known schedule, minus 1, a series of one entry
     excess_over_bound | 1 | ratio to the lower bound, minus 1, a series of one entry
@@ -52,7 +52,7 @@ TIMINGS = descriptions(
 
 
 def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
-    """Read the arguments; see ``docs/row-kinds.md``."""
+    """Read the arguments of a row; see ``docs/row-kinds.md``."""
     given = Arguments(arguments, (*DRAWN_ARGUMENTS, *ALGORITHM_ARGUMENTS, "time_limit"))
     problem, algorithm, limit = drawn_problem(given), algorithm_of(given), time_limit_of(given)
     return Planned(
@@ -155,13 +155,13 @@ def solve_timings(hindsight: HindsightResult) -> dict[str, float]:
 
 
 def problem_digest(problem: LatencyProblem, more: str = "") -> str:
-    """Return 16 hexadecimal digits for a problem and any further data of a row."""
+    """Return a digest, 16 hexadecimal digits, of a problem and any further data of a row."""
     return digest_of(f"{problem.to_mapping()}{more}")
 
 
 KIND = planned_kind(
     "hindsight-ratio",
-    "total latency of an online algorithm over the hindsight optimum, as an interval",
+    "ratio of an online algorithm's total latency to the hindsight optimum, as an interval",
     plan,
     [*VALUES, *TIMINGS],
 )

@@ -1,4 +1,4 @@
-"""Rows that compare the imbalance of two policies as in theorems on BF-IO."""
+"""Rows that measure the improvement ratio of two policies, as in the theorems of BF-IO."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -29,15 +29,15 @@ _OF = {"baseline.": "of the baseline", "policy.": "of the policy"}
 VALUES = descriptions(
     """
     sqrt_b_log_g | 1 | √(B ln G), the growth in theorems 1 and 2 of BF-IO
-    iir | 1 | AvgImbalance of the baseline over that of the policy; None in perfect balance
-    iir_over_sqrt_b_log_g | 1 | improvement ratio over √(B ln G)
-    relative_imbalance | 1 | AvgImbalance of the policy over that of the baseline
+    iir | 1 | AvgImbalance of the baseline / that of the policy; None if the latter is 0
+    iir_over_sqrt_b_log_g | 1 | `iir` / √(B ln G)
+    relative_imbalance | 1 | AvgImbalance of the policy / that of the baseline
     """
 )
 
 
 def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
-    """Read the arguments; see ``docs/row-kinds.md``."""
+    """Read the arguments of a row; see ``docs/row-kinds.md``."""
     given = Arguments(arguments, (*MEASURED_ARGUMENTS, "baseline"))
     baseline = run_plan(given, context, given.text("baseline", DEFAULT_BASELINE))
     policy = run_plan(given, context)
@@ -142,7 +142,7 @@ def ratio_values(
 
 KIND = planned_kind(
     "improvement-ratio",
-    "imbalance of a baseline over that of a policy, and what theory says of it",
+    "ratio of a baseline's imbalance to a policy's, and its growth in theory",
     plan,
     [*VALUES, *(entry for entry in RUN_VALUES if entry.name == "avg_imbalance"), *TIMINGS],
     PARTS | _OF,

@@ -1,4 +1,4 @@
-"""Rows that serve one workload with one algorithm on one worker with a KV cache."""
+"""Rows that simulate one algorithm on one worker with a KV cache."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -90,7 +90,7 @@ _STREAM = 0x6172726976616C73
 
 @dataclass(frozen=True)
 class Offer:
-    """Requests, the worker, and the arrival process.
+    """Arguments of the requests, the worker and the arrival process.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def check_offer(offer: Offer) -> int:
 
 @lru_cache(maxsize=16)
 def offered_instance(offer: Offer) -> CacheInstance:
-    """Return the instance, with the arrival rate that offers the load.
+    """Return the requests with arrival times at the rate that gives the offered load.
 
     The same seed gives the same gaps at every load, up to a factor.
 
@@ -165,7 +165,7 @@ def offered_instance(offer: Offer) -> CacheInstance:
 
 
 def _fitting(offer: Offer) -> CacheInstance:
-    """Return the requests that fit, all with arrival time 0."""
+    """Return the requests that fit the memory, all with arrival time 0."""
     problem, left_out = rounds_problem(
         chosen_workload(offer.choice),
         offer.memory,
@@ -212,11 +212,11 @@ VALUES = [
     """
     verdict | | how the run ended
     is_finished | | whether every request completed
-    is_loop | | whether a state repeated without a completion
+    is_loop | | whether the run ended because a state recurred without a completion
     is_stopped | | whether the run was stopped at a limit
-    rate_per_s | 1/s | arrivals per second that offer the load
-    peak_memory_share | share | tokens in the fullest batch over the memory
-    mean_memory_share | share | mean tokens in the cache over M, while batches ran
+    rate_per_s | 1/s | arrivals per second at the offered load
+    peak_memory_share | share | tokens in the fullest batch / memory
+    mean_memory_share | share | mean tokens in the cache while batches ran / memory
     memory | tokens | tokens in the cache, mean of each interval of time, a series
     waiting | requests | requests known but not running, mean of each interval of time, a series
     """
@@ -224,7 +224,7 @@ VALUES = [
 
 
 def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
-    """Read the arguments; see ``docs/row-kinds.md``."""
+    """Read the arguments of a row; see ``docs/row-kinds.md``."""
     given = Arguments(arguments, ARGUMENTS)
     offer, algorithm = offer_of(given, context), algorithm_of(given)
     first = given.optional_whole("first", minimum=1)
@@ -276,7 +276,7 @@ def _if_fair(run: CacheRun, metric: Metric[CacheRun], value: Value) -> Value:
 
 
 def first_requests(instance: CacheInstance, count: int) -> CacheInstance:
-    """Return the instance of the first ``count`` requests.
+    """Return the instance reduced to its first ``count`` requests.
 
     Raises
     ------
@@ -289,7 +289,7 @@ def first_requests(instance: CacheInstance, count: int) -> CacheInstance:
 
 
 def rate_per_second(instance: CacheInstance, load: Fraction) -> float | None:
-    """Return the arrivals per second that offer a load; None without a load."""
+    """Return the arrivals per second that give an offered load; None without a load."""
     units = instance.batch_time.units_per_second
     return float(arrival_rate(instance, load) * units) if load and units else None
 
@@ -297,7 +297,9 @@ def rate_per_second(instance: CacheInstance, load: Fraction) -> float | None:
 def _check_first(count: int | None, available: int) -> None:
     if count is not None and count > available:
         raise InputError(
-            "argument first", f"{count} of {available} requests", "draw more, or take fewer"
+            "argument first",
+            f"{count} of {available} requests",
+            "raise `requests`, or lower `first`",
         )
 
 
@@ -332,5 +334,8 @@ def offer_of(given: Arguments, context: RowContext) -> Offer:
 
 
 KIND = planned_kind(
-    "kv-cache", "one algorithm on one worker with a KV cache, in real time", plan, VALUES
+    "kv-cache",
+    "simulation of one algorithm on one worker with a KV cache, in real time",
+    plan,
+    VALUES,
 )

@@ -46,8 +46,8 @@ ARGUMENTS = (*ALGORITHM_ARGUMENTS, "instance", *_OWN, "convention", "seed")
 VALUES = descriptions(
     """
     total_latency | rounds | total latency of the algorithm
-    reference_latency | rounds | total latency of a reference schedule that may wait
-    ratio_at_least | 1 | total latency over that of this schedule
+    reference_latency | rounds | total latency of the reference schedule, which may idle
+    ratio_at_least | 1 | `total_latency` / `reference_latency`
     printed_ratio | 1 | ratio that the formulas of the printed proof give
     limit_ratio | 1 | limit of the ratio of MC-SF as M grows
     requests | requests | requests of the instance
@@ -79,7 +79,7 @@ class Adversary:
 
 
 def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
-    """Read the arguments; see ``docs/row-kinds.md``."""
+    """Read the arguments of a row; see ``docs/row-kinds.md``."""
     del context
     given = Arguments(arguments, ARGUMENTS)
     adversary, algorithm = _adversary(given), algorithm_of(given)
@@ -169,7 +169,7 @@ def _adversary(given: Arguments) -> Adversary:
 
 KIND = planned_kind(
     "lower-bound",
-    "an algorithm on the instances with which lower bounds are proven",
+    "an algorithm on the instances used to prove lower bounds",
     plan,
     VALUES,
 )

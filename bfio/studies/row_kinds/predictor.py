@@ -38,14 +38,14 @@ VALUES = descriptions(
     base_rate | share | share of the points that end within the window
     auc | share | area under the ROC curve of the probability; None if there is one class only
     brier | share | mean squared error of the probability
-    brier_base_rate | share | the same for the base rate at all points
+    brier_base_rate | share | mean squared error of the base rate
     calibration_error | share | mean distance of stated and true frequencies over ten bins
     conditional_mae | steps | mean error of the conditional mean over points that end; None: none
-    conditional_mae_constant | steps | least such error of one constant for all points
+    conditional_mae_constant | steps | least `conditional_mae` of a constant
     composite_mae | steps | mean error of the composite, against min(remaining, H)
-    composite_mae_none | steps | the same for H at all points
+    composite_mae_none | steps | `composite_mae` of the constant H
     composite_rmse | steps | root of the mean squared error of the composite
-    composite_rmse_none | steps | the same for H at all points
+    composite_rmse_none | steps | `composite_rmse` of the constant H
     gated_mae | steps | mean error of the estimate used by the engine: gated, rounded up
     gate_open_share | share | share of the points whose probability is 1/2 or more
     """
@@ -53,18 +53,20 @@ VALUES = descriptions(
 _SERIES = descriptions(
     """
     stated | share | mean probability of each bin of the calibration curve, a series
-    true | share | share of its points that end within the window, a series
+    true | share | share of points of each bin that end within the window, a series
     mae_by_age | steps | conditional_mae by age where some end: 0 to 9, 10 to 19, ..., a series
     """
 )
 _TIMINGS = [
-    Described("call_s", "s", "median time of a call about one request, a timing"),
-    Described("request_s", "s", "median time per request of calls about 64, a timing"),
+    Described("call_s", "s", "median time of a prediction for one request, a timing"),
+    Described(
+        "request_s", "s", "median time per request of a prediction for 64 requests, a timing"
+    ),
 ]
 
 
 def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
-    """Read the arguments; see ``docs/row-kinds.md``."""
+    """Read the arguments of a row; see ``docs/row-kinds.md``."""
     given = Arguments(arguments, ARGUMENTS)
     # The evaluation splits the trace itself, after leaving out the excluded requests.
     whole = {name: value for name, value in given.given.items() if name != "train_share"}
@@ -107,7 +109,7 @@ def _compute(
 
 KIND = planned_kind(
     "predictor",
-    "how good a predictor of output lengths is on a trace, in both stages",
+    "accuracy of an output-length predictor on a trace, in both stages",
     plan,
     [*VALUES, *_SERIES, *_TIMINGS],
 )

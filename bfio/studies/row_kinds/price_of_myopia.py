@@ -1,4 +1,4 @@
-"""Rows that compare a policy's run with the best schedule of the same requests in hindsight."""
+"""Rows that compare a policy's run with the best hindsight schedule of the same requests."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -72,7 +72,7 @@ _STREAM = 0x7374657073
 
 @dataclass(frozen=True)
 class MyopiaInstance:
-    """Requests and machine, without a policy. Equal instances have equal hindsight optima.
+    """Requests and machine of a row; equal instances have equal hindsight optima.
 
     Parameters
     ----------
@@ -114,13 +114,19 @@ def myopia_instance(arguments: Arguments, plan: RunPlan) -> MyopiaInstance:
     timed = arguments.choice("arrivals", ARRIVALS)
     load = arguments.optional_number("load")
     if (timed == "poisson") != (load is not None):
-        raise InputError("argument load", "it goes with poisson arrivals", "give both or neither")
+        raise InputError(
+            "argument load",
+            "load and arrivals = 'poisson' need each other",
+            "give both or neither",
+        )
     if load is not None and not 0 < load <= 1e6:
         raise InputError("argument load", f"{load} is out of range", "use 0 < load <= 1000000")
     pool, slots = plan.options.pool, plan.cluster.total_slots
     if load is None and pool < min(len(plan.workload), slots):
         raise InputError(
-            "argument pool", f"{pool} cannot fill all slots at once", "use pool_per_slot = 1"
+            "argument pool",
+            f"a pool of {pool} cannot fill all slots at once",
+            "use pool_per_slot = 1",
         )
     return MyopiaInstance(
         choice=plan.choice,
@@ -137,7 +143,7 @@ def myopia_instance(arguments: Arguments, plan: RunPlan) -> MyopiaInstance:
 
 
 def criteria_of(arguments: Arguments) -> tuple[str, ...]:
-    """Return the criteria of a row, in the order of `CRITERIA`.
+    """Return the cost criteria of a row, in the order of `CRITERIA`.
 
     Raises
     ------
@@ -168,7 +174,7 @@ def criteria_of(arguments: Arguments) -> tuple[str, ...]:
 
 
 def myopia_plan(arguments: Arguments, context: RowContext) -> RunPlan:
-    """Return the plan of the run. Every step takes one second, so that times count steps.
+    """Return the plan of the run, with steps of one second, so that times count steps.
 
     With a memory limit, workers reserve the peak of each request, so that none is preempted.
     """
@@ -207,7 +213,7 @@ def arrival_steps(instance: MyopiaInstance) -> IntArray:
 
 
 def hindsight_problem(instance: MyopiaInstance, criterion: str) -> MakespanProblem:
-    """Return the hindsight problem. Its unit of time is one token of peak load."""
+    """Return the hindsight problem; its unit of time is the step time per token of peak load."""
     objective, conserving, with_overhead = CRITERIA[criterion]
     drawn = chosen_workload(instance.choice)
     return MakespanProblem(
@@ -226,7 +232,7 @@ def hindsight_problem(instance: MyopiaInstance, criterion: str) -> MakespanProbl
 
 @lru_cache(maxsize=20_000)
 def hindsight_result(instance: MyopiaInstance, criterion: str) -> MakespanResult:
-    """Solve the hindsight problem, cached so that all policies on an instance share the result."""
+    """Solve the hindsight problem; the result is cached for all policies on an instance."""
     problem = hindsight_problem(instance, criterion)
     if instance.limit == 0:
         return list_interval(problem)
@@ -235,12 +241,12 @@ def hindsight_result(instance: MyopiaInstance, criterion: str) -> MakespanResult
 
 @lru_cache(maxsize=20_000)
 def least_list(instance: MyopiaInstance, criterion: str) -> int:
-    """Return the objective value of the best list schedule."""
+    """Return the cost of the best list schedule."""
     return best_list(hindsight_problem(instance, criterion))[0]
 
 
 def instance_digest(instance: MyopiaInstance) -> str:
-    """Return 16 hexadecimal digits for the requests and their arrivals."""
+    """Return a digest, 16 hexadecimal digits, of the requests and their arrivals."""
     drawn = chosen_workload(instance.choice)
     lengths = (drawn.prompt_tokens, drawn.output_tokens, arrival_steps(instance))
     return lengths_digest(*lengths).hexdigest()[:16]
@@ -252,19 +258,19 @@ VALUES = descriptions(
     """
     requests | requests | requests of the instance
     steps | steps | steps of the run
-    attained | | cost of the run (under each criterion, like the values below)
-    best_known | | cost of the best known schedule, the run included
+    attained | | cost of the run; this and the next values exist for each criterion
+    best_known | | cost of the best known schedule; the run counts as one
     bound | | lower bound on the cost of any schedule
-    optimum_gap | share | (best known schedule - bound) over that schedule
+    optimum_gap | share | (`best_known` - `bound`) / `best_known`
     lists_gap | share | the same with only list schedules and the run known, if nothing is searched
     is_proven | | whether the optimum was proven
-    price_at_least | 1 | cost of the run over that of the best known schedule; 1 if both are 0
-    price_at_most | 1 | cost of the run over the lower bound; None if only the latter is 0
-    has_no_limit | | whether the bound is 0 and the run costs something
-    surely_optimal | | whether the run meets the lower bound
-    possibly_optimal | | whether nothing better than the run is known
-    avoidable_idle_at_least | share | (run - best known schedule) over G times the run's peaks
-    avoidable_idle_at_most | share | (run - lower bound) over G times the run's peaks
+    price_at_least | 1 | `attained` / `best_known`; 1 if both are 0
+    price_at_most | 1 | `attained` / `bound`; None if only `bound` is 0
+    has_no_limit | | whether `bound` is 0 and `attained` is not
+    surely_optimal | | whether the cost of the run equals the lower bound
+    possibly_optimal | | whether no schedule better than the run is known
+    avoidable_idle_at_least | share | (`attained` - `best_known`) / (G · sum of the run's peaks)
+    avoidable_idle_at_most | share | (`attained` - `bound`) / (G · sum of the run's peaks)
     excess | 1 | price relative to the best known schedule, minus 1, a series of one entry
     hindsight_s | s | wall-clock time of all hindsight optima of the row, a timing
     """
@@ -280,7 +286,7 @@ _TEXTS = {
 
 
 def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
-    """Read the arguments; see ``docs/row-kinds.md``."""
+    """Read the arguments of a row; see ``docs/row-kinds.md``."""
     given = Arguments(arguments, ARGUMENTS)
     criteria, run = criteria_of(given), myopia_plan(given, context)
     instance = myopia_instance(given, run)
@@ -400,7 +406,7 @@ def _price(attained: int, other: int) -> float | None:
 
 KIND = planned_kind(
     "price-of-myopia",
-    "what a policy's run costs over the best schedule in hindsight, as an interval",
+    "ratio of a run's cost to that of the best hindsight schedule, as an interval",
     plan,
     [*VALUES, *TIMINGS],
     {f"{name}.": _TEXTS[name] for name in CRITERIA},

@@ -1,4 +1,4 @@
-"""Rows on the memory that Nested WAIT needs with L segments: figures 15 to 18."""
+"""Rows that compute the memory of Nested WAIT with L segments: figures 15 to 18."""
 
 import json
 from collections.abc import Mapping
@@ -44,24 +44,24 @@ _OF_PLANS = descriptions(
     waiting_memory | tokens | waiting cohorts, the second part of (12)
     deviation_memory | tokens | deviations, the third part of (12)
     total_memory | tokens | memory that suffices with the given probability
-    total_memory_share | 1 | that memory over the worker's memory
-    batch_share | share | full batch over that memory
+    total_memory_share | 1 | `total_memory` / memory of the worker
+    batch_share | share | `batch_memory` / `total_memory`
     printed_batch_memory | tokens | full batch as printed in (14); None unless equally wide
-    printed_total_memory | tokens | memory with the full batch as printed
-    printed_over_exact | 1 | full batch as printed over the exact one
+    printed_total_memory | tokens | `total_memory` with the full batch as printed
+    printed_over_exact | 1 | `printed_batch_memory` / `batch_memory`
     least_exponent | 1 | smallest root of (16)
     """
 )
 VALUES = descriptions(
     """
-    keeps_up | | whether thresholds exist; if not, the values of the plan are None
+    keeps_up | | whether thresholds exist; otherwise the other values are None
     segment_load | 1 | load if requests are as long as their segment
     """
 )
 
 
 def plan_row(arguments: Mapping[str, Any], context: RowContext) -> Planned:
-    """Read the arguments; see ``docs/row-kinds.md``."""
+    """Read the arguments of a row; see ``docs/row-kinds.md``."""
     given = Arguments(arguments, ARGUMENTS)
     file = fluid_of(from_mapping(ClassOptions, given.given), context)
     what = given.choice("spread", ("none", "classes"))
@@ -73,7 +73,7 @@ def plan_row(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     solve = partial(
         best_plan if is_best else plan,
         problem,
-        duration=needed_horizon(given, "say how long the memory must last"),
+        duration=needed_horizon(given, "give the seconds for which the memory must suffice"),
         probability=probability_of(given) or Fraction(1, 10),
         argument=LogArgument(given.choice("logarithm", tuple(LogArgument), LogArgument.PROOF)),
         raised=given.flag("raised"),
@@ -137,7 +137,7 @@ def _problem(file: FluidProblem, is_spread: bool, wanted: WantedRate) -> NestedP
 
 KIND = planned_kind(
     "segment-memory",
-    "the memory that Nested WAIT needs with a number of segments",
+    "memory of Nested WAIT for a number of segments",
     plan_row,
     [*VALUES, *_OF_PLANS],
 )

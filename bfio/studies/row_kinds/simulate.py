@@ -28,7 +28,7 @@ VALUES = descriptions(
     """
     is_drained | | whether every request completed
     proven_share | share | share of the solved steps whose optimum was proven; None: no solve
-    second_proven_share | share | share with a proven secondary optimum, if there is one
+    second_proven_share | share | share of the solved steps with a proven second optimum, if sought
     imbalance | tokens | G·max load - total load of each step (BF-IO eq. 2), a series
     max_load | tokens | load of the fullest worker in each step, a series
     mean_load | tokens | mean load of the workers in each step, a series
@@ -37,7 +37,7 @@ VALUES = descriptions(
 
 
 def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
-    """Read the arguments; see ``docs/row-kinds.md``."""
+    """Read the arguments of a row; see ``docs/row-kinds.md``."""
     given = Arguments(arguments, (*MEASURED_ARGUMENTS, "metrics"))
     names = named_metrics(given.optional_text("metrics")) or []
     run = replace(run_plan(given, context), metrics=tuple(names))
@@ -74,7 +74,7 @@ def _compute(plan: RunPlan, want_log: bool) -> RowResult:
 
 KIND = planned_kind(
     "simulate",
-    "one policy on one workload: every metric, of the whole run and of the measured part",
+    "simulation of one policy: all metrics of the whole run and of the measured part",
     plan,
     [*VALUES, *TIMINGS],
     PARTS,

@@ -1,4 +1,4 @@
-"""Rows that serve requests on one engine in stages with WAIT, Nested WAIT or a baseline policy."""
+"""Rows that simulate WAIT, Nested WAIT or a baseline policy on one engine in stages."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -52,19 +52,19 @@ THRESHOLD_VALUES = descriptions(
     """
     thresholds | | prompts per stage of each class or segment
     policy_memory | tokens | full batch of the thresholds, M(n)
-    policy_memory_share | 1 | full batch of the thresholds over the memory
+    policy_memory_share | 1 | `policy_memory` / memory
     policy_batch_s | s | duration of the full batch of the thresholds
     conditions_hold | | whether (9) or (10) holds strictly at the offered rates
     memory_bound | tokens | memory that suffices with the given probability
-    peak_over_bound | 1 | peak memory over that bound
-    exceeds_bound | | whether the peak exceeds that bound
+    peak_over_bound | 1 | peak memory / `memory_bound`
+    exceeds_bound | | whether the peak memory exceeds `memory_bound`
     """
 )
 
 
 @dataclass(frozen=True)
 class StagePolicyOptions(CheckedOptions):
-    """The policy of a row and the load that it is designed for.
+    """Arguments of the policy, and the load for which its thresholds are derived.
 
     Raises
     ------
@@ -83,7 +83,7 @@ class StagePolicyOptions(CheckedOptions):
         None,
         whole(1, 10**9),
         "B",
-        "largest number of prompts in a batch: the policy's option, as an axis",
+        "largest number of prompts in a batch; replaces the policy's option `limit`",
     )
     design_load: Fraction | None = option(
         None,
@@ -96,7 +96,7 @@ class StagePolicyOptions(CheckedOptions):
 
 @dataclass(frozen=True)
 class PolicyPlan:
-    """A policy with all its options.
+    """A policy with its options and the request classes that it is given.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ _shared = lru_cache(maxsize=512)(_built)
 
 @dataclass(frozen=True)
 class ThresholdFacts:
-    """The thresholds of WAIT or Nested WAIT, and the conditions on them.
+    """The thresholds of WAIT or Nested WAIT and their stability condition.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ class ThresholdFacts:
         return policy_memory(self.problem.weights, self.thresholds)
 
     def values(self) -> dict[str, Value]:
-        """Return the values of a row about thresholds."""
+        """Return the row values that describe the thresholds."""
         worker = self.problem.conditions.worker
         return {
             "thresholds": ",".join(map(str, self.thresholds)),
@@ -187,7 +187,7 @@ class ThresholdFacts:
         }
 
     def memory_bound(self, duration: Fraction, probability: Fraction) -> int | None:
-        """Return a memory that suffices with probability 1 − δ [tokens]; None if unknown.
+        """Return a memory [tokens] that suffices with probability 1 − δ; None if unknown.
 
         WAIT never holds more than a full batch. Nested WAIT also needs the buffer of (12).
         """
@@ -200,7 +200,7 @@ class ThresholdFacts:
 
 
 def threshold_facts(plan: PolicyPlan) -> ThresholdFacts | None:
-    """Return the thresholds of a plan; None if it has none, or none that fit these classes."""
+    """Return the thresholds of a policy; None without thresholds that fit these classes."""
     policy = plan.policy
     if not isinstance(policy, ThresholdPolicy):
         return None
@@ -223,26 +223,26 @@ def threshold_facts(plan: PolicyPlan) -> ThresholdFacts | None:
 RUN_VALUES = described_metrics(METRICS) + descriptions(
     """
     verdict | | how the run ended
-    open_share | share | share of the arrived requests that did not complete in time
-    left_out | requests | requests that exceed the memory alone and were left out
+    open_share | share | share of the arrived requests not completed at the end of observation
+    left_out | requests | requests left out because a single one exceeds the memory
     observed_s | s | length of the observation
-    peak_memory_share | 1 | peak memory over the memory; above 1 the run is infeasible
-    mean_memory_share | 1 | mean tokens in the cache over the memory, while batches ran
+    peak_memory_share | 1 | peak memory / memory; above 1 the run is infeasible
+    mean_memory_share | 1 | mean tokens in the cache while batches ran / memory
     overflow_share | share | share of the batches that needed more than the memory
     is_within_memory | | whether no batch needed more than the memory
-    unscaled_gap | 1/s | gap on the clock without scaling
-    unscaled_latency_mean_s | s | mean latency on the clock without scaling
-    unscaled_ttft_mean_s | s | mean time to first token on the clock without scaling
+    unscaled_gap | 1/s | gap on the time scale before scaling by ζ
+    unscaled_latency_mean_s | s | mean latency on the time scale before scaling by ζ
+    unscaled_ttft_mean_s | s | mean TTFT on the time scale before scaling by ζ
     """
 )
 FLUID_VALUES = descriptions(
     """
     fluid_throughput | 1/s | most stages that the fluid model serves within the memory
-    fluid_decode_throughput | 1/s | the same in output tokens
-    throughput_share | 1 | stages served over the fluid optimum
-    decode_throughput_share | 1 | output tokens served over the fluid optimum
-    rate_per_s | 1/s | arrivals per second that offer the load
-    offered_load | 1 | work per second over what a full memory serves, A/K
+    fluid_decode_throughput | 1/s | most output tokens served by the fluid model within the memory
+    throughput_share | 1 | served stages / `fluid_throughput`
+    decode_throughput_share | 1 | served output tokens / `fluid_decode_throughput`
+    rate_per_s | 1/s | arrivals per second at the offered load
+    offered_load | 1 | work per second / work that a full memory serves per second, A/K
     work_load | 1 | work per second times the time per token, d1·A
     equilibrium_memory | tokens | memory of the fluid equilibrium; None from a work load of 1 on
     equilibrium_batch_s | s | iteration time of the fluid equilibrium
@@ -307,7 +307,7 @@ def _fluid_values(offered: FluidProblem) -> Mapping[str, Value]:
 
 
 def unscaled_values(run: StageRun, scale: Fraction) -> dict[str, Value]:
-    """Return gap, latency and TTFT without the scaling ζ: gap divided by ζ, times multiplied."""
+    """Return gap, latency and TTFT before scaling by ζ: the gap divided by ζ, times multiplied."""
     summary, zeta = run.summary(), float(scale)
     times = {name: summary[name] for name in _TIMES}
     return {
@@ -321,7 +321,7 @@ ARGUMENTS = (*OFFER_ARGUMENTS, *names_of(StagePolicyOptions, ServeOptions), "pro
 
 
 def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
-    """Read the arguments; see ``docs/row-kinds.md``."""
+    """Read the arguments of a row; see ``docs/row-kinds.md``."""
     given = Arguments(arguments, ARGUMENTS)
     offer = stage_offer(given, context)
     policy = policy_plan(given, offer.known)
@@ -365,7 +365,7 @@ def _threshold_values(
 
 
 def _beyond_full_batch(facts: ThresholdFacts | None, run: StageRun) -> dict[str, int]:
-    """Return by how much WAIT exceeded its full batch, which WAIT never may."""
+    """Return by how many tokens a WAIT run exceeded its full batch, a violation."""
     if facts is None or not isinstance(facts.problem, WaitProblem):
         return {}
     excess = run.peak_memory - facts.memory
@@ -374,7 +374,7 @@ def _beyond_full_batch(facts: ThresholdFacts | None, run: StageRun) -> dict[str,
 
 KIND = planned_kind(
     "wait",
-    "one policy on one engine in stages: WAIT, Nested WAIT or first come, first served",
+    "simulation of WAIT, Nested WAIT or FCFS on one engine in stages",
     plan,
     [*RUN_VALUES, *FLUID_VALUES, *THRESHOLD_VALUES],
 )

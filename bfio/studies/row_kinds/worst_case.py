@@ -1,4 +1,4 @@
-"""Rows that search small instances for the worst case of a policy."""
+"""Rows that search small instances for the largest cost ratio of a policy to the optimum."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ VALUES = descriptions(
     """
     cost | | cost of the policy's schedule
     least | | cost of the optimum, or of the better known schedule
-    ratio | 1 | cost over `least`; None if only `least` is 0
+    ratio | 1 | `cost` / `least`; None if only `least` is 0
     exact | | the ratio as a fraction
     instance | | the instance in short form
     tried | | instances on which the policy ran
@@ -37,7 +37,7 @@ VALUES = descriptions(
 
 
 def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
-    """Read the arguments; see ``docs/row-kinds.md``."""
+    """Read the arguments of a row; see ``docs/row-kinds.md``."""
     del context
     given = Arguments(arguments, ARGUMENTS)
     system = given.choice("system", tuple(_OWN))
@@ -96,7 +96,7 @@ def _barrier(given: Arguments) -> tuple[BarrierTarget, BarrierSpace]:
 
 
 def in_short(case: Case) -> str:
-    """Return an instance as a line: ``M=6 [2 2 3 3]`` (outputs) or ``[1+2 1+1]`` (prompt+output).
+    """Return an instance as one line: ``M=6 [2 2 3 3]`` (outputs) or ``[1+2]`` (prompt+output).
 
     For a cache, requests are outputs, with ``@`` and the arrival if it is not 0, and ``x`` and the
     number of equal requests. For the barrier, requests are listed in order.
@@ -117,7 +117,7 @@ def in_short(case: Case) -> str:
 
 KIND = planned_kind(
     "worst-case",
-    "the small instance on which a policy is worst beside the optimum",
+    "small instance with the largest ratio of a policy's cost to the optimum",
     plan,
     VALUES,
 )

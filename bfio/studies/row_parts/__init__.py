@@ -1,1 +1,1 @@
-"""Parts shared by several kinds of rows: arguments, instances and values."""
+"""Arguments, instances and values shared by several row kinds."""

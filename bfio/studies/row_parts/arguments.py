@@ -1,4 +1,4 @@
-"""Typed reading of the arguments of a row: text, numbers and flags from a study file."""
+"""Read the arguments of a row with types: text, numbers and flags of a study file."""
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
@@ -16,7 +16,7 @@ MAX_WHOLE = 2**63 - 1
 
 @dataclass(frozen=True)
 class Arguments:
-    """Arguments of one row, with typed readers. None counts as not given.
+    """Arguments of one row, with readers per type. None counts as not given.
 
     Parameters
     ----------
@@ -42,22 +42,22 @@ class Arguments:
                 )
 
     def has(self, name: str) -> bool:
-        """Whether a value is given."""
+        """Return whether an argument has a value."""
         return self.given.get(name) is not None
 
     def text(self, name: str, default: str) -> str:
-        """Return a text."""
+        """Return a text argument."""
         return self.optional_text(name) or default
 
     def optional_text(self, name: str) -> str | None:
-        """Return a text, None if not given."""
+        """Return a text argument; None if not given."""
         value = self.given.get(name)
         if value is not None and not isinstance(value, str):
             raise InputError(f"argument {name}", f"{value!r} is no text", "write it in quotes")
         return value
 
     def choice(self, name: str, known: Sequence[str], default: str | None = None) -> str:
-        """Return one of several words; the first if not given and there is no other default."""
+        """Return an argument that is one of the known words; by default the first one."""
         value = self.text(name, known[0] if default is None else default)
         if value not in known:
             remedy = use_one_of(value, known)
@@ -65,20 +65,20 @@ class Arguments:
         return value
 
     def whole(self, name: str, default: int, *, minimum: int = 0, maximum: int = MAX_WHOLE) -> int:
-        """Return an integer within bounds."""
+        """Return an integer argument within bounds."""
         found = self.optional_whole(name, minimum=minimum, maximum=maximum)
         return default if found is None else found
 
     def optional_whole(
         self, name: str, *, minimum: int = 0, maximum: int = MAX_WHOLE
     ) -> int | None:
-        """Return an integer within bounds, None if not given."""
+        """Return an integer argument within bounds; None if not given."""
         if not self.has(name):
             return None
         return integer(self.given[name], f"argument {name}", minimum=minimum, maximum=maximum)
 
     def optional_number(self, name: str) -> float | None:
-        """Return a number, None if not given."""
+        """Return a number argument; None if not given."""
         value = self.given.get(name)
         if value is None:
             return None
@@ -87,32 +87,32 @@ class Arguments:
         return float(value)
 
     def seconds(self, name: str, default: float) -> float:
-        """Return a time >= 0 [s]."""
+        """Return a time argument >= 0 [s]."""
         value = self.optional_number(name)
         if value is not None and not value >= 0:
             raise InputError(f"argument {name}", f"{value} is negative", "use seconds >= 0")
         return default if value is None else value
 
     def rational(self, name: str, default: str) -> str | int:
-        """Return a number as text for exact reading; a float becomes its shortest decimal."""
+        """Return a number argument as text for exact reading; a float as its shortest decimal."""
         value = self.given.get(name)
         return default if value is None else str(value) if isinstance(value, float) else value
 
     def exact(self, name: str, *, positive: bool = False) -> Fraction | None:
-        """Return an exact number >= 0, or > 0 if ``positive``; None if not given."""
+        """Return an exact number argument >= 0, or > 0 if ``positive``; None if not given."""
         if not self.has(name):
             return None
         return exact_number(self.rational(name, ""), f"argument {name}", positive=positive)
 
     def flag(self, name: str) -> bool:
-        """Return a flag, False if not given."""
+        """Return a true or false argument; False if not given."""
         value = self.given.get(name)
         if value is not None and not isinstance(value, bool):
             raise InputError(f"argument {name}", f"{value!r} is no flag", "write true or false")
         return bool(value)
 
     def with_options(self, text: str, *names: str) -> str:
-        """Return ``name:option=value:...`` with the options that are given as arguments appended.
+        """Append options given as arguments to a text ``name:option=value:...``.
 
         Raises
         ------
@@ -122,13 +122,13 @@ class Arguments:
         written = {part.partition("=")[0] for part in text.split(":") if "=" in part}
         for name in filter(self.has, names):
             if name in written:
-                what = f"{text!r} says it as well"
+                what = f"{text!r} sets it as well"
                 raise InputError(f"argument {name}", what, "remove one of the two")
             text += f":{name}={self.rational(name, '')}"
         return text
 
     def exclude(self, *names: str) -> None:
-        """Reject more than one of several arguments.
+        """Reject arguments that exclude each other.
 
         Raises
         ------
@@ -143,17 +143,17 @@ class Arguments:
 
 
 def digest_of(*parts: str) -> str:
-    """Return 16 hexadecimal digits for the data that the arguments of a row select."""
+    """Return a digest, 16 hexadecimal digits, of the data that the arguments of a row select."""
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
 def quotient(numerator: float | None, denominator: float | None) -> float | None:
-    """Return a ratio; None if one of the two is None or the denominator is 0."""
+    """Return a ratio; None if a part is None or the denominator is 0."""
     return None if numerator is None or not denominator else numerator / denominator
 
 
 def gap_to(bound: int, best: int) -> float:
-    """Return the distance of a bound below the best known value, relative to that value."""
+    """Return (best - bound) / best: the relative gap of a lower bound to the best known value."""
     return (best - bound) / best if best else 0.0
 
 

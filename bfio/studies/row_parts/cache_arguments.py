@@ -1,4 +1,4 @@
-"""Arguments of rows on one worker with a KV cache: algorithm, convention, drawn instances."""
+"""Read arguments of rows on one worker with a KV cache: algorithm, convention, instance."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -28,7 +28,7 @@ _STREAM = 0x696E7374616E6365
 
 
 def algorithm_of(arguments: Arguments) -> str:
-    """Return the algorithm with its options, as input for `bfio.kvcache.simulation.serve`.
+    """Return the algorithm name with its options, as input of `bfio.kvcache.simulation.serve`.
 
     Raises
     ------
@@ -48,7 +48,7 @@ def algorithm_digest(name: str) -> str:
 
 
 def convention_of(arguments: Arguments) -> Convention:
-    """Return the convention on the rounds that a request occupies."""
+    """Return the convention for the rounds in which a request occupies memory."""
     known = tuple(convention.value for convention in Convention)
     return Convention(arguments.choice("convention", known, Convention.HALF_OPEN.value))
 
@@ -86,7 +86,7 @@ def _whole_range(given: Mapping[str, Any], name: str, default: tuple[int, int]) 
 
 
 def _range(value: Any, name: str, kind: type[Any]) -> tuple[Any, Any]:
-    """Read a range, given as one number or as two joined by a dash."""
+    """Read a range, given as one number or as two numbers joined by a dash."""
     if isinstance(value, int | float) and not isinstance(value, bool) and value == kind(value):
         return kind(value), kind(value)
     ends = value.split("-") if isinstance(value, str) else []

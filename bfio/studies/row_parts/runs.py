@@ -1,4 +1,4 @@
-"""Arguments of a decode run in a row, and the values that a row reports about the run."""
+"""Read the arguments of a decode run, and return the values a row reports about it."""
 
 import hashlib
 from collections.abc import Collection, Hashable, Mapping
@@ -65,8 +65,8 @@ from formulations.problem_data import member
 #: The metrics of a run, and the parts of a run for which they are also reported.
 RUN_VALUES = described_metrics(METRICS)
 PARTS = {
-    MEASURED_PART: "over the measured part of the run",
-    STEADY: "over the steady part of the run",
+    MEASURED_PART: "of the measured part of the run",
+    STEADY: "of the steady part of the run",
 }
 TIMINGS = descriptions(
     """
@@ -79,7 +79,7 @@ TIMINGS = descriptions(
 
 @dataclass(frozen=True)
 class Solves:
-    """Numbers of optima that a run asked for, left unproven, and stopped at a time limit."""
+    """Numbers of optima that a run requested, left unproven, or ended at a time limit."""
 
     asked: int
     unproven: int
@@ -93,7 +93,7 @@ def run_values(
     table: MetricTable[RunPart] = METRICS,
     measured: Run | None = None,
 ) -> dict[str, Value]:
-    """Return every metric of the whole run and of its parts; parts have intervals.
+    """Return all metrics of a run and of its parts as row values; those of parts have intervals.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ def run_timings(run: Run) -> dict[str, float]:
 
 
 def run_solves(run: Run) -> Solves:
-    """Return the numbers of solved, unproven and time-limited steps of a run.
+    """Return the numbers of requested, unproven and time-limited optima of a run.
 
     Unproven steps count as time-limited unless the policy reports a separate count.
     """
@@ -188,7 +188,7 @@ _UNTOLD = ("policy", "engine", "warm_up")
 
 @dataclass(frozen=True)
 class RunPlan:
-    """A run with every argument read, before its requests are read.
+    """A run whose arguments have been read, before its requests are read.
 
     Parameters
     ----------
@@ -235,7 +235,7 @@ class RunPlan:
     folder: Path = Path()
 
     def setting(self, *others: "RunPlan") -> dict[str, str]:
-        """Return the settings of this run and the row's other runs; only their policies differ."""
+        """Return the settings of this run and of other runs of the row with other policies."""
         facts = request_facts(self.choice)
         options = [plan.options for plan in (self, *others)]
         policies = [(plan.policy.text, plan.in_force) for plan in (self, *others)]
@@ -244,18 +244,18 @@ class RunPlan:
 
     @property
     def name(self) -> str:
-        """Name of the policy, without its options."""
+        """Name of the policy, without options."""
         return self.policy.name
 
     @property
     def in_force(self) -> dict[str, object]:
-        """Options that the policy reads, with their values."""
+        """Options that the policy reads, by name."""
         used = self.policy.in_force(self.options, self.cluster)
         return used | ({LOOK_AHEAD: self.look_ahead} if self.policy.is_own else {})
 
     @property
     def look_ahead(self) -> int:
-        """Look-ahead steps of the run."""
+        """Look-ahead of the run [steps]."""
         return _horizon(self.policy, self.sources[0])
 
     @property
@@ -270,7 +270,7 @@ class RunPlan:
         )
 
     def told(self, *others: "RunPlan", look_ahead: int = 0) -> tuple[list[str], list[str]]:
-        """Return remarks that readers of the metrics need, and remarks that this run refutes.
+        """Return remarks for readers of the metrics, and remarks of other rows that do not apply.
 
         Parameters
         ----------
@@ -300,7 +300,7 @@ class RunPlan:
             sentence = unasked_predictor(self.options, f"{LOOK_AHEAD} = H")
             (refuted if asked else remarks).append(sentence)
         if facts.past:
-            sentence = unused_history(facts.past, "No predictor here learns")
+            sentence = unused_history(facts.past, "No predictor of these rows learns")
             (refuted if learns(self.options) else remarks).append(sentence)
         return remarks, refuted
 
@@ -330,35 +330,35 @@ class RunPlan:
 
     @property
     def files(self) -> dict[str, Path]:
-        """Files that options of the run name, by option field."""
+        """Files named by options of the run, by option field."""
         values = {entry: getattr(self.options, entry.field) for entry in options_of(RunOptions)}
         return {e.field: self.folder / v for e, v in values.items() if e.kind.is_file(v)}
 
     @property
     def found_options(self) -> RunOptions:
-        """Options of the run with file names resolved against the folder."""
+        """Options of the run, with file names relative to the row's folder made absolute."""
         found: dict[str, Any] = {name: str(path) for name, path in self.files.items()}
         return replace(self.options, **found)
 
     @property
     def draws(self) -> bool:
-        """Whether the run may draw from the seed, not counting its requests."""
+        """Whether the run may draw random numbers, apart from its requests."""
         return self.draws_with(look_ahead=0)
 
     def draws_with(self, look_ahead: int) -> bool:
-        """Return whether a run with at least this look-ahead may draw from the seed."""
+        """Return whether the run may draw random numbers if it looks ahead at least this far."""
         # Without look-ahead, no predictor is called.
         asks = LOOK_AHEAD in self.policy.table or look_ahead > 0
         drawn = drawing(self.options) - (frozenset() if asks else {"predictor"})
         return self.policy.draws or bool(drawn)
 
     def measured_run(self, run: Run) -> Run:
-        """Return the run that is measured: ``run``, or one of its requests repeated."""
+        """Return the run whose measured part is reported: ``run``, or one of repeated requests."""
         passes = repeats(self.workload, self.cluster, self.options, self.repeat)
         return run if passes == 1 else self.run(self.workload.repeated(passes))
 
     def violations(self, run: Run, measured: Run) -> dict[str, int]:
-        """Replay the run, and the measured run too, with prefixed names, if it is another run."""
+        """Return the checker's violations of the run and of the measured run, if they differ."""
         found = run_violations(run, self.workload, self.cluster)
         if measured is run:
             return found
@@ -387,7 +387,7 @@ def run_plan(
     policy: str | None = None,
     reads: Collection[str] = (),
 ) -> RunPlan:
-    """Read and check every argument of a run.
+    """Read and check all arguments of a run.
 
     Parameters
     ----------
@@ -448,7 +448,7 @@ def run_plan(
 
 
 def policy_options(arguments: Arguments) -> dict[str, Any]:
-    """Return the policy options that a row gives."""
+    """Return the policy options given as arguments of a row."""
     return {
         name: next(iter(tables.values())).value(arguments.given[name], f"argument {name}")
         for name, tables in all_options().items()
@@ -467,7 +467,7 @@ def _horizon(policy: ChosenPolicy, source: str) -> int:
 
 
 def runs_digest(*plans: RunPlan) -> str:
-    """Return 16 hexadecimal digits for the requests of a row and users' own policies.
+    """Return a digest, 16 hexadecimal digits, of a row's requests and users' own policies.
 
     Parameters
     ----------
@@ -497,7 +497,7 @@ def runs_digest(*plans: RunPlan) -> str:
 
 
 def with_sources(digest: str, *sources: str) -> str:
-    """Return a digest of data, combined with digests of users' own sources if any."""
+    """Return a digest of data combined with digests of users' own sources, if any."""
     if not any(sources):
         return digest
     return hashlib.sha256("".join((digest, *sources)).encode()).hexdigest()[:16]

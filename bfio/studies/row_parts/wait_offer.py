@@ -1,4 +1,4 @@
-"""The requests that arrive at an engine in stages: classes of a file, or a trace."""
+"""Build the arrivals at an engine in stages: request classes of a file, or a trace."""
 
 import json
 from collections import Counter
@@ -46,7 +46,7 @@ _EXACT = checked(RATIONAL, exact_number)
 
 @dataclass(frozen=True)
 class ClassOptions(CheckedOptions):
-    """The file of classes, the worker, and how outputs are spread within a class.
+    """Arguments of the class file, the worker, and the spread of outputs within a class.
 
     Raises
     ------
@@ -66,12 +66,12 @@ class ClassOptions(CheckedOptions):
         None,
         TEXT,
         "HOW",
-        "`none`; `classes`: a class is a bin, outputs are uniform on l'_{j−1}+1 .. l'_j; "
+        "`none`; `classes`: a class is a bin with outputs uniform on l'_{j−1}+1 .. l'_j; "
         "`requests` (`wait` only): the same, but the policy knows the bins only",
     )
 
     def worker(self, default: FluidWorker | None = None) -> FluidWorker:
-        """Return the worker that ``d0``, ``d1`` and ``memory`` describe.
+        """Return the worker given by ``d0``, ``d1`` and ``memory``.
 
         Parameters
         ----------
@@ -87,14 +87,14 @@ class ClassOptions(CheckedOptions):
         for name in ("d0", "d1", "memory"):
             value = getattr(self, name)
             if value is None and default is None:
-                what = "give it, because a trace does not define the worker"
+                what = "add it, as a trace does not define the worker"
                 raise InputError(f"argument {name}", "missing", what)
             values[name] = getattr(default, name) if value is None else value
         return FluidWorker(**values)
 
 
 def fluid_of(options: ClassOptions, context: RowContext) -> FluidProblem:
-    """Read the file of classes and apply the worker that the options give.
+    """Read the class file and replace its worker by the given options.
 
     Raises
     ------
@@ -102,7 +102,7 @@ def fluid_of(options: ClassOptions, context: RowContext) -> FluidProblem:
         If the file cannot be read, has several workers, or a value breaks its rule.
     """
     if options.fluid is None:
-        raise InputError("argument fluid", "missing", "name a file as bfio fluid reads it")
+        raise InputError("argument fluid", "missing", "name an input file of bfio fluid")
     try:
         found = FluidProblem.from_json(_text(context.folder / options.fluid))
         worker = found.single_worker()
@@ -113,7 +113,7 @@ def fluid_of(options: ClassOptions, context: RowContext) -> FluidProblem:
 
 @dataclass(frozen=True)
 class WantedRate(CheckedOptions):
-    """The target for the arrival rates; the rates stay unchanged if neither is given.
+    """The target of the arrival rates; without load and rate, rates stay unchanged.
 
     The *load* is the work rate A divided by ``K = C/(d0 + d1·C)``. At load 1 the equilibrium of
     all arriving requests just fits the memory. With finite memory this load is below ``d1·A = 1``.
@@ -132,9 +132,14 @@ class WantedRate(CheckedOptions):
     """
 
     load: Fraction | None = option(
-        None, POSITIVE, "LOAD", "all rates are multiplied so that together they offer this load"
+        None, POSITIVE, "LOAD", "total load; all rates are multiplied by a common factor"
     )
-    rate: Fraction | None = option(None, POSITIVE, "R", "or so that together they are this [1/s]")
+    rate: Fraction | None = option(
+        None,
+        POSITIVE,
+        "R",
+        "total arrival rate [1/s]; all rates are multiplied by a common factor",
+    )
 
     def __post_init__(self) -> None:
         """Validate, and convert numbers to exact fractions."""
@@ -143,13 +148,13 @@ class WantedRate(CheckedOptions):
         super().__post_init__()
 
     def factor(self, rate: Fraction, load: Fraction) -> Fraction:
-        """Return the factor for rates with this total rate and load."""
+        """Return the factor that brings rates of this total rate and load to the target."""
         if self.load is not None:
             return self.load / load
         return Fraction(1) if self.rate is None else self.rate / rate
 
     def met_by(self, offered: FluidProblem) -> Fraction:
-        """Return the factor for the rates of the classes that arrive."""
+        """Return the factor that brings the rates of the arriving classes to the target."""
         return self.factor(total_rate(offered), offered_load(offered))
 
 
@@ -173,7 +178,7 @@ def multiplied(problem: FluidProblem, factor: Fraction) -> FluidProblem:
 
 
 def spread(problem: FluidProblem) -> FluidProblem:
-    """Treat classes as bins: outputs of class j are uniform on ``l'_{j−1} + 1 .. l'_j``.
+    """Return classes as bins: outputs of class j are uniform on ``l'_{j−1} + 1 .. l'_j``.
 
     The bins of each prompt length cover the outputs from 1 on without gaps. A first class without
     output stays unchanged.
@@ -208,7 +213,7 @@ _STREAM = 0x77616974
 
 @dataclass(frozen=True)
 class TraceSplit(CheckedOptions):
-    """How a trace is read and split into training requests and served requests.
+    """Arguments that split a trace into training requests and served requests.
 
     Parameters
     ----------
@@ -234,13 +239,16 @@ class TraceSplit(CheckedOptions):
     choice: WorkloadChoice
     memory: int
     training: Fraction = option(
-        Fraction(1, 2), checked(RATIONAL, training_share), "SHARE", "share of the rows (1/2)"
+        Fraction(1, 2),
+        checked(RATIONAL, training_share),
+        "SHARE",
+        "share of the requests used to build the bins, from the first (default 1/2)",
     )
     bins: int = option(
         10,
         whole(1, 1000),
         "N",
-        "how many bins of outputs (10); those without a training request are merged into the next",
+        "number of output bins (default 10); empty ones are merged into the next",
     )
     binning: str = option(
         "width",
@@ -252,7 +260,7 @@ class TraceSplit(CheckedOptions):
         False,
         FLAG,
         "",
-        "leave out and count requests that exceed the memory alone (otherwise an error)",
+        "leave out and count requests that alone exceed the memory (default: error)",
     )
 
 
@@ -261,7 +269,7 @@ TRACE_ARGUMENTS = (*_OF_THE_FILE, *names_of(TraceSplit), "requests")
 
 @dataclass(frozen=True)
 class TraceParts:
-    """The parts of a split trace.
+    """A trace split into bins and served requests.
 
     Parameters
     ----------
@@ -282,7 +290,7 @@ class TraceParts:
 
 
 def split_of(given: Arguments, memory: int, context: RowContext) -> TraceSplit:
-    """Read the arguments that choose and cut a trace.
+    """Read the arguments that choose and split a trace.
 
     Raises
     ------
@@ -295,13 +303,13 @@ def split_of(given: Arguments, memory: int, context: RowContext) -> TraceSplit:
 
 
 def trace_digest(split: TraceSplit) -> str:
-    """Return a digest of all requests of the file."""
+    """Return a digest of all requests of the trace."""
     return request_facts(split.choice).digest
 
 
 @lru_cache(maxsize=16)
 def trace_parts(split: TraceSplit) -> TraceParts:
-    """Split a trace into training requests, for the bins, and the rest.
+    """Split a trace into bins, built from the training requests, and served requests.
 
     Raises
     ------
@@ -322,7 +330,7 @@ def trace_parts(split: TraceSplit) -> TraceParts:
 
 
 def without_bins(split: TraceSplit) -> TraceSplit:
-    """Return a canonical split for all splits that differ only in their bins."""
+    """Return the split without its bins, equal for splits that differ only in bins."""
     return replace(split, bins=1, binning="width")
 
 
@@ -335,7 +343,7 @@ def _halves(split: TraceSplit) -> tuple[Workload, Workload, tuple[RequestClass, 
     if left_out and not split.skip_oversized:
         raise InputError(
             "argument memory",
-            f"{left_out} of {len(whole)} requests exceed it alone",
+            f"each of {left_out} of {len(whole)} requests alone exceeds it",
             "raise it, or write skip_oversized = true",
         )
     kept = whole.part(fitting)
@@ -357,7 +365,7 @@ def _halves(split: TraceSplit) -> tuple[Workload, Workload, tuple[RequestClass, 
 
 
 def drawn(rest: Workload, count: int | None, seed: int) -> Workload:
-    """Return ``count`` requests drawn with replacement, or all in their order if it is None."""
+    """Return ``count`` requests drawn with replacement; all in their order if it is None."""
     if count is None:
         return rest
     sequence = np.random.SeedSequence(seed, spawn_key=(_STREAM,))
@@ -365,7 +373,7 @@ def drawn(rest: Workload, count: int | None, seed: int) -> Workload:
 
 
 def bin_ends(outputs: IntArray, count: int, binning: str, longest: int) -> tuple[int, ...]:
-    """Return the largest output of each bin. Every bin contains at least one training output.
+    """Return the largest output of each bin; every bin contains a training output.
 
     Parameters
     ----------
@@ -392,7 +400,7 @@ def bin_ends(outputs: IntArray, count: int, binning: str, longest: int) -> tuple
 
 @dataclass(frozen=True)
 class OfferOptions(CheckedOptions):
-    """Arrival process, scaling and seed of the requests.
+    """Arguments of the arrival process, scaling and seed.
 
     Raises
     ------
@@ -404,24 +412,27 @@ class OfferOptions(CheckedOptions):
         "poisson",
         TEXT,
         "MODE",
-        "`poisson` (default); `even`: class j every 1/λ_j seconds; of a trace `poisson` or "
+        "`poisson` (default); `even`: class j every 1/λ_j seconds; with a trace `poisson` or "
         "`trace`, its own times at one pace",
     )
     requests: int | None = option(
         None,
         whole(1, 10**7),
         "N",
-        "of a trace: number of requests drawn with replacement from those after the training "
+        "with a trace: number of requests drawn with replacement from those after the training "
         "part; by default these in order",
     )
     scale: Fraction = option(
-        Fraction(1), POSITIVE, "ZETA", "ζ: rates times ζ, d0 and d1 over ζ (1)"
+        Fraction(1),
+        POSITIVE,
+        "ZETA",
+        "ζ: rates are multiplied, d0 and d1 divided by ζ (default 1)",
     )
     seed: int = option(
         0,
         whole(0, MAX_WHOLE),
         "N",
-        "of arrivals and of drawn requests; two independent streams",
+        "seed of arrivals and of drawn requests, two independent random streams",
     )
 
 
@@ -430,7 +441,7 @@ OFFER_ARGUMENTS = (*CLASS_ARGUMENTS, *TRACE_ARGUMENTS, *names_of(OfferOptions))
 
 @dataclass(frozen=True)
 class StageOffer:
-    """The arriving requests and the classes that a policy knows.
+    """The arriving requests, and the request classes that a policy is given.
 
     Parameters
     ----------
@@ -461,7 +472,7 @@ class StageOffer:
 
 
 def stage_offer(given: Arguments, context: RowContext) -> StageOffer:
-    """Read the arguments that describe the arriving requests.
+    """Build the arriving requests from the arguments of a row.
 
     Raises
     ------
@@ -478,7 +489,7 @@ def stage_offer(given: Arguments, context: RowContext) -> StageOffer:
 
 
 def probability_of(given: Arguments) -> Fraction | None:
-    """Return ``δ``, the probability that the memory is ever exceeded; None if it is not given."""
+    """Return ``δ``, the allowed probability of ever exceeding the memory; None if not given."""
     probability = given.exact("probability")
     if probability is not None and not 0 < probability < 1:
         what = f"{probability} is out of range"
@@ -487,7 +498,7 @@ def probability_of(given: Arguments) -> Fraction | None:
 
 
 def needed_horizon(given: Arguments, remedy: str) -> Fraction:
-    """Return the required end of the observation [s]."""
+    """Return the end of the observation [s], a required argument."""
     duration = given.exact("horizon_s", positive=True)
     if duration is None:
         raise InputError("argument horizon_s", "missing", remedy)
@@ -498,7 +509,7 @@ def _of_classes(given: Arguments, context: RowContext) -> StageOffer:
     classes = from_mapping(ClassOptions, given.given)
     arrival = from_mapping(OfferOptions, given.given)
     file = fluid_of(classes, context)
-    duration = needed_horizon(given, "say how long classes arrive")
+    duration = needed_horizon(given, "give the seconds of arrivals")
     what = given.choice("spread", ("none", "requests", "classes"))
     wanted = from_mapping(WantedRate, given.given)
     known, offered = _class_problems(file, what, wanted, arrival.scale)
@@ -526,7 +537,7 @@ def _of_classes(given: Arguments, context: RowContext) -> StageOffer:
 def _class_problems(
     file: FluidProblem, what: str, wanted: WantedRate, scale: Fraction
 ) -> tuple[FluidProblem, FluidProblem]:
-    """Return the problem that the policy knows and the one offered, at the wanted rates."""
+    """Return the problem given to the policy and the problem that arrives, at the wanted rates."""
     offered = file if what == "none" else spread(file)
     known = offered if what == "classes" else file
     factor = wanted.met_by(offered)
@@ -539,7 +550,7 @@ def _of_trace(given: Arguments, context: RowContext) -> StageOffer:
     wanted = from_mapping(WantedRate, given.given)
     arrival = from_mapping(OfferOptions, given.given)
     if classes.spread is not None:
-        raise InputError("argument spread", "a trace has lengths of its own", "remove it")
+        raise InputError("argument spread", "output lengths are those of the trace", "remove it")
     worker = classes.worker()
     split = split_of(given, worker.memory, context)
     parts = trace_parts(split)
@@ -552,7 +563,9 @@ def _of_trace(given: Arguments, context: RowContext) -> StageOffer:
     factor = own_rate(parts.rest) if is_own else wanted.factor(Fraction(1), load)
     known = scaled(multiplied(FluidProblem(parts.bins, (worker,)), factor), arrival.scale)
     if arrival.requests is not None and not is_drawn:
-        raise InputError("argument requests", "drawn ones have no times", 'use "poisson"')
+        raise InputError(
+            "argument requests", "drawn requests have no arrival times", 'use "poisson"'
+        )
     own = Fraction(1) if is_drawn else own_rate(parts.rest)
     scale, seed, engine = arrival.scale, arrival.seed, known.single_worker()
     rate = factor * scale
@@ -600,7 +613,7 @@ def _at_once(worker: FluidWorker, prompt: IntArray, output: IntArray) -> StageIn
 
 
 def own_rate(rest: Workload) -> Fraction:
-    """Return the mean arrival rate of a workload from its own times [1/s].
+    """Return the mean arrival rate of a workload's own arrival times [1/s].
 
     Raises
     ------

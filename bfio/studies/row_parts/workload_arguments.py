@@ -1,4 +1,4 @@
-"""Arguments that choose the requests of a row, and the digest of these requests."""
+"""Read the arguments that choose the requests of a row, and compute a digest of them."""
 
 import hashlib
 from dataclasses import dataclass, replace
@@ -52,7 +52,7 @@ _AT_LEAST_1 = whole(1, MAX_WHOLE)
 
 @dataclass(frozen=True)
 class RequestOptions(CheckedOptions):
-    """The arguments that choose requests: one source, and how to cut or draw from it.
+    """Arguments that choose the requests: one source, and how to cut it or draw from it.
 
     Raises
     ------
@@ -65,7 +65,7 @@ class RequestOptions(CheckedOptions):
         None,
         TEXT,
         "ROLES",
-        "columns of a trace in no known format: `arrival=ts,prompt=input,output=generated`",
+        "columns of a trace of unknown format: `arrival=ts,prompt=input,output=generated`",
     )
     skip_bad_rows: bool = option(False, FLAG, "", "`true`: leave out and count damaged rows")
     output_mean: int | None = option(
@@ -79,9 +79,9 @@ class RequestOptions(CheckedOptions):
         None,
         whole(0, MAX_WHOLE),
         "K",
-        "the part of the trace to take, from 0 on; times count from its first request",
+        "index of the part of the trace to use, from 0; times count from its first request",
     )
-    windows: int | None = option(None, _AT_LEAST_1, "N", "how many contiguous parts there are")
+    windows: int | None = option(None, _AT_LEAST_1, "N", "number of contiguous parts")
     shuffle_outputs: bool = option(
         False,
         FLAG,
@@ -93,7 +93,7 @@ class RequestOptions(CheckedOptions):
         None,
         checked(RATIONAL, training_share),
         "SHARE",
-        "this first share of the requests is not run: it is training data for predictors",
+        "first share of the requests, used only to train predictors",
     )
     resample: bool = option(
         False,
@@ -110,40 +110,43 @@ class RequestOptions(CheckedOptions):
         "does",
     )
     prompts: str | None = option(
-        None, TEXT, "LAW", "or two laws: `homogeneous:value=200`, `uniform:lowest=1:highest=1000`"
+        None,
+        TEXT,
+        "LAW",
+        "or both distributions: `homogeneous:value=200`, `uniform:lowest=1:highest=1000`",
     )
     outputs: str | None = option(
         None,
         TEXT,
         "LAW",
-        "`geometric:mean=200`, `lognormal:median=800:sigma=1.1:maximum=9000`",
+        "outputs: `geometric:mean=200`, `lognormal:median=800:sigma=1.1:maximum=9000`",
     )
     requests: int | None = option(
         None,
         whole(1, 10**8),
         "N",
-        "number of requests taken from the start, or drawn (all; 4,000 from laws)",
+        "number of requests, the first ones or drawn (default: all; 4,000 if drawn)",
     )
     requests_per_slot: int | None = option(
-        None, whole(1, 10**6), "N", "in place of `requests`: this number per slot of the machine"
+        None, whole(1, 10**6), "N", "instead of `requests`: number per slot of the machine"
     )
     arrival_law: str | None = option(
         None,
         TEXT,
         "LAW",
-        "draw arrival times anew: `poisson:rate=300`, `gamma`, `on-off`, `mmpp`, `diurnal` or "
+        "draw new arrival times: `poisson:rate=300`, `gamma`, `on-off`, `mmpp`, `diurnal` or "
         "`surges` ([workloads.md](workloads.md))",
     )
     seed: int = option(
         0,
         whole(0, MAX_WHOLE),
         "N",
-        "seed of what is drawn, of a policy that draws, and of `noisy-oracle`; three independent "
+        "seed of drawn requests, of random policies and of `noisy-oracle`; three independent "
         "streams",
     )
 
     def __post_init__(self) -> None:
-        """Check that there is exactly one source and that the other arguments match it."""
+        """Check that exactly one source is given and that the other arguments fit it."""
         super().__post_init__()
         self._check_source()
 
@@ -157,10 +160,10 @@ class RequestOptions(CheckedOptions):
                 raise InputError(given[1], f"{given[0]} is given as well", "remove one of the two")
         if not any(map(self._has, ("trace", "synthetic", "prompts", "outputs"))):
             remedy = "give trace, synthetic, or prompts and outputs"
-            raise InputError("arguments", "no requests", remedy)
+            raise InputError("arguments", "no source of requests is given", remedy)
         for one, other in (("prompts", "outputs"), ("window", "windows")):
             if self._has(one) != self._has(other):
-                raise InputError(one, f"only with {other}", "give both or neither")
+                raise InputError(one, f"needs {other}", "give both or neither")
         for name in (
             "columns", "skip_bad_rows", "window", "windows", "shuffle_outputs", "train_share",
             "resample",
@@ -178,7 +181,7 @@ WORKLOAD_ARGUMENTS = names_of(RequestOptions)
 
 @dataclass(frozen=True)
 class WorkloadChoice:
-    """The choice of a row's requests. Equal choices (and files) give equal requests.
+    """The choice of a row's requests. Equal choices of equal files give equal requests.
 
     Parameters
     ----------
@@ -228,7 +231,7 @@ def workload_choice(arguments: Arguments, total_slots: int, context: RowContext)
 
 @lru_cache(maxsize=8)
 def chosen_workload(choice: WorkloadChoice) -> Workload:
-    """Read or draw the requests.
+    """Read or draw the chosen requests.
 
     Raises
     ------
@@ -260,7 +263,7 @@ def _requests(choice: WorkloadChoice) -> Workload:
 
 @dataclass(frozen=True)
 class RequestFacts:
-    """Facts about the requests that planning a row needs.
+    """Facts about the chosen requests that planning a row needs.
 
     Parameters
     ----------
@@ -285,7 +288,7 @@ class RequestFacts:
 
 @lru_cache(maxsize=200_000)
 def request_facts(choice: WorkloadChoice) -> RequestFacts:
-    """Read or draw the requests once, and return the facts that planning needs.
+    """Read or draw the chosen requests, and return the facts that planning needs.
 
     Raises
     ------
@@ -312,7 +315,7 @@ def request_facts(choice: WorkloadChoice) -> RequestFacts:
 
 
 def lengths_digest(*columns: IntArray) -> "hashlib._Hash":
-    """Return a digest of integer columns of requests."""
+    """Return a digest of integer columns that describe requests."""
     digest = hashlib.sha256()
     for values in columns:
         digest.update(len(values).to_bytes(8, "little") + values.astype("<i8").tobytes())

@@ -1,4 +1,4 @@
-"""The trace formats, discovered from the modules of this folder.
+"""Find the trace formats in the modules of this folder and in entry points.
 
 To add a format, add a module that defines ``FORMAT``, a `TraceFormat`, or several formats in
 ``FORMATS``. Another package adds one through an entry point in the group ``bfio.trace_readers``
@@ -16,7 +16,7 @@ ENTRY_POINT_GROUP = "bfio.trace_readers"
 
 
 def formats() -> tuple[TraceFormat, ...]:
-    """Return all known formats: built-in ones by name, then those of entry points by name.
+    """Return all trace formats: built-in ones by name, then those of entry points by name.
 
     Raises
     ------

@@ -77,7 +77,7 @@ HASHES = HashColumn("block_hashes")
 #: This project's own format.
 OWN = TraceFormat(
     name="bfio",
-    description="this project's own format (what `bfio traces convert` writes)",
+    description="this project's own format, written by `bfio traces convert`",
     source="bfio",
     columns=("arrival_time_s", "prompt_tokens", "output_tokens"),
     parse=RequestColumns(

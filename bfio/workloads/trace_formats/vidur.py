@@ -1,4 +1,4 @@
-"""Vidur: seconds from the first request, printed with full float precision."""
+"""Trace format of Vidur: seconds from the first request, printed with full float precision."""
 
 from bfio.workloads.trace_format import RequestColumns, TimeColumn, TraceFormat
 

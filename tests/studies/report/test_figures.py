@@ -161,7 +161,7 @@ def test_points_on_a_power_law_leave_no_interval() -> None:
     plan = Figure("t", FigureKind.SCALING, "y", x="workers")
     drawing = draw(plan, [row({"workers": x}, 3 * x**2) for x in (1, 2, 4)])
     (note,) = drawing.notes
-    assert " (no interval: all on one line)" in note
+    assert " (no interval: all points on one line)" in note
 
 
 def test_scaling_needs_positive_numbers() -> None:

@@ -170,7 +170,7 @@ def test_no_row_done_is_told(tmp_path: Path) -> None:
     """An error in one line, and no file."""
     study = small()
     with pytest.raises(
-        InputError, match="none of the 8 rows of study made-up is computed yet; run"
+        InputError, match="none of the 8 rows of study made-up has been computed; run"
     ):
         write_report(synthetic.results(study, []), tmp_path / "out")
     ends = [Status.FAILED, Status.FAILED, Status.TIMED_OUT]

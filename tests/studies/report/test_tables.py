@@ -165,7 +165,7 @@ def test_a_value_that_no_row_has_is_refused() -> None:
     with pytest.raises(InputError, match=r"has a value 'heigth'; did you mean height\?"):
         build(Table("t", ("policy",), ("heigth",)), results([{"height": 1}]))
     view = build(Table("t", ("policy",), ("y",)), results([{"y": None}]))
-    assert any("No row that is done has a value y." in note for note in view.notes)
+    assert any("No successful row has a value y." in note for note in view.notes)
 
 
 def test_chosen_ratios_only() -> None:
@@ -177,7 +177,7 @@ def test_chosen_ratios_only() -> None:
     assert labels == ["policy", "rows", "y", "y / that of fcfs", "z", "z / that of fcfs"]
     labels = [column.label for column in build(replace(plan, ratios=("z",)), rows).data.columns]
     assert labels == ["policy", "rows", "y", "z", "z / that of fcfs"]
-    with pytest.raises(InputError, match="'x' is no value of it"):
+    with pytest.raises(InputError, match="'x' is not among the values of the table"):
         replace(plan, ratios=("x",))
 
 

@@ -114,10 +114,19 @@ LLAMA = {"hardware": "llama-3-70b-2xa100", "horizon": 9}
         ({"hardware": "llama-3-70b-2xa100", "horizon": 9, "trace": "nothing.csv"}, "nothing.csv"),
         ({"network": "n.json", "horizon": 9, "trace": "t.csv"}, "no place in a network"),
         ({"hardware": "llama-3-70b-2xa100", "horizon": 9, "trace": "t", "prefill": 1}, "as well"),
-        ({"network": "n.json", "horizon": 9, "prefill": 3}, "prefill: the network has its own"),
-        ({"network": "n.json", "horizon": 9, "decode": 3}, "decode: the network has its own"),
-        ({"network": "n.json", "horizon": 9, "engines": 2}, "engines: the network has its own"),
-        (LLAMA | {"trace": "t", "sizes": "fixed"}, "sizes: a trace has its own"),
+        (
+            {"network": "n.json", "horizon": 9, "prefill": 3},
+            "prefill: the network file states the value",
+        ),
+        (
+            {"network": "n.json", "horizon": 9, "decode": 3},
+            "decode: the network file states the value",
+        ),
+        (
+            {"network": "n.json", "horizon": 9, "engines": 2},
+            "engines: the network file states the value",
+        ),
+        (LLAMA | {"trace": "t", "sizes": "fixed"}, "sizes: the trace gives the sizes"),
         (LLAMA | {"balancer": "first"}, "no agent has several engines"),
         (LLAMA | {"priority": "last"}, "no agent has two stages to order"),
         (LLAMA | {"terms": "memory=9"}, "costs nothing"),

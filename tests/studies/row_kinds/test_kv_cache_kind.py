@@ -201,7 +201,7 @@ def test_series_of_a_row_cover_the_time_asked_for() -> None:
         ({"arrivals": "trace"}, "no arrival times"),
         ({"algorithm": "mc-fs"}, "did you mean mc-sf"),
         ({"algorithm": "mc-sf", "alpha": 0.1}, "unknown option 'alpha'"),
-        ({"algorithm": "alpha-greedy:alpha=0.1", "alpha": 0.2}, "says it as well"),
+        ({"algorithm": "alpha-greedy:alpha=0.1", "alpha": 0.2}, "sets it as well"),
         ({"algorithm": "alpha-greedy", "alpha": 1}, "use 0 <= alpha < 1"),
         ({"algorithm": "beta-clearing", "beta": 0}, "beta"),
         ({"convention": "D"}, "use one of A, B, C"),

@@ -144,9 +144,13 @@ def test_the_limit_is_an_axis(folder: Path) -> None:
 
 def test_thresholds_are_those_of_the_design_load(folder: Path) -> None:
     """At a load of 3, ρ is 1.5 and none exist; those of a load of 0.9 do."""
-    with pytest.raises(InputError, match="no thresholds keep up at load 3; set design_load"):
+    with pytest.raises(
+        InputError, match="no thresholds can process all arrivals at load 3; set design_load"
+    ):
         compute(folder, load=3)
-    with pytest.raises(InputError, match="no thresholds keep up at design_load 5/2; set"):
+    with pytest.raises(
+        InputError, match="no thresholds can process all arrivals at design_load 5/2; set"
+    ):
         compute(folder, load=3, design_load=2.5)
     row = compute(folder, load=3, design_load=0.9)
     wanted = solve(WaitProblem(multiplied(PROBLEM, Fraction(9, 10)), strict=True)).thresholds
@@ -305,8 +309,8 @@ def test_a_changed_file_makes_new_rows(folder: Path) -> None:
         ({"horizon_s": 0}, "argument horizon_s: 0"),
         ({"policy": None}, "argument policy: missing"),
         ({"policy": "wiat"}, "did you mean wait"),
-        ({"policy": "wait:thresholds=printed"}, "write limit=B as well"),
-        ({"policy": "new-first:limit=2", "limit": 3}, "says it as well"),
+        ({"policy": "wait:thresholds=printed"}, "add limit=B"),
+        ({"policy": "new-first:limit=2", "limit": 3}, "sets it as well"),
         ({"policy": "fcfs", "limit": 3}, "fcfs:limit=3: unknown option 'limit'"),
         ({"policy": "fcfs", "memory": 2}, "exceed the memory"),
         ({"policy": "nested-wait:segments=1:thresholds=2", "limit": 0}, "argument limit"),

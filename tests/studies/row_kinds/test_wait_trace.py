@@ -166,7 +166,7 @@ def test_drawn_requests_follow_their_seed(folder: Path) -> None:
 
 def test_oversized_requests_are_left_out_only_if_asked(folder: Path) -> None:
     """With 14 tokens, prompts and outputs of 15 do not fit: three of the eight."""
-    with pytest.raises(InputError, match="3 of 8 requests exceed it alone"):
+    with pytest.raises(InputError, match="each of 3 of 8 requests alone exceeds it"):
         compute(folder, memory=14)
     row = compute(folder, memory=14, skip_oversized=True, policy="fcfs")
     assert row.values["left_out"] == 3
@@ -183,10 +183,13 @@ def test_oversized_requests_are_left_out_only_if_asked(folder: Path) -> None:
         ({"bins": 0}, "argument bins"),
         ({"binning": "depth"}, "argument binning: 'depth' is unknown"),
         ({"arrivals": "even"}, "use one of poisson, trace"),
-        ({"arrivals": "trace", "requests": 3}, "argument requests: drawn ones have no times"),
+        (
+            {"arrivals": "trace", "requests": 3},
+            "argument requests: drawn requests have no arrival times",
+        ),
         ({"spread": "classes"}, "argument spread"),
         ({"policy": "wait"}, "no class has prompt"),
-        ({"policy": "nested-wait:segments=4,5:thresholds=1,1"}, "longer than the last segment"),
+        ({"policy": "nested-wait:segments=4,5:thresholds=1,1"}, "is longer than the last segment"),
         ({"trace": "absent.csv"}, "absent.csv"),
         ({"trace": "untimed.csv", "arrivals": "trace"}, "no arrival times"),
         ({"trace": "at-once.csv", "arrivals": "trace", "load": None}, "all requests arrive at"),
