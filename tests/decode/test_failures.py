@@ -106,7 +106,7 @@ def test_a_file_is_read(tmp_path: Path) -> None:
 
 def test_a_run_that_outlasts_what_was_drawn_is_refused() -> None:
     """Nothing would fail any more after that, without a word."""
-    with pytest.raises(InputError, match="drawn for 3 s, and the run lasts"):
+    with pytest.raises(InputError, match="drawn for 3 s, but the run lasts"):
         simulate(workload([2], [9]), "fcfs", EXACT, failures="random:mtbf=2:mttr=1:until=3")
 
 
@@ -116,7 +116,7 @@ def test_workers_that_never_recover_are_named(engine: str) -> None:
     requests = workload([2, 9], [5, 5])
     events = ((1.0, 0, "fail"), (3.0, 1, "fail"))
     said = (
-        r"^failures, step 1: nothing can run any more: 2 requests wait, and workers never "
+        r"^failures, step 1: no request can run: 2 requests wait, and workers never "
         r"recover: worker 0 failed at 1 s, worker 1 failed at 3 s; let workers recover, .*$"
     )
     with pytest.raises(InputError, match=said):
@@ -226,5 +226,5 @@ def test_a_schedule_without_events_is_told(tmp_path: Path) -> None:
     file.write_text("time_s,worker,event\n")
     run = simulate(workload([2, 2], [3, 1]), "fcfs", EXACT, failures=str(file))
     assert list(unseen([run])) == [
-        "The schedule has no failure: the runs are the same as without."
+        "The schedule has no failure: the runs equal those without a schedule."
     ]
