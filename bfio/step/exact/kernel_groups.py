@@ -1,4 +1,4 @@
-"""The kernels of this package."""
+"""The kernel groups of the exact method."""
 
 from bfio.common.kernel_groups import KernelGroup
 

@@ -1,4 +1,4 @@
-"""Registration of this package's kernels."""
+"""The kernel groups of the secondary objective."""
 
 from bfio.common.kernel_groups import KernelGroup
 
