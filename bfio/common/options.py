@@ -132,9 +132,7 @@ class Option:
         """
         is_flag = isinstance(given, bool)
         if is_flag != (self.kind is FLAG) or not isinstance(given, self.kind.types):
-            raise InputError(
-                where, f"{given!r} is not a value of type {self.kind.name}", "write one"
-            )
+            raise InputError(where, f"{given!r} is no {self.kind.name}", "write one")
         return self.kind.from_value(given)
 
 

@@ -80,7 +80,7 @@ def checked_choice(answer: object, present: Collection[int], where: str, noun: s
     InputError
         If the answer is not a collection of distinct valid integers.
     """
-    remedy = f"return only {noun}s of the state, each once"
+    remedy = f"return {noun}s of the state, each once"
     if not isinstance(answer, Iterable) or isinstance(answer, str | bytes):
         raise InputError(where, f"returned {answer!r:.40}", remedy)
     with users_code(where, "its answer ", remedy="mend the policy"):
@@ -92,7 +92,7 @@ def checked_choice(answer: object, present: Collection[int], where: str, noun: s
         if entry not in present:
             raise InputError(where, f"{noun} {entry} is not in the state", remedy)
     if len(set(entries)) < len(entries):
-        raise InputError(where, f"the answer names a {noun} twice", remedy)
+        raise InputError(where, f"a {noun} occurs twice", remedy)
     return [int(entry) for entry in entries]
 
 
