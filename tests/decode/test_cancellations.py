@@ -194,9 +194,9 @@ def test_a_file_says_the_same_as_rows(tmp_path: Path) -> None:
         ("random:patience=1:share=0", r"has no share in \(0, 1\]"),
         ("random:mean=3", "unknown option 'mean'"),
         ("no-such-file.csv", "cannot read 'no-such-file.csv'"),
-        (((2.0, 0), (1.0, 1)), "event 1: at 1.0 s after 2.0 s"),
-        (((float("nan"), 0),), "event 0: at nan s"),
-        (((1.0, 2),), "request 2 of 2"),
+        (((2.0, 0), (1.0, 1)), "event 1: an event at 1.0 s follows an event at 2.0 s"),
+        (((float("nan"), 0),), "event 0: the time of the event is nan s"),
+        (((1.0, 2),), "request 2 is not one of the 2"),
         (((1.0, 0), (2.0, 0)), "request 0 is cancelled twice"),
     ],
 )
