@@ -1,4 +1,4 @@
-"""The kernel groups of the rooms whose kernels are compiled as a whole."""
+"""List the kernel groups of the sub-packages that are compiled as a whole."""
 
 from bfio.common.kernel_groups import KernelGroup
 

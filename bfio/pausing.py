@@ -1,9 +1,10 @@
 """Pausing: a fast heuristic for steps that may pause requests, and an exact method.
 
-The exact method takes the bound of the relaxation, heuristic steps, then CP-SAT for the remaining
-gap. Without waiting requests that could start, the bound is exact and the heuristic step attains
-it. With waiting requests this mostly holds, too. The relaxation may divide requests; if this
-leaves a gap, Dinkelbach's sequence of integer programs continues from the best step.
+The exact method computes the bound of the relaxation and heuristic steps, then closes the
+remaining gap with CP-SAT. If no waiting request can start, the bound is exact and the heuristic
+step attains the bound. With waiting requests, the bound is usually attained too. The relaxation
+may divide requests. If this leaves a gap, Dinkelbach's sequence of integer programs continues from
+the best step.
 
 The heuristic fills a step of a given length. Required requests are placed first; of the required
 waiting ones, the largest goes first, to the worker with the most spare capacity. Then each worker
@@ -43,8 +44,8 @@ _BESIDE = 3
 def quick_step(problem: PausingProblem) -> Solution | None:
     """Return a step of low time per token, or None if required requests could not be placed.
 
-    The lengths tried are those at which another request fits. A coarse sample comes first, then
-    two finer samples around the best length. It takes milliseconds for 16 workers of 72 slots.
+    The step lengths tried are those at which another request fits: first a coarse sample, then two
+    finer samples around the best length. A call takes milliseconds for 16 workers of 72 slots.
 
     Parameters
     ----------
@@ -73,10 +74,10 @@ def quick_step(problem: PausingProblem) -> Solution | None:
 
 
 def _lengths(relaxation: Relaxation) -> IntArray:
-    """Return the lengths to try, ascending: those at which a request fits, and the shortest.
+    """Return the step lengths to try, ascending: those at which a request fits, and the shortest.
 
-    For workers with a free slot, also those at which the smallest waiting requests fit in
-    addition.
+    Where a worker has a free slot, lengths at which the smallest waiting requests also fit are
+    included.
     """
     problem = relaxation.problem
     own = problem.worker[relaxation.optional]
@@ -116,11 +117,11 @@ class Filled:
 
     @property
     def ratio(self) -> Fraction:
-        """Units of time per token."""
+        """Time per token of the step, in units of time."""
         return Fraction(self.time, self.tokens)
 
     def solution(self, relaxation: Relaxation) -> Solution:
-        """Return which requests run, and the worker of each request that starts."""
+        """Return the step as a solution: running requests, and the worker of starting ones."""
         problem = relaxation.problem
         runs = problem.must_run.copy()
         runs[relaxation.optional] = self.runs
@@ -135,10 +136,10 @@ class Workers:
     Parameters
     ----------
     bears, left, room, slots : IntArray
-        Load that a worker can process in this time, and the part left; free memory [tokens]; and
-        free slots.
+        Load that a worker can process in the step, the unused part of this load, free memory
+        [tokens], and free slots.
     starts : list of (int, int)
-        Waiting requests, and their workers.
+        Waiting requests that start, each with its worker.
     """
 
     bears: IntArray
@@ -149,7 +150,7 @@ class Workers:
 
     @classmethod
     def of(cls, relaxation: Relaxation, time: int) -> "Workers | None":
-        """Return the workers after the required requests; None if these do not fit."""
+        """Return the capacity left after the required requests; None if these do not fit."""
         problem = relaxation.problem
         bears = relaxation.bears(time)
         left = bears - relaxation.base
@@ -163,7 +164,7 @@ class Workers:
         return workers
 
     def take(self, request: int, tokens: int, spare: IntArray) -> bool:
-        """Start a request on the worker of largest ``spare`` that fits; False if none fits."""
+        """Start a request on the worker of largest ``spare`` that fits; return success."""
         fits = (self.slots > 0) & (self.room >= tokens) & (self.left >= tokens)
         if not fits.any():
             return False
@@ -176,7 +177,7 @@ class Workers:
 
 
 def fill(relaxation: Relaxation, time: int) -> Filled | None:
-    """Fill a step of at most ``time`` units; None if nothing runs or required requests fail."""
+    """Fill a step of at most ``time`` units; return None if a required request does not fit."""
     workers = Workers.of(relaxation, time)
     if workers is None:
         return None
@@ -191,7 +192,7 @@ def fill(relaxation: Relaxation, time: int) -> Filled | None:
 
 
 def finished(relaxation: Relaxation, runs: BoolArray, workers: Workers) -> Filled | None:
-    """Return the filled step, or None if nothing runs."""
+    """Return the filled step; None if no request runs."""
     problem = relaxation.problem
     tokens = int(problem.must_run.sum()) + int(runs.sum()) + len(workers.starts)
     time = int((problem.overheads + problem.rates * (workers.bears - workers.left)).max())
@@ -207,7 +208,7 @@ def pack(relaxation: Relaxation, time: int) -> Filled | None:
     Returns
     -------
     Filled, optional
-        None if nothing runs or required requests fail.
+        None if no request runs or a required request does not fit.
     """
     workers = Workers.of(relaxation, time)
     if workers is None:

@@ -84,11 +84,11 @@ OPEN = Open()
 @pytest.mark.parametrize(
     ("policies", "jobs", "message"),
     [
-        ([], 1, "none named"),
+        ([], 1, "no policy is given"),
         ([emptiest, emptiest], 1, "emptiest is named twice"),
-        ([3], 1, "a int is no policy"),
-        (["br-h", "br-h:horizon=20"], 1, "br-h:horizon=20 and br-h are one policy, spelt twice"),
-        (["br-h:gamma=0.86", "br-h:beta=43"], 1, "are one policy, spelt twice"),
+        ([3], 1, "a int is not a policy"),
+        (["br-h", "br-h:horizon=20"], 1, "br-h:horizon=20 and br-h are the same policy"),
+        (["br-h:gamma=0.86", "br-h:beta=43"], 1, "are the same policy"),
         ([OPEN], 2, "policy Open: cannot be sent to another process (cannot pickle"),
     ],
 )
@@ -141,7 +141,7 @@ def test_frames() -> None:
     [
         (lambda: ANY.compare(["fcfs"], WORKLOAD, MACHINE), "workload: a list is no Workload"),
         (lambda: ANY.compare(WORKLOAD, MACHINE, ["fcfs"]), "cluster: a list is no Cluster"),
-        (lambda: ANY.simulate(WORKLOAD, MACHINE, "fcfs"), "policy: a Cluster is no policy"),
+        (lambda: ANY.simulate(WORKLOAD, MACHINE, "fcfs"), "policy: a Cluster is not a policy"),
         (lambda: ANY.measure_gap("fcfs", WORKLOAD), "workload: a str is no Workload"),
         (lambda: ANY.simulate(WORKLOAD, Open), "policy: Open is a class"),
         (lambda: ANY.simulate(WORKLOAD, "fcfs", options={"pool": 1}), "a dict is no RunOptions"),

@@ -125,7 +125,7 @@ def test_metrics_are_functions_of_a_part() -> None:
     assert document["peaks"] == document["steps"]
     assert "peaks" in compared._repr_html_()
     peaks.__name__ = "avg_gap"
-    with pytest.raises(InputError, match="metric avg_gap: there is one of that name"):
+    with pytest.raises(InputError, match="metric avg_gap: a metric of that name exists"):
         bfio.compare(LOAD, "fcfs", CLUSTER, metrics=peaks)
     with pytest.raises(InputError, match="unknown metric 'avg_gp'; did you mean avg_gap"):
         bfio.compare(LOAD, "fcfs", CLUSTER, metrics="avg_gp")

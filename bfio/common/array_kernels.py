@@ -1,7 +1,7 @@
 """Arrays in kernels: operations, indices, and named tuples passed as one pointer.
 
-Numba has no such operations, or its own are slow to compile. Some have two bodies: numpy, and a
-loop that is compiled in its place.
+Numba lacks these operations, or compiles its own versions slowly. Some functions have two bodies:
+NumPy code for Python, and a loop for machine code.
 
 Numba unpacks tuples: each array becomes seven arguments of every function that takes the tuple.
 With hundreds of arguments, a call takes longer to compile than the function. An entry point that
@@ -31,8 +31,8 @@ def _copy_to(target: NDArray[N], values: NDArray[N]) -> None:
 def copy_to(target: NDArray[N], values: NDArray[N]) -> None:
     """Copy one-dimensional ``values`` to the beginning of ``target``.
 
-    Compiled, ``target[:n] = values`` allocates: Numba handles overlapping arrays and formats an
-    error message.
+    In machine code, ``target[:n] = values`` would allocate, because Numba handles overlapping
+    arrays and formats an error message.
     """
     target[: len(values)] = values
 
@@ -47,7 +47,7 @@ def _extent(values: IntArray) -> tuple[int, int, int]:
 
 @compilable(compiled_as=_extent)
 def extent(values: IntArray) -> tuple[int, int, int]:
-    """Return the largest, the least and the sum of some integers."""
+    """Return the largest value, the least value and the sum of an integer array."""
     return int(values.max()), int(values.min()), int(values.sum())
 
 
@@ -80,7 +80,7 @@ def _add_each(target: IntArray, places: IntArray, amounts: IntArray) -> None:
 
 @compilable(compiled_as=_add_each)
 def add_each(target: IntArray, places: IntArray, amounts: IntArray) -> None:
-    """Add ``amounts[k]`` to ``target[places[k]]`` for each k; places may occur many times."""
+    """Add ``amounts[k]`` to ``target[places[k]]`` for each k; indices may repeat."""
     np.add.at(target, places, amounts)
 
 
@@ -95,7 +95,7 @@ def _move_waiting(pool: IntArray, worker: IntArray) -> None:
 
 @compilable(compiled_as=_move_waiting)
 def move_waiting(pool: IntArray, worker: IntArray) -> None:
-    """Move requests without a worker to the end of ``pool``, in their order."""
+    """Move requests without a worker to the end of ``pool``, keeping their order."""
     waiting = pool[worker[pool] < 0]
     pool[len(pool) - len(waiting) :] = waiting
 
@@ -113,10 +113,10 @@ def _take_in_turn(left: IntArray, start: IntArray, taken: IntArray, first: int) 
 
 @compilable(compiled_as=_take_in_turn)
 def take_in_turn(left: IntArray, start: IntArray, taken: IntArray, first: int) -> None:
-    """Write ``start`` minus the cumulative sum of consecutive columns of a ring.
+    """Write ``start`` minus cumulative sums of consecutive columns of a ring buffer to ``left``.
 
-    ``left`` has shape (G, h+1); its column 0 is ``start``. ``taken``, of shape (G, H+1) with H >=
-    h, is the ring; the h columns from ``first`` on are subtracted in turn.
+    ``left`` has shape (G, h+1), and its column 0 is ``start``. The ring buffer ``taken`` has shape
+    (G, H+1) with H >= h. Its h columns from ``first`` on are subtracted one after the other.
     """
     left[:, 0] = start
     in_turn = np.concatenate((taken[:, first:], taken[:, :first]), axis=1)[:, : left.shape[1] - 1]
@@ -134,9 +134,10 @@ def _while_active(loads: IntArray, sizes: IntArray, growth: IntArray, remaining:
 
 @compilable(compiled_as=_while_active)
 def while_active(loads: IntArray, sizes: IntArray, growth: IntArray, remaining: IntArray) -> None:
-    """Write ``sizes[i] + growth[h]`` for each h < ``remaining[i]``, and 0 from then on.
+    """Write the load of each request per step: ``sizes[i] + growth[h]`` while active, then 0.
 
-    ``loads`` has shape (N, H+1), ``growth`` has shape (H+1,).
+    Request i is active in the steps h < ``remaining[i]``. ``loads`` has shape (N, H+1), ``growth``
+    has shape (H+1,).
     """
     ahead = np.arange(len(growth))
     loads[:] = np.where(ahead < remaining[:, None], sizes[:, None] + growth, 0)
@@ -162,7 +163,7 @@ def sort_few(values: IntArray) -> None:
 
 @compilable
 def pop_least(keys: FloatArray | IntArray, numbers: IntArray, num: int) -> int:
-    """Remove the top of a heap of ``num`` entries, and return its number."""
+    """Remove the least key of a heap of ``num`` entries; return the number stored with it."""
     first = int(numbers[0])
     keys[0], numbers[0] = keys[num - 1], numbers[num - 1]
     sink(keys, numbers, 0, num - 1)
@@ -171,7 +172,7 @@ def pop_least(keys: FloatArray | IntArray, numbers: IntArray, num: int) -> int:
 
 @compilable
 def sink(keys: FloatArray | IntArray, numbers: IntArray, top: int, num: int) -> None:
-    """Move an entry of a heap of ``num`` entries down to its place."""
+    """Move the entry at position ``top`` of a heap of ``num`` entries down to its place."""
     key, number = keys[top], numbers[top]
     while 2 * top + 1 < num:
         child = 2 * top + 1
@@ -188,7 +189,7 @@ def sink(keys: FloatArray | IntArray, numbers: IntArray, top: int, num: int) -> 
 
 @compilable
 def comes_first(key: float, number: int, other_key: float, other: int) -> bool:
-    """Whether the first entry is before the other: smaller key, then lower number."""
+    """Return whether the first heap entry precedes the other: smaller key, then lower number."""
     return key < other_key or (key == other_key and number < other)
 
 
@@ -198,10 +199,10 @@ def _unsigned(index: int) -> np.uint64:
 
 @compilable(compiled_as=_unsigned, into_caller=True)
 def at(index: int) -> int:
-    """Return an index that is known to be non-negative.
+    """Return an array index that is known to be non-negative, so that no sign check is compiled.
 
-    For other indices, machine code checks the sign, as negative indices count from the end. In a
-    loop over linked records this takes a fifth of the time.
+    Otherwise machine code checks the sign of each index, because negative indices count from the
+    end. In a loop over linked records, this check takes a fifth of the time.
     """
     return index
 
@@ -218,9 +219,10 @@ def _intrinsic() -> Any:
 
 @compilable(written_by=_intrinsic)
 def by_reference(value: T) -> T:
-    """Return a named tuple in the form to pass to functions; in Python, the tuple itself.
+    """Return a named tuple as a pointer for compiled functions; in Python, the tuple itself.
 
-    Call it only in entry points, because the pointer is invalid after they return. Machine code
-    can read fields of the pointer by name. It cannot unpack, index or return it.
+    Call this function only in entry points, because the pointer is invalid after the entry point
+    returns. Machine code can read fields of the pointer by name. It cannot unpack, index or return
+    the pointer.
     """
     return value

@@ -1,8 +1,8 @@
 """Functions that run as Python and can be compiled to machine code.
 
 `compilable` leaves a function unchanged, so that listing policies or a short run does not load
-Numba. `machine_code` creates the compiled twin. In it, every compilable function that the function
-names, as a global or in an enclosing function, is replaced by its own twin.
+Numba. `machine_code` creates the compiled twin of a function. The twin calls the compiled twins of
+all compilable functions that the original names, as globals or in an enclosing function.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a function is compiled; the fields are the parameters of `compilable`."""
+    """Compile settings of a function; the fields are the parameters of `compilable`."""
 
     allocates: bool = False
     into_caller: bool = False
@@ -59,21 +59,20 @@ def compilable(
     function : callable
         A Python function that Numba supports.
     allocates : bool
-        Whether it creates arrays. If not, reference counting of arrays is disabled.
+        Whether the function creates arrays. If not, reference counting of arrays is disabled.
     into_caller : bool
-        Whether to inline it into its caller regardless of its size. Passing a state of many arrays
-        takes longer than running a short function.
+        Whether to inline the function into its caller regardless of size. Passing a state of many
+        arrays takes longer than running a short function.
     compiled_as : callable, optional
-        Function to compile in its place, for operations on whole arrays that Numba does not
-        support.
+        Function to compile instead, for operations on whole arrays that Numba does not support.
     written_by : callable, optional
-        Returns the function that machine code calls in its place, if it cannot be written in
+        Returns the function that machine code calls instead, if this function cannot be written in
         Python.
     part_of : str
-        The feature that it belongs to. Machine code linked ``without`` that feature contains the
-        constant `otherwise` in place of the function.
+        The feature that the function belongs to. Machine code linked ``without`` that feature
+        contains the constant `otherwise` in place of the function.
     otherwise : object
-        That constant.
+        Constant that replaces the function where its feature is left out.
     """
 
     def mark(marked: F) -> F:
@@ -130,7 +129,7 @@ def features_of(function: Callable[..., Any]) -> frozenset[str]:
 
 
 def absent_twin(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function with the same arguments that returns `otherwise`."""
+    """Return the replacement of a function whose feature is left out: it returns `otherwise`."""
     arguments = ", ".join(signature(function).parameters)
     names = {"otherwise": function.__recipe__.otherwise}  # type: ignore[attr-defined]
     exec(f"def absent({arguments}): return otherwise", names)

@@ -1,4 +1,4 @@
-"""Choice between the readable engine and its compiled twin."""
+"""Choice between the reference engine (Python) and the compiled engine."""
 
 import sys
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from formulations.problem_data import member
 
 
 class Engine(StrEnum):
-    """The engine of a run. Both give the same run."""
+    """The engine of a run. Both engines give the same run."""
 
     #: Compiled for long runs of built-in policies, otherwise the reference.
     AUTO = "auto"
@@ -29,10 +29,10 @@ def is_worthwhile(
 ) -> bool:
     """Return whether to compile a run; all engines use this rule.
 
-    Kernels are loaded (or compiled, if not on disk) once the runs of this process together would
-    have saved the time that this takes. So many short runs load them like one long run. Whatever
-    runs follow, the total time is at most twice that of the best choice in hindsight (the
-    ski-rental rule).
+    Kernels are loaded, or compiled if not on disk, as soon as the runs of this process together
+    would have saved the time for loading. So many short runs load the kernels just as one long run
+    does. Whatever runs follow, the total time is at most twice that of the best choice in
+    hindsight (the ski-rental rule).
 
     Parameters
     ----------
@@ -41,8 +41,9 @@ def is_worthwhile(
     saved_s : float
         Approximate time that the compiled run saves once kernels are loaded [s].
     find : callable, optional
-        Returns their group; by default the group of that name. Only called if it matters,
-        because listing groups imports the packages that hold them.
+        Returns the group of these kernels; by default the group of that name. Called only where
+        the answer depends on the group, because listing groups imports the packages that define
+        them.
     """
     saveable = _saveable_s[kernels] = _saveable_s.get(kernels, 0.0) + saved_s
     if saveable <= (CODE_S if "numba" in sys.modules else LOADING_S):
@@ -66,11 +67,16 @@ def takes_compiled(engine: Engine | str, *, able: bool, kernels: str, saved_s: f
     Raises
     ------
     InputError
-        If the engine is unknown, or the compiled one is requested for a policy that has none.
+        If the engine is unknown, or the compiled engine is requested for a policy that cannot be
+        compiled.
     """
     engine = member(Engine, engine, "engine")
     if engine is Engine.COMPILED and not able:
-        raise InputError("engine", "only built-in policies are compiled", "use auto or reference")
+        raise InputError(
+            "engine",
+            "'compiled' does not support this policy, only built-in ones",
+            "use auto or reference",
+        )
     if engine is Engine.AUTO:
         return able and is_worthwhile(kernels, saved_s)
     return engine is Engine.COMPILED

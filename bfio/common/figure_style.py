@@ -23,7 +23,7 @@ _DPI = 150
 
 
 class ShownFigure(Figure):
-    """A figure that notebooks show as an image, even if pyplot is not set up."""
+    """A figure that notebooks show as an image, even without a pyplot backend."""
 
     def _repr_png_(self) -> bytes:
         written = io.BytesIO()
@@ -32,7 +32,7 @@ class ShownFigure(Figure):
 
 
 def save(figure: Figure, path: Path) -> Path:
-    """Write a figure (the suffix chooses the format) and return its path."""
+    """Write a figure in the format of the path's suffix, and return the path."""
     try:
         figure.savefig(path, dpi=_DPI)
     except OSError as error:

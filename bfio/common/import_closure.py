@@ -29,12 +29,12 @@ _MODULE_NAME = re.compile(rf"""["']((?:{"|".join(_PACKAGES)})(?:\.\w+)+)["']""")
 
 
 def closure_digest(*modules: str, root: Path = ROOT) -> str:
-    """Return 16 hexadecimal digits that change with any source in the `import_closure`.
+    """Return a digest (16 hexadecimal digits) over the sources in an `import_closure`.
 
     Parameters
     ----------
     modules : str
-        Names of modules. They are read, not imported.
+        Names of modules. Their sources are read, not imported.
     root : Path
         Folder to search for modules, in addition to the project.
     """
@@ -46,12 +46,12 @@ def closure_digest(*modules: str, root: Path = ROOT) -> str:
 
 
 def import_closure(*modules: str, root: Path = ROOT) -> dict[str, Path]:
-    """Return modules and all that they import, directly or not, with their files, sorted by name.
+    """Return modules and all their direct and indirect imports, with their files, sorted by name.
 
     Import statements count everywhere, except those for type checkers only. Module names in string
-    constants count too, because of lazy loading. So do all modules of an imported package if
-    ``__path__`` is used. The package of a module does not count for that reason alone, and
-    packages installed outside the project never count.
+    constants count too, because modules are loaded lazily by name. If a source uses ``__path__``,
+    all modules of the package count. A package does not count merely because one of its modules
+    does, and packages installed outside the project never count.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def import_closure(*modules: str, root: Path = ROOT) -> dict[str, Path]:
 
 
 def _file_of(name: str, folders: Sequence[str]) -> Path | None:
-    """Return the file of a module; None if it is not ours or not a module."""
+    """Return the file of a module; None if the name is no module of this project."""
     # Strings instead of paths for speed: thousands of names are looked up before the first kernel
     # runs.
     inner = name.replace(".", os.sep)
@@ -96,7 +96,7 @@ def _file_of(name: str, folders: Sequence[str]) -> Path | None:
 
 @lru_cache(maxsize=4096)
 def _imported(name: str, file: Path, changed: int, size: int) -> tuple[str, ...]:
-    """Return the names in import statements of a module; some are not modules."""
+    """Return the names in import statements of a module; not all of them are modules."""
     del changed, size
     is_package = file.name == "__init__.py"
     around = name.split(".") if is_package else name.split(".")[:-1]

@@ -1,8 +1,8 @@
 """Groups of kernels that are compiled together: before first use, or all at once.
 
-Every module ``kernel_groups`` of this project gives the groups of its room, or of the rooms below
-it, as ``GROUPS``. Other packages name such a tuple in the entry point group ``bfio.kernels``.
-Numba is loaded by the compiling processes, not by this module.
+Every module ``kernel_groups`` of this project defines the groups of its sub-package in the tuple
+``GROUPS``. Other packages name such a tuple in the entry point group ``bfio.kernels``. Numba is
+loaded by the compiling processes, not by this module.
 """
 
 import os
@@ -49,14 +49,15 @@ class KernelGroup:
     name : str
         Name in messages and in ``bfio prepare``.
     kernels : tuple of (str or callable)
-        Modules with its entry points, or packages, for all their modules; a single entry point as
-        ``module:name``; or a function that returns one made at run time.
+        Each entry is a module with entry points, a package (all its modules), a single entry point
+        as ``module:name``, or a function that returns an entry point created at run time.
     warm_up : str or callable
-        Compiles all of them, or loads them from disk; given as function or ``module:function``.
+        Function, or ``module:function``, that compiles all kernels of the group or loads them from
+        disk.
     seconds : int
         Approximate compile time on one core [s].
     made : tuple of str
-        Names of its entry points that are created at run time.
+        Names of the group's entry points that are created at run time.
     """
 
     name: str
@@ -66,7 +67,7 @@ class KernelGroup:
     made: tuple[str, ...] = ()
 
     def entry_points(self) -> Iterator[EntryPoint]:
-        """Yield its entry points. Their modules are imported, Numba is not."""
+        """Yield the entry points of the group. Their modules are imported, Numba is not."""
         for kernel in self.kernels:
             if callable(kernel):
                 yield entry_of(kernel())
@@ -81,22 +82,22 @@ class KernelGroup:
                     yield from (entry for entry in entries if isinstance(entry, EntryPoint))
 
     def num_compiled(self) -> tuple[int, int]:
-        """Return the number of its entry points that are compiled and on disk, and their total."""
+        """Return how many entry points are compiled and on disk, and how many exist."""
         answers = [entry.is_compiled() for entry in self.entry_points()]
         return sum(answers), len(answers)
 
     def seconds_missing(self) -> int:
-        """Return the approximate time to compile its missing entry points [s]."""
+        """Return the approximate time to compile the missing entry points of the group [s]."""
         done, of = self.num_compiled()
         return ceil(self.seconds * (of - done) / of)
 
     def is_ready(self) -> bool:
-        """Return whether all its entry points are compiled and on disk."""
+        """Return whether all entry points of the group are compiled and on disk."""
         done, of = self.num_compiled()
         return done == of
 
     def warm_up_here(self) -> None:
-        """Compile or load its entry points in this process."""
+        """Compile or load the entry points of the group in this process."""
         if callable(self.warm_up):
             self.warm_up()
             return
@@ -106,7 +107,7 @@ class KernelGroup:
 
 @cache
 def groups() -> dict[str, KernelGroup]:
-    """Return all groups by name: those of this project and of installed packages."""
+    """Return all kernel groups by name: those of this project and of installed packages."""
     modules = sorted((ROOT / "bfio").rglob("kernel_groups.py"))
     names = [".".join(file.relative_to(ROOT).with_suffix("").parts) for file in modules]
     ours = [import_module(name).GROUPS for name in names if name != __name__]
@@ -118,8 +119,8 @@ def groups() -> dict[str, KernelGroup]:
 def ensure_compiled(*names: str) -> None:
     """Compile groups of kernels that are not on disk yet, with a message on stderr.
 
-    They are compiled by separate processes, at most one per processor at a time. Kernels that
-    these fail to compile are compiled here at their first call.
+    Separate processes compile the groups, at most one per processor at a time. If a kernel is not
+    compiled there, this process compiles the kernel at its first call.
     """
     if _compiles_here or not uses_private_parts():
         return
@@ -139,19 +140,19 @@ def ensure_compiled(*names: str) -> None:
 
 @cache
 def load(name: str) -> None:
-    """Compile a group, or load it from disk, before any time is measured; once per process."""
+    """Compile a kernel group, or load it from disk, once per process."""
     ensure_compiled(name)
     groups()[name].warm_up_here()
 
 
 def load_if_compiled(name: str) -> None:
-    """Load a group that is on disk already, so that no decision includes this time."""
+    """Load a kernel group that is on disk, so that no decision's time includes loading."""
     if groups()[name].is_ready():
         load(name)
 
 
 def compile_groups(missing: Sequence[KernelGroup]) -> dict[str, float]:
-    """Compile groups in separate processes; return the time of each [s].
+    """Compile kernel groups in separate processes; return the time of each group [s].
 
     Raises
     ------
@@ -170,9 +171,9 @@ def compile_groups(missing: Sequence[KernelGroup]) -> dict[str, float]:
 
 
 def _parts(missing: Sequence[KernelGroup], most: int) -> list[list[KernelGroup]]:
-    """Distribute groups over processes: longest first, each to the process with the least work.
+    """Distribute kernel groups over processes: longest first, each to the least loaded one.
 
-    A process for several groups compiles Numba's own functions only once.
+    A process that compiles several groups compiles Numba's own functions only once.
     """
     parts: list[list[KernelGroup]] = [[] for _ in range(min(most, len(missing)))]
     for group in sorted(missing, key=lambda group: -group.seconds):
@@ -181,7 +182,7 @@ def _parts(missing: Sequence[KernelGroup], most: int) -> list[list[KernelGroup]]
 
 
 class _Compiling:
-    """A process that compiles groups one after the other."""
+    """A process that compiles kernel groups one after the other."""
 
     def __init__(self, groups: Sequence[KernelGroup]) -> None:
         self._names = [group.name for group in groups]
@@ -201,7 +202,11 @@ class _Compiling:
         if code:
             done = self.seconds()
             failed = next((name for name in self._names if name not in done), self._names[-1])
-            raise InputError(f"kernels {failed}", "cannot be compiled", "see the messages above")
+            raise InputError(
+                f"kernels {failed}",
+                "cannot be compiled",
+                "read the error of the compiling process above",
+            )
         return code is not None
 
     def seconds(self) -> dict[str, float]:
@@ -221,9 +226,9 @@ class _Compiling:
 
 
 def compile_here(names: Sequence[str]) -> None:
-    """Compile groups in this process and print the time of each [s].
+    """Compile kernel groups in this process and print the time of each group [s].
 
-    A group that another process is compiling is waited for.
+    If another process is compiling a group, wait for that process.
     """
     global _compiles_here
     _compiles_here = True
@@ -268,7 +273,7 @@ def _modules(name: str) -> list[str]:
 
 @contextmanager
 def _bar(groups: Sequence[KernelGroup]) -> Iterator[Callable[[KernelGroup], None]]:
-    """Show the compiled entry points on a terminal; yield a function that updates a group."""
+    """Show progress per entry point on a terminal; yield a function that updates a group's bar."""
     display: Any = _bars[-1] if _bars else _own_display()
     tasks = {
         group.name: display.add_task(f"compile {group.name}", total=group.num_compiled()[1])
@@ -295,7 +300,7 @@ def _own_display() -> "Progress":
 
 @contextmanager
 def _alone(name: str) -> Iterator[None]:
-    """Wait until no other process compiles the same group. Without file locks, do not wait."""
+    """Wait until no other process compiles the same group, if file locks are supported."""
     with ExitStack() as stack:
         with suppress(ImportError, OSError):
             import fcntl

@@ -1,11 +1,11 @@
-"""Entry points of machine code, and their storage on disk.
+"""Entry points of machine code (functions that Python calls), and their storage on disk.
 
-Python calls a function decorated by `entry_point`. Its first call compiles it together with all
-`compilable` functions that it names. The machine code is stored on disk under a digest of
-everything that determines it, the versions of Numba and Python, and the processor. So stored
-code is always valid: an edit of a compiled function, another checkout or an upgrade changes the
-digest. The folder is ``NUMBA_CACHE_DIR`` or ``XDG_CACHE_HOME`` if set,
-otherwise ``~/.cache``. If that cannot be written, a temporary folder is used, with a warning.
+Python calls a function decorated by `entry_point`. The first call compiles this function together
+with all `compilable` functions that it names. The machine code is stored on disk under a digest of
+everything that determines it, the versions of Numba and Python, and the processor. So stored code
+is always valid: an edit of a compiled function, another checkout or an upgrade changes the digest.
+The folder is ``NUMBA_CACHE_DIR`` or ``XDG_CACHE_HOME`` if set, otherwise ``~/.cache``. If this
+folder cannot be written, a temporary folder is used, with a warning.
 
 Numba is loaded by the first call of an entry point, not by this module or the decorator. Queries
 of what is compiled are therefore fast.
@@ -48,7 +48,7 @@ _PLAIN = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis), np.
 
 
 class Made(NamedTuple):
-    """The sources of machine code.
+    """The sources of a function's machine code.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def made_of(function: Callable[..., Any], without: frozenset[str] = frozenset())
 
 
 class _Walk:
-    """A walk over functions that call each other. Each is described once, then named by number."""
+    """A walk over functions that call each other; each function is described once."""
 
     def __init__(self, without: frozenset[str]) -> None:
         self._without = without
@@ -89,7 +89,7 @@ class _Walk:
         self.modules: set[str] = set()
 
     def lines(self, function: Callable[..., Any]) -> Iterator[str]:
-        """Yield the descriptions of a function and of all that it calls, in the order of calls."""
+        """Yield the descriptions of a function and of all its callees, in the order of calls."""
         self._number(function)
         while self._waiting:
             yield self._function(self._waiting.pop())
@@ -128,7 +128,7 @@ class _Walk:
         return "\n".join([how, _code_text(code, bool(function.__doc__)), *values])
 
     def _value(self, value: Any, names: tuple[str, ...]) -> str:
-        """Return the description of a value in a function that reads these attributes of it."""
+        """Return the description of a value of which a function reads the given attributes."""
         if isinstance(value, _PLAIN) or value is NotImplemented:
             return f"{type(value).__name__} {value!r}"
         if isinstance(value, Enum):
@@ -245,12 +245,12 @@ class EntryPoint:
 
     @cached_property
     def made(self) -> Made:
-        """The sources of its machine code, with their digest."""
+        """The sources of the machine code, with their digest."""
         return made_of(self.py_func, self._without)
 
     @cached_property
     def machine_code(self) -> Any:
-        """The dispatcher of Numba. Nothing is compiled before its first call."""
+        """The Numba dispatcher. Nothing is compiled before its first call."""
         is_kept = uses_private_parts() and self.made.digest is not None
         return compiled_entry(self.py_func, self._linked, self if is_kept else None)
 
@@ -301,14 +301,16 @@ def entry_point(
 ) -> Callable[P, R]:
     """Return ``function`` compiled at its first call per argument types, with storage on disk.
 
-    It runs without the interpreter lock, so threads may run kernels concurrently.
+    The compiled function runs without the interpreter lock, so threads may run kernels
+    concurrently.
 
     Parameters
     ----------
     function : callable
         A Python function that Numba supports; it may call compilable functions.
     name : str
-        ``module:function`` under which it is stored, if different from its own name.
+        ``module:function`` under which the machine code is stored; by default the function's own
+        name.
     without : frozenset of str
         Features left out of the machine code, see `bfio.common.compilable`.
     """
@@ -360,7 +362,7 @@ def cache_folders() -> tuple[Path, Path]:
 
 
 def _usable(folder: Path) -> bool:
-    """Return whether a folder may hold machine code; in a public place it must be the user's."""
+    """Return whether a folder may hold machine code; a public folder must belong to the user."""
     wanted, spare = cache_folders()
     if folder == spare:
         try:
@@ -374,10 +376,10 @@ def _usable(folder: Path) -> bool:
 
 @cache
 def _warn(folder: Path, spare: Path) -> None:
-    """Warn once about the folder in which machine code is stored instead."""
+    """Warn once that machine code is stored in a fallback folder."""
     print(
-        f"warning: machine code cannot be kept in {folder}, so it is kept in {spare}; "
-        "set NUMBA_CACHE_DIR to a folder of yours",
+        f"warning: cannot write machine code to {folder}, using {spare}; set NUMBA_CACHE_DIR to a "
+        f"folder of yours",
         file=sys.stderr,
     )
 
@@ -422,8 +424,8 @@ def note_use(folder: Path) -> None:
 def remove_unused(root: Path) -> None:
     """Remove folders of machine code that were not used for a month.
 
-    They belong to other sources, which are compiled again if needed. Other processes may remove
-    folders at the same time.
+    These folders belong to other versions of the sources, which are compiled again if needed.
+    Other processes may remove folders at the same time.
     """
     with suppress(OSError):
         for folder in list(root.iterdir()):

@@ -1,4 +1,4 @@
-"""Memory limits of commands, by estimates from sizes before allocation, and of requests."""
+"""Memory limits: of a command, from size estimates before allocation, and of requests."""
 
 import os
 import resource
@@ -19,16 +19,16 @@ _GIBIBYTE = 2**30
 
 
 def require_memory(num_bytes: int, where: str, size: str, remedy: str) -> None:
-    """Reject a computation that would take too much memory, before it is allocated.
+    """Reject a computation whose estimated memory exceeds the limit, before allocation.
 
     Parameters
     ----------
     num_bytes : int
-        Estimate from the sizes.
+        Estimated memory [bytes].
     where : str
         Input named in the error.
     size : str
-        Its size as text.
+        Size of this input as text.
     remedy : str
         What the user should do.
 
@@ -47,12 +47,12 @@ def require_memory(num_bytes: int, where: str, size: str, remedy: str) -> None:
 
 
 def allowed_bytes() -> int:
-    """Return the limit of an estimate: `VARIABLE`, or a share of the free memory.
+    """Return the memory limit of a command [bytes]: `VARIABLE`, or a share of the free memory.
 
     Raises
     ------
     InputError
-        If the variable is not a number > 0.
+        If the environment variable is not a number > 0.
     """
     said = os.environ.get(VARIABLE)
     if not said:
@@ -67,7 +67,7 @@ def allowed_bytes() -> int:
 
 
 def free_bytes() -> int:
-    """Return the memory available to this process, on the machine and in its control group."""
+    """Return the memory available to this process, on machine and in control group [bytes]."""
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     meminfo = _text("/proc/meminfo")
     if "MemAvailable:" in meminfo:
@@ -103,12 +103,12 @@ def _text(file: str) -> str:
 
 
 def refuse_oversized(oversized: BoolArray, memory: int, remedy: str) -> None:
-    """Reject requests that exceed the memory even when alone.
+    """Reject requests that exceed the KV-cache memory even when they run alone.
 
     Parameters
     ----------
     oversized : BoolArray
-        Shape (n,): whether each request does.
+        Shape (n,): whether each request exceeds the memory.
     memory : int
         Size of the memory [tokens].
     remedy : str
@@ -117,7 +117,7 @@ def refuse_oversized(oversized: BoolArray, memory: int, remedy: str) -> None:
     Raises
     ------
     InputError
-        With the first of them and their number.
+        If there is such a request; the message names the first and counts all.
     """
     if (count := int(np.count_nonzero(oversized))) > 0:
         raise InputError(

@@ -1,4 +1,4 @@
-"""Metrics of runs: each one a small function, in the table of its simulator.
+"""Metrics of runs: one function per metric, registered in the table of its simulator.
 
 A simulator creates one `MetricTable` for the records of its runs and registers functions in it.
 Everything that shows or stores metrics reads the table: JSON, tables of commands, values of
@@ -33,7 +33,7 @@ _LOW_BITS = 0xFFFFFFFF
 
 
 def exact_sum(values: IntArray) -> int:
-    """Return the sum of an int64 array as an exact Python integer.
+    """Return the exact sum of an int64 array as a Python integer.
 
     The high and low halves are summed separately. Each half is below 2^32 in magnitude, so neither
     sum can overflow for fewer than 2^31 entries.
@@ -43,9 +43,9 @@ def exact_sum(values: IntArray) -> int:
 
 @dataclass(frozen=True)
 class Average:
-    """``Σ numerator / Σ denominator`` over consecutive observations: steps, batches, requests.
+    """A ratio ``Σ numerator / Σ denominator`` over consecutive steps, batches or requests.
 
-    In addition to its value, it has a confidence interval by batch means.
+    Batch means give a confidence interval of the ratio.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class Average:
 
     @property
     def value(self) -> float | None:
-        """The ratio; sums of integers are exact. None without observations."""
+        """The ratio, with integers summed exactly; None without observations."""
         if len(self.numerator) == 0:
             return None
         # Sum integers exactly; a sum of floats depends on their order only in the last digits.
@@ -78,7 +78,7 @@ NOTHING = Average(np.zeros(0, dtype=np.int64))
 
 
 class Domain(StrEnum):
-    """Domain of a quantity, with its text in documents."""
+    """Domain of a metric's values, with its text in documents."""
 
     REAL = "any number"
     NON_NEGATIVE = "0 or more"
@@ -98,7 +98,7 @@ class Column:
     Parameters
     ----------
     heading : str
-        Its heading, with a line break where it may be split.
+        Heading of the column, with a line break where the heading may be split.
     factor : float
         Factor applied to shown values, such as 1e3 for milliseconds.
     is_share : bool
@@ -116,7 +116,7 @@ class Column:
     by_default: bool = True
 
     def text(self, value: float | None, half_width: float | None = None) -> str:
-        """Return a value as shown in the column, ± half the width of its interval if known."""
+        """Return a value as shown in the column, ± half the width of its interval if given."""
         if value is None or half_width is None:
             return self._plain(value)
         if self.is_share:
@@ -136,11 +136,11 @@ class Metric(Generic[Record]):
     Parameters
     ----------
     name, unit, description : str
-        Name in JSON documents; unit as printed; one line.
+        Name in JSON documents; unit as printed; description in one line.
     compute : callable
-        Function from a record to its value.
+        Function from the record of a run to the value of the metric.
     column : Column, optional
-        Its column in tables of runs; None for no column.
+        Column in tables of runs; None for no column.
     average : callable, optional
         Function from a record to the averaged quantity; None for metrics that are not averages.
     domain : Domain
@@ -202,7 +202,7 @@ class MetricTable(Generic[Record]):
         column: Column | None = None,
         domain: Domain = Domain.NON_NEGATIVE,
     ) -> Callable[[Callable[[Record], Average]], Callable[[Record], Average]]:
-        """Register a function that returns the averaged quantity, as a metric with an interval."""
+        """Register a function that returns an `Average` as a metric with a confidence interval."""
 
         def register(average: Callable[[Record], Average]) -> Callable[[Record], Average]:
             self._add(_averaging(name, unit, description, average, column, domain))
@@ -219,19 +219,21 @@ class MetricTable(Generic[Record]):
         ending: str = "",
         shown: Mapping[str, Column] | None = None,
     ) -> Callable[[Callable[[Record], FloatArray]], Callable[[Record], FloatArray]]:
-        """Register mean, percentiles 50, 95 and 99, and maximum of a function's values.
+        """Register the mean, percentiles 50, 95 and 99, and maximum of a quantity as metrics.
 
-        Percentiles interpolate linearly between order statistics. The mean has an interval.
+        Percentiles interpolate linearly between order statistics. The mean has a confidence
+        interval.
 
         Parameters
         ----------
         name, unit, description : str
-            The distributed quantity, such as ``"latency"``; registered are ``name_mean``,
-            ``name_p50`` and so on.
+            The quantity, such as ``"latency"``; the metrics are named ``name_mean``, ``name_p50``
+            and so on.
         ending : str
-            Suffix of these names, such as ``"_s"``.
+            Suffix of the metric names, such as ``"_s"``.
         shown : mapping, optional
-            Columns by ``"mean"``, ``"p95"`` and so on, for those that have one.
+            Columns by ``"mean"``, ``"p95"`` and so on; metrics that are missing here have no
+            column.
         """
         columns = shown or {}
 
@@ -277,7 +279,8 @@ class MetricTable(Generic[Record]):
     def half_widths(self, record: Record) -> dict[str, float | None]:
         """Return half the widths of the 95 % intervals of the averages, by name, in their units.
 
-        None if there are too few observations; see `bfio.common.statistics.half_width`.
+        A half width is None if there are too few observations; see
+        `bfio.common.statistics.half_width`.
         """
         return {
             name: half_width(average.numerator, average.denominator)
@@ -285,7 +288,7 @@ class MetricTable(Generic[Record]):
         }
 
     def columns(self, more: Sequence[str] = ()) -> list[tuple[str, Column]]:
-        """Return names and columns of the metrics shown by default, and of some ``more``."""
+        """Return name and column of each metric shown by default, and of the metrics ``more``."""
         shown = [
             (metric.name, metric.column)
             for metric in self
@@ -299,7 +302,7 @@ class MetricTable(Generic[Record]):
         documents: Sequence[Mapping[str, Any]],
         metrics: Sequence[str] | None = None,
     ) -> list[tuple[str, list[str]]]:
-        """Return heading and texts of each column of a table, with one line per document of a run.
+        """Return heading and cell texts of each column of a table, one cell per run document.
 
         Parameters
         ----------
@@ -325,7 +328,7 @@ class MetricTable(Generic[Record]):
         ]
 
     def column(self, name: str) -> Column:
-        """Return the column of a metric; without one, a column with its name and unit.
+        """Return the column of a metric; if it has none, a column made from name and unit.
 
         Raises
         ------
@@ -358,7 +361,7 @@ def _averaging(
 
 
 def percentile(values: FloatArray, percent: float) -> float | None:
-    """Return a percentile, linear between order statistics; None without values."""
+    """Return a percentile, interpolated linearly between order statistics; None without values."""
     return float(np.percentile(values, percent)) if len(values) else None
 
 

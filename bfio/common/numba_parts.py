@@ -1,10 +1,10 @@
 """All uses of private parts of Numba, and the fallbacks without them.
 
-Private parts of Numba are used to compile and load machine code in less than half of the time, and
-to keep it on disk under our own key. They may change with every minor version. So they are used
+With private parts of Numba, machine code compiles and loads in less than half of the time, and is
+stored on disk under our own key. These parts may change with every minor version. So they are used
 only with the versions in `TESTED`, and never if ``BFIO_PLAIN_NUMBA`` is set. Otherwise Numba
-compiles through its documented interface. The answers are the same, but every process compiles
-what it calls, and nothing is kept on disk.
+compiles through its documented interface. Results are then the same, but every process compiles
+the kernels that it calls, and no machine code is stored on disk.
 """
 
 import itertools
@@ -47,11 +47,10 @@ def compiled_inner(function: Any, *, allocates: bool, into_caller: bool) -> Any:
     function : callable
         A Python function with compiled globals.
     allocates : bool
-        Whether it creates arrays. If not, reference counting of arrays is disabled. For a small
-        function, it would take several times as long as the function itself, to compile and to
-        run.
+        Whether the function creates arrays. If not, reference counting of arrays is disabled,
+        because it multiplies the compile time and the run time of a small function.
     into_caller : bool
-        Whether to inline it into its caller regardless of its size.
+        Whether to inline the function into its caller regardless of size.
     """
     if not uses_private_parts():
         return _njit()(function)
@@ -71,9 +70,9 @@ def compiled_entry(function: Any, linked: Callable[[Any], Any], kept: Kept | Non
     function : callable
         The Python function.
     linked : callable
-        Returns the function with compiled globals. Called only if it must be compiled.
+        Returns the function with compiled globals; called only if nothing is stored.
     kept : Kept or None
-        Storage for its machine code; None if it is not stored.
+        Storage for the machine code; None if it is not stored.
     """
     if not uses_private_parts():
         return _njit()(nogil=True)(linked(function))
@@ -89,12 +88,12 @@ def compiled_entry(function: Any, linked: Callable[[Any], Any], kept: Kept | Non
 
 
 def _let_compile(entry: Any, function: Any) -> None:
-    """Let Numba compile this function in place of the one given to it."""
+    """Let Numba compile ``function`` instead of the function given to ``entry``."""
     entry._compiler.py_func = function  # noqa: SLF001
 
 
 def _typed_alike(machine_code: Any) -> Any:
-    """Let Numba compile per type only, not per literal number in a call."""
+    """Let Numba compile once per argument type, not per literal number in a call."""
     if hasattr(machine_code, "py_func"):
         from numba.types import unliteral
 
@@ -108,7 +107,7 @@ def _typed_alike(machine_code: Any) -> Any:
 
 @cache
 def _njit() -> Any:
-    """Return Numba's decorator, set up for our kernels."""
+    """Return Numba's decorator with the settings of our kernels."""
     from numba import njit
 
     if uses_private_parts():
@@ -152,7 +151,7 @@ class _DiskCache:
     def save_overload(self, signature: Any, result: Any) -> None:
         """Store compiled code. Code that cannot be stored is compiled again in the next process.
 
-        The environments of inner functions, which are generated late, can be set only now.
+        Inner functions are generated late, so their environments can be set only here.
         """
         from numba.core.serialize import dumps
 
@@ -182,9 +181,9 @@ def _type_text(kind: Any) -> str:
 def _generate_late() -> None:
     """Let Numba generate code for a function only if Python calls it.
 
-    Numba does so for every function. But a function called only by other kernels is included in
-    each of them as intermediate code and optimized there again, which takes half of the compile
-    time. If the own code of such a function is needed after all, it is generated then.
+    By default Numba generates code for every function. A function called only by kernels is
+    included in each kernel as intermediate code and optimized again there, which takes half of the
+    compile time. If Python later calls such a function, its code is generated then.
     """
     from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
     from numba.core.targetconfig import ConfigStack
@@ -234,7 +233,8 @@ def _read_late() -> None:
     """Let Numba read the intermediate code of a kernel only if another kernel calls it.
 
     A file contains the machine code that runs, and the intermediate code that callers include.
-    Reading the latter takes most of the load time, and callers are usually on disk as well.
+    Reading the intermediate code takes most of the load time, and callers are usually on disk as
+    well.
     """
     from llvmlite.binding import parse_bitcode
     from numba.core.codegen import JITCodeLibrary
@@ -276,9 +276,9 @@ def _read_late() -> None:
 def _load_without_linear_algebra() -> None:
     """Load Numba's support of arrays and text hashes without scipy's linear algebra.
 
-    Machine code from disk refers to this support. Numba loads linear algebra only to check that it
-    is available, which takes half as long as all of Numba. It is a dependency of this project, and
-    is loaded when a kernel calls it.
+    Machine code from disk refers to this support. Numba loads scipy's linear algebra only to check
+    that it is available, which takes half as long as loading Numba. scipy is a dependency of this
+    project, so the check is not needed.
     """
     from numba.np import linalg
 
@@ -291,7 +291,7 @@ def _load_without_linear_algebra() -> None:
 
 
 def _number_apart() -> None:
-    """Let Numba number functions from a start that no other process is likely to use.
+    """Let Numba number functions from a start value that no other process is likely to use.
 
     A symbol in machine code consists of the function's name and this number. If two symbols are
     equal, the linker uses only one of them. Numba's sorts of values and of positions have the same

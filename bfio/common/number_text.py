@@ -27,9 +27,9 @@ def percent(value: float | None, digits: int = 1) -> str:
 
 
 def percentage(value: float, digits: int = 1) -> str:
-    """Format a share in percent without the sign.
+    """Format a share in percent without the percent sign.
 
-    A share strictly between 0 and 1 is never shown as 0 or 100: ``> 99.9`` stands for 0.99996.
+    A share strictly between 0 and 1 is never shown as 0 or 100: 0.99996 gives ``> 99.9``.
     """
     text, unit = f"{100 * value:.{digits}f}", 10.0**-digits
     if 0 < value < 1 and float(text) == 100:

@@ -1,11 +1,11 @@
 """One table of options for the command line, for studies and for Python.
 
-An option is a field of a frozen dataclass, declared by `option` with default, kind and help. From
-this follow the argument of a command, and the reading of a namespace, a mapping (the arguments of
-a study) and texts ``name:key=value``. `spelled_out` gives functions these keywords with a real
-signature. Only the dataclass defines which values are valid. Registries of built-in names with
-options, written ``name:option=value:...``, are mappings from names to `Named`. This module does
-not load numpy, so that help texts appear at once.
+An option is a field of a frozen dataclass, declared by `option` with default, kind and help. This
+declaration gives the argument of a command, and reads the option from a namespace, a mapping (the
+arguments of a study) or a text ``name:key=value``. `spelled_out` gives a function these options as
+keywords with a real signature. Only the dataclass defines which values are valid. Registries of
+built-in names with options, written ``name:option=value:...``, are mappings from names to `Named`.
+This module does not load numpy, so that help texts appear at once.
 """
 
 import argparse
@@ -37,7 +37,7 @@ def flag(name: str) -> str:
 
 @dataclass(frozen=True)
 class OptionKind:
-    """The type of an option's values, and how they are read and checked.
+    """The type of an option's values, with the functions that read and check a value.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class OptionKind:
     check : callable, optional
         Function from a value and its field name to the checked value, used by `CheckedOptions`.
     words : tuple of str
-        All valid values, if they are a few words.
+        All valid values, if the option is one of a few words.
     """
 
     name: str
@@ -69,12 +69,12 @@ class OptionKind:
     words: tuple[str, ...] = ()
 
     def checked(self, value: object, name: str) -> Any:
-        """Return the checked value.
+        """Return a value after the check of this kind.
 
         Raises
         ------
         InputError
-            If it breaks a rule; the error names the field.
+            If the value breaks a rule; the error names the field.
         """
         return value if self.check is None else self.check(value, name)
 
@@ -90,7 +90,7 @@ FLAG = OptionKind("flag", bool, (bool,), bool)
 
 @dataclass(frozen=True)
 class Option:
-    """One option of the table.
+    """One option of a dataclass.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ class Option:
 
     @property
     def flag(self) -> str:
-        """Its command-line argument."""
+        """Command-line argument of the option."""
         return flag(self.name)
 
     def value(self, given: object, where: str) -> Any:
@@ -128,7 +128,7 @@ class Option:
         Raises
         ------
         InputError
-            If it has the wrong type.
+            If the value has the wrong type.
         """
         is_flag = isinstance(given, bool)
         if is_flag != (self.kind is FLAG) or not isinstance(given, self.kind.types):
@@ -156,7 +156,7 @@ def option(
     metavar, help : str
         Texts for the command line.
     name : str, optional
-        Name for users; by default the field's name.
+        Name of the option for users; by default the field's name.
     beside : str
         Condition for the option to be read, see `Option`.
     """
@@ -183,7 +183,7 @@ class CheckedOptions:
 
 
 def checked(kind: OptionKind, check: Check) -> OptionKind:
-    """Return a kind with a check of its values."""
+    """Return an option kind with a check of its values."""
     return replace(kind, check=check)
 
 
@@ -194,7 +194,7 @@ POSITIVE = checked(RATIONAL, partial(exact_number, positive=True))
 
 
 def whole(minimum: int = 0, maximum: int = 10**9) -> OptionKind:
-    """Return the kind of integers from ``minimum`` to ``maximum``."""
+    """Return the option kind of integers from ``minimum`` to ``maximum``."""
     return checked(WHOLE, partial(integer, minimum=minimum, maximum=maximum))
 
 
@@ -203,7 +203,7 @@ def rational(
 ) -> OptionKind:
     """Return the option kind of rational numbers from ``least`` to ``most``.
 
-    With ``largest_part``, numerator and denominator are at most that.
+    If ``largest_part`` is given, numerator and denominator are at most this number.
     """
 
     def check(value: object, name: str) -> Fraction:
@@ -219,7 +219,7 @@ def rational(
 
 
 def one_of(*words: str) -> OptionKind:
-    """Return the kind of texts with a fixed set of words."""
+    """Return the option kind of texts with a fixed set of words."""
 
     def check(value: object, name: str) -> object:
         if value not in words:
@@ -237,7 +237,7 @@ def is_read(entry: Option, *owners: object) -> bool:
     entry : Option
         The option.
     *owners : object
-        Dataclasses, one of which has the option in ``beside``.
+        Dataclasses, one of which has the option named in ``beside``.
     """
     name, _, wanted = entry.beside.partition("=")
     if not name:
@@ -275,7 +275,7 @@ def _declared(owner: Any) -> tuple[Option, ...]:
 
 
 def described(owner: type[T]) -> type[T]:
-    """Decorate a dataclass so that its docstring begins with its options, as parameters."""
+    """Prepend the options of a decorated dataclass to its docstring, as parameters."""
     lines = ["", "Parameters", "----------"]
     for entry in options_of(owner):
         kind = owner.__annotations__[entry.field]
@@ -306,7 +306,7 @@ def check_beside(options: Any) -> None:
     Raises
     ------
     InputError
-        If there is one; the error names its field.
+        If there is such an option; the error names its field.
     """
     for entry in options_of(type(options)):
         if getattr(options, entry.field) != entry.default and not is_read(entry, options):
@@ -314,7 +314,7 @@ def check_beside(options: Any) -> None:
 
 
 def options_table(*owners: type[Any], heading: str = "argument") -> str:
-    """Return the options of dataclasses as a Markdown table, each name once."""
+    """Return the options of dataclasses as a Markdown table, with each name once."""
     meanings = {entry.name: entry.help for owner in owners for entry in options_of(owner)}
     # Imported here because every command loads this module, and only pages need tables.
     from bfio.common.table_text import TextTable
@@ -329,7 +329,7 @@ def names_of(*owners: type[Any]) -> tuple[str, ...]:
 
 
 def add_options(parser: argparse._ActionsContainer, owner: type[Any]) -> None:
-    """Add the options of a dataclass to a command."""
+    """Add the options of a dataclass to the argument parser of a command."""
     for entry in options_of(owner):
         parser.add_argument(
             entry.flag,
@@ -341,14 +341,14 @@ def add_options(parser: argparse._ActionsContainer, owner: type[Any]) -> None:
 
 
 def from_namespace(owner: type[T], args: argparse.Namespace, **others: Any) -> T:
-    """Build the dataclass from the arguments of a command.
+    """Build an option dataclass from the parsed arguments of a command.
 
     Parameters
     ----------
     owner : type
         The dataclass.
     args : argparse.Namespace
-        With the arguments of `add_options`.
+        Parsed arguments, as declared by `add_options`.
     **others
         Fields that are not options.
 
@@ -362,7 +362,7 @@ def from_namespace(owner: type[T], args: argparse.Namespace, **others: Any) -> T
 
 
 def from_mapping(owner: type[T], mapping: Mapping[str, Any], **others: Any) -> T:
-    """Build the dataclass from the arguments of a study. None counts as not given.
+    """Build an option dataclass from the arguments of a study; None counts as not given.
 
     Raises
     ------
@@ -394,8 +394,8 @@ def split_options(text: str, names: Container[str] = ()) -> tuple[str, dict[str,
     Raises
     ------
     InputError
-        If an option occurs twice or has no value, or one of these names is followed by anything
-        else.
+        If an option occurs twice or has no value, or if a text other than an option follows one of
+        ``names``.
     """
     first, *rest = text.split(":")
     name, options = [first], {}
@@ -438,7 +438,7 @@ def read_texts(
     for key, text in texts.items():
         name = key.replace("-", "_")
         if name not in kinds:
-            remedy = use_one_of(name, kinds) if kinds else "there is none here"
+            remedy = use_one_of(name, kinds) if kinds else "leave it out; there is no option here"
             raise InputError(where, f"unknown option {name!r}", remedy)
         try:
             values[name] = kinds[name].from_text(text)
@@ -449,12 +449,12 @@ def read_texts(
 
 
 def read_pairs(kinds: Mapping[str, OptionKind], text: str, where: str) -> dict[str, Any]:
-    """Return the values in a text ``name=value,name=value``.
+    """Return the values in a text ``name=value,name=value``, read by the kind of each name.
 
     Parameters
     ----------
     kinds : mapping
-        Kinds of all known names.
+        Option kinds of all known names.
     text : str
         The text.
     where : str
@@ -469,12 +469,12 @@ def read_pairs(kinds: Mapping[str, OptionKind], text: str, where: str) -> dict[s
 
 
 def split_pairs(texts: Iterable[str], where: str) -> dict[str, str]:
-    """Return the value for each name in texts ``name=value``; empty without a ``=``.
+    """Return the value for each name in texts ``name=value``; the value is empty without a ``=``.
 
     Parameters
     ----------
     texts : iterable of str
-        The texts. A name may contain a ``=``, a value may not.
+        Texts ``name=value``. A name may contain a ``=``, a value may not.
     where : str
         Place named in errors.
 
@@ -505,7 +505,7 @@ def from_texts(base: T, texts: Mapping[str, str], where: str) -> T:
 
 
 def with_values(base: T, values: Mapping[str, Any], places: Mapping[str, str]) -> T:
-    """Return a copy of a dataclass with some options replaced.
+    """Return a copy of a dataclass with new values for some options.
 
     Parameters
     ----------
@@ -514,12 +514,12 @@ def with_values(base: T, values: Mapping[str, Any], places: Mapping[str, str]) -
     values : mapping
         Values by user-facing names. Other names are ignored.
     places : mapping
-        Where the user gave each value.
+        Place where the user gave each value, by user-facing name.
 
     Raises
     ------
     InputError
-        If a value breaks its rule; the error names this place.
+        If a value breaks its rule; the error names the place in ``places``.
     """
     table = {entry.field: entry.name for entry in options_of(type(base))}
     given = {field: values[name] for field, name in table.items() if name in values}
@@ -530,9 +530,10 @@ def with_values(base: T, values: Mapping[str, Any], places: Mapping[str, str]) -
 def spelled_out(
     owner: type[Any], others: Callable[[], Iterable[str]] = tuple
 ) -> Callable[[Callable[..., R]], Callable[..., R]]:
-    """Let a function with a parameter ``options`` also take the dataclass fields as keywords.
+    """Let a function with a parameter ``options`` also accept the dataclass fields as keywords.
 
-    The function's signature lists them all. An unknown keyword is reported with the nearest one.
+    The function's signature lists all keywords. The error for an unknown keyword suggests the
+    nearest known one.
 
     Parameters
     ----------
@@ -579,7 +580,7 @@ def _parameters(owner: type[Any]) -> list[inspect.Parameter]:
 
 
 def _made(owner: Callable[..., T], given: Mapping[str, Any], places: Mapping[str, str]) -> T:
-    """Build the dataclass; errors about a field name the place where the user gave it."""
+    """Build the dataclass; an error about a field names the place of the given value."""
     try:
         return owner(**given)
     except InputError as error:
@@ -589,7 +590,7 @@ def _made(owner: Callable[..., T], given: Mapping[str, Any], places: Mapping[str
 
 @dataclass(frozen=True)
 class Named(Generic[T]):
-    """The entry of a name in a registry.
+    """The entry of a registry: name, description and options.
 
     Parameters
     ----------
@@ -611,17 +612,17 @@ class Named(Generic[T]):
 
     @property
     def option_names(self) -> tuple[str, ...]:
-        """User-facing names of its options."""
+        """User-facing names of the options of this entry."""
         return names_of(type(self.options))
 
 
 def by_name(*known: Named[T]) -> dict[str, Named[T]]:
-    """Return a registry, sorted by name."""
+    """Return the entries as a registry, sorted by name."""
     return {entry.name: entry for entry in sorted(known, key=lambda entry: entry.name)}
 
 
 def read_named(text: str, known: Mapping[str, Named[T]], kind: str) -> T | None:
-    """Parse a name with options; return the options, or None for ``module:function``.
+    """Parse ``name:option=value`` to an entry with its options; None for ``module:function``.
 
     Parameters
     ----------
@@ -630,7 +631,7 @@ def read_named(text: str, known: Mapping[str, Named[T]], kind: str) -> T | None:
     known : mapping
         The registry.
     kind : str
-        Kind of the names, for errors.
+        Kind of the entries, such as ``policy``, for errors.
 
     Raises
     ------

@@ -14,15 +14,15 @@ def members(package: str, path: Iterable[str], name: str) -> Iterator[tuple[str,
     """Yield the objects that the modules of a package define, each with its module name.
 
     A module defines one object ``name``, several in a tuple ``name + "S"``, or none. A subpackage
-    defines it in its module of that name in lower case.
+    defines the object in its module of that name in lower case.
 
     Parameters
     ----------
     package : str
         Name of the package.
     path : iterable of str
-        Its ``__path__``. From this word in the caller's source, `bfio.common.import_closure`
-        detects that the caller depends on all modules of the folder.
+        The ``__path__`` of the package. `bfio.common.import_closure` searches the caller's source
+        for this word, to detect that the caller depends on all modules of the folder.
     name : str
         Name of the object, such as ``"SPEC"``.
     """
@@ -48,7 +48,7 @@ def loading(
     Raises
     ------
     InputError
-        At ``where``: ``what`` cannot be loaded, with the reason.
+        At ``where``: ``what`` cannot be loaded. The message gives the reason.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""Distribution of work over new processes, which end with their parent."""
+"""Distribution of work over new processes, which end with their parent process."""
 
 import os
 import pickle
@@ -24,16 +24,17 @@ def in_processes(
     """Yield the results of a function for each item, in order, from up to ``jobs`` processes.
 
     Processes are spawned, not forked: a child forked from a process with threads (of a solver or a
-    progress bar) can hang. They do not run the caller's script, so it needs no ``__main__`` guard.
-    Their output goes to stderr. Ctrl-C reaches only the parent, and they end with it.
+    progress bar) can hang. The processes do not run the caller's script, so the script needs no
+    ``__main__`` guard. Their output goes to stderr. Ctrl-C reaches only the parent process, and
+    the children end with the parent.
 
     Parameters
     ----------
     function : callable
-        Sent once to each process by cloudpickle, so it may be defined in the caller's script, or
-        be a lambda or a closure.
+        The function, sent once to each process by cloudpickle. It may be defined in the caller's
+        script, or be a lambda or a closure.
     items : sequence
-        Sent in the same way, one at a time.
+        Arguments of the function, sent by cloudpickle one at a time.
     jobs : int
         Largest number of processes.
     what : str
@@ -56,8 +57,10 @@ def in_processes(
         for result in results:
             yield pickle.loads(result.result())
     except BrokenProcessPool:
-        remedy = "use fewer at a time, or --jobs 1"
-        raise InputError(what, "a process was killed", remedy) from None
+        remedy = "use fewer processes, or --jobs 1"
+        raise InputError(
+            what, "the system killed a process, perhaps for lack of memory", remedy
+        ) from None
     except BaseException:
         # After an interruption or a failure, do not wait for the running processes.
         for child in active_children():
@@ -87,7 +90,7 @@ def packed(thing: object, where: str) -> bytes:
 
 def _unsent(where: str, error: Exception) -> InputError:
     what = f"cannot be sent to another process ({' '.join(str(error).split())[:80]})"
-    return InputError(where, what, "use jobs=1, or write it in a module of its own")
+    return InputError(where, what, "use jobs=1, or define the object in an importable module")
 
 
 #: In a child process: the function for the items, pickled until the first call.
@@ -118,14 +121,14 @@ def _call(item: bytes, what: str) -> bytes:
 
 
 def _end_with(parent: Any) -> None:
-    """End this process when its parent ends, even if that is killed."""
+    """End this process when its parent ends, even if the parent is killed."""
     parent.join()
     os._exit(1)
 
 
 @contextmanager
 def interrupts_blocked() -> Iterator[None]:
-    """Block Ctrl-C in processes started meanwhile, because only the parent handles it."""
+    """Block Ctrl-C in processes started in this context; only the parent handles it."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -135,9 +138,10 @@ def interrupts_blocked() -> Iterator[None]:
 
 @contextmanager
 def _without_main() -> Iterator[None]:
-    """Keep processes started meanwhile from running the caller's script again.
+    """Keep processes started in this context from running the caller's script again.
 
-    In a script without a guard ``if __name__ == "__main__"``, they would start more processes.
+    If a script has no guard ``if __name__ == "__main__"``, child processes would start more
+    processes.
     """
     main = sys.modules["__main__"]
     names: tuple[str, ...] = ("__file__", "__spec__")

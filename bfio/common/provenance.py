@@ -21,7 +21,7 @@ _PACKAGES = ("bfio", "numpy", "scipy", "numba", "ortools", "highspy", "pyomo", "
 
 
 def versions() -> dict[str, str]:
-    """Return the versions that results depend on."""
+    """Return the versions of the packages that results depend on."""
     return {"python": platform.python_version()} | {name: _version(name) for name in _PACKAGES}
 
 
@@ -67,7 +67,8 @@ def use_one_thread() -> None:
 def environment() -> dict[str, Any]:
     """Return machine, versions, commit and whether the sources differ from it; computed once.
 
-    It describes the code that this process runs. Later changes on disk have no effect on it.
+    The answer describes the code that this process runs. Later changes on disk have no effect on
+    it.
     """
     return {"machine": machine(), "versions": versions(), **_sources()}
 
@@ -89,14 +90,14 @@ def commit() -> str | None:
 
 
 def has_commit(name: str) -> bool | None:
-    """Return whether the checkout has this commit; None if it is shallow or no checkout."""
+    """Return whether the checkout contains a commit; None in a shallow clone or no checkout."""
     if _git("rev-parse", "--is-shallow-repository") != "false":
         return None
     return _git("cat-file", "-e", f"{name}^{{commit}}") is not None
 
 
 def is_dirty(*folders: str) -> bool | None:
-    """Return whether the checkout differs from its commit in these folders (git's pathspecs)."""
+    """Return whether the checkout differs from its commit in these folders (git pathspecs)."""
     changed = _git("status", "--porcelain", "--", *folders)
     return None if changed is None else bool(changed)
 
@@ -118,7 +119,7 @@ def _memory_gib() -> int | None:
 
 
 def _git(*arguments: str) -> str | None:
-    """Return the output of a git command in the checkout of this package; None without one."""
+    """Return the output of a git command in this package's checkout; None outside one."""
     if not (ROOT / ".git").exists():
         return None
     try:

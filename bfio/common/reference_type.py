@@ -32,14 +32,14 @@ class Reference(types.Type):
         super().__init__(f"reference({pointee.instance_class.__name__} {digest})")
 
     def field(self, name: str) -> tuple[int, Any]:
-        """Return position and type of a field."""
+        """Return the position and type of a field of the named tuple."""
         place = self.pointee.fields.index(name)
         return place, self.pointee.types[place]
 
 
 @register_model(Reference)
 class _Model(models.PrimitiveModel):  # type: ignore[misc]
-    """Its representation in machine code: a pointer to the tuple's structure."""
+    """Machine-code representation of a `Reference`: a pointer to the tuple's structure."""
 
     def __init__(self, manager: Any, kind: Reference) -> None:
         super().__init__(manager, kind, manager[kind.pointee].get_value_type().as_pointer())
@@ -47,7 +47,7 @@ class _Model(models.PrimitiveModel):  # type: ignore[misc]
 
 @infer_getattr
 class _Fields(AttributeTemplate):  # type: ignore[misc]
-    """Type of an attribute: that of the field, or a reference for a nested tuple."""
+    """Types of attributes of a `Reference`: the field's type, or a reference to a nested tuple."""
 
     key = Reference
 
@@ -59,7 +59,7 @@ class _Fields(AttributeTemplate):  # type: ignore[misc]
 
 
 def _read(context: Any, builder: Any, reference: Reference, pointer: Any, name: str) -> Any:
-    """Generate the code that reads a field."""
+    """Generate the code that reads a field of the named tuple."""
     place, kind = reference.field(name)
     address = builder.gep(pointer, [_INDEX(0), _INDEX(place)], inbounds=True)
     if isinstance(kind, BaseNamedTuple):
@@ -74,7 +74,7 @@ lower_getattr_generic(Reference)(_read)
 
 
 def _by_reference(_context: Any, kind: Any) -> Any:
-    """Generate code that stores the tuple on the stack of the calling function."""
+    """Generate the code that stores the named tuple on the stack of the calling function."""
 
     def write(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
         pointer = alloca_once_value(builder, values[0])

@@ -1,4 +1,4 @@
-r"""Linear regression with a loss robust to outliers, and intervals for consecutive steps.
+r"""Linear regression with a loss robust to outliers, and confidence intervals for serial data.
 
 Huber's estimate minimises ``Σ ρ(r_k / s)`` over the residuals r, with ρ quadratic up to `BEND` and
 linear beyond, and s the normalised median of the absolute residuals (P. Huber, Robust Estimation
@@ -40,7 +40,7 @@ _ALIKE = 1e-12
 
 
 class Loss(StrEnum):
-    """The function minimised over the residuals."""
+    """The loss function of the residuals that a regression minimises."""
 
     HUBER = "huber"
     SQUARES = "squares"
@@ -55,11 +55,12 @@ class Regression:
     coefficients : FloatArray
         Shape (p,).
     half_widths : FloatArray, optional
-        Shape (p,): half the widths of the 95 % intervals; None if not wanted, or for n = p.
+        Shape (p,): half the widths of the 95 % intervals; None if not requested, or for n = p.
     residuals : FloatArray
         Shape (n,): value minus fit.
     weights : FloatArray
-        Shape (n,): 1, or less for rows beyond the bend of Huber's loss.
+        Shape (n,): weight of each row; 1, or less where the residual exceeds the bend of Huber's
+        loss.
     """
 
     coefficients: FloatArray
@@ -76,13 +77,13 @@ def regress(
     Parameters
     ----------
     columns : FloatArray
-        Shape (n, p), n >= p >= 1, linearly independent.
+        Regressors, shape (n, p) with n >= p >= 1; the columns are linearly independent.
     values : FloatArray
         Shape (n,).
     loss : Loss
         The function to minimise.
     intervals : bool
-        Whether to compute half widths.
+        Whether to compute half the widths of the confidence intervals.
     """
     # Use an orthonormal basis, because the normal equations of the columns would lose precision.
     scale = np.linalg.norm(columns, axis=0)
@@ -102,7 +103,7 @@ def regress(
 
 
 def are_independent(columns: FloatArray) -> bool:
-    """Return whether no column, shape (n, p), is a linear combination of the others."""
+    """Return whether the columns of a matrix, shape (n, p), are linearly independent."""
     sizes = np.linalg.norm(columns, axis=0)
     if len(columns) < columns.shape[1] or not sizes.all():
         return False

@@ -111,10 +111,10 @@ def _lag_one(errors: FloatArray) -> float:
 
 
 def mser(values: FloatArray | IntArray) -> int:
-    """Return the number of initial observations that MSER-5 leaves out, a multiple of five.
+    """Return the number of initial observations that rule MSER-5 removes, a multiple of five.
 
-    The rule chooses the truncation with the least standard error of the rest, over batches of five
-    and within the first half (K. P. White, M. J. Cobb, S. C. Spratt, "A comparison of five
+    MSER-5 chooses the truncation with the least standard error of the remaining values, in batches
+    of five and within the first half (K. P. White, M. J. Cobb, S. C. Spratt, "A comparison of five
     steady-state truncation heuristics for simulation", WSC 2000).
 
     Parameters
@@ -136,7 +136,7 @@ def mser(values: FloatArray | IntArray) -> int:
 
 @dataclass(frozen=True)
 class Line:
-    """``y = intercept + slope·x``, fitted by least squares.
+    """A line ``y = intercept + slope·x``, fitted by least squares.
 
     Parameters
     ----------
@@ -166,7 +166,8 @@ def fit_line(
     x, y : sequence of float
         The points.
     others : sequence of sequence of float
-        Further regressors. The slope is that of x with these held fixed.
+        Further regressors, each as long as x. The slope is that of x with these regressors held
+        fixed.
     """
     across, up = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     centred, residuals = (_without(values, others) for values in (across, up))

@@ -12,7 +12,7 @@ _GROUPED = re.compile(r"-?\d{1,3}(,\d{3})+(\.\d+)?")
 
 
 class TableForm(StrEnum):
-    """The forms in which a table can be written."""
+    """The output formats of a table."""
 
     TEXT = "text"
     MARKDOWN = "markdown"
@@ -22,20 +22,20 @@ class TableForm(StrEnum):
 
 @dataclass(frozen=True)
 class TextTable:
-    """A table of texts, independent of the form of output.
+    """A table whose cells are texts, independent of the output format.
 
     Parameters
     ----------
     title : str
-        Its caption; empty for none.
+        Caption of the table; empty for none.
     heading : sequence of str
         Names of the columns.
     lines : sequence of sequence of str
-        Its lines, each with as many cells as the heading.
+        Rows of the table, each with as many cells as the heading.
     settings : str
-        The settings behind its numbers.
+        The settings that the numbers depend on.
     words : int
-        Number of first columns that contain words. They are aligned left, all others right.
+        Number of leading columns that contain words. These are aligned left, all others right.
     notes : sequence of str
         Sentences below the table.
     """
@@ -77,14 +77,14 @@ class TextTable:
         )
 
     def written(self, form: TableForm) -> str:
-        """Return the table in a form other than plain text."""
+        """Return the table as Markdown, LaTeX or CSV."""
         if form is TableForm.CSV:
             return joined_csv([self])
         return self.latex() if form is TableForm.LATEX else self.markdown()
 
 
 def joined_csv(tables: Sequence[TextTable]) -> str:
-    """Join tables to one CSV, with plain numbers and columns for titles and settings."""
+    """Return several tables as one CSV with plain numbers and columns for titles and settings."""
     columns: dict[str, None] = {"table": None}
     for table in tables:
         columns |= dict.fromkeys(map(_in_a_line, table.heading))

@@ -1,4 +1,4 @@
-"""Users' policies: loading, checks, answers, a time limit, statistics, a digest of sources."""
+"""Users' policies: loading, checks of answers, a time limit, statistics, a digest of sources."""
 
 import hashlib
 import signal
@@ -16,16 +16,18 @@ from formulations.named_objects import check_call, load_object, make_object, sou
 
 
 def load_callable(text: str, kind: str) -> Callable[..., Any]:
-    """Load a function of the state; a class is instantiated.
+    """Load a policy function from ``module:NAME`` or ``FILE.py:NAME``; a class is instantiated.
 
     Raises
     ------
     InputError
-        As for `load_object` and `make_object`, if it cannot be called with a state, or if options
-        follow the name.
+        As for `load_object` and `make_object`; if the object cannot be called with a state; or if
+        options follow the name.
     """
     if text.count(":") > 1:
-        raise InputError(text, "options after module:NAME", "set its attributes instead")
+        raise InputError(
+            text, "options cannot follow module:NAME", "set them as attributes instead"
+        )
     found = load_object(text, kind)
     if isinstance(found, type):
         found = make_object(text, found)
@@ -34,7 +36,7 @@ def load_callable(text: str, kind: str) -> Callable[..., Any]:
 
 
 def call_check(policy: object, name: str, instance: object) -> None:
-    """Call a policy's ``check`` of an instance, if it has one.
+    """Call the ``check`` method of a policy with an instance, if the policy has one.
 
     Raises
     ------
@@ -47,9 +49,9 @@ def call_check(policy: object, name: str, instance: object) -> None:
 
 
 def policy_statistics(policy: object, name: str) -> dict[str, object]:
-    """Return a policy's own statistics of a run, if it has ``statistics``.
+    """Return the policy's own statistics of a run, if the policy has a method ``statistics``.
 
-    An error does not lose the run: ``error`` then holds the reason, in one line.
+    If the method raises an error, the run is kept, and ``error`` holds the reason in one line.
     """
     method = getattr(policy, "statistics", None)
     try:
@@ -60,7 +62,7 @@ def policy_statistics(policy: object, name: str) -> dict[str, object]:
 
 
 def checked_choice(answer: object, present: Collection[int], where: str, noun: str) -> list[int]:
-    """Return the integers in a policy's answer, in order.
+    """Return the integers in a policy's answer, in order, after checks.
 
     Parameters
     ----------
@@ -76,9 +78,9 @@ def checked_choice(answer: object, present: Collection[int], where: str, noun: s
     Raises
     ------
     InputError
-        If it is not a collection of distinct valid integers.
+        If the answer is not a collection of distinct valid integers.
     """
-    remedy = f"return {noun}s that are there, each once"
+    remedy = f"return {noun}s of the state, each once"
     if not isinstance(answer, Iterable) or isinstance(answer, str | bytes):
         raise InputError(where, f"returned {answer!r:.40}", remedy)
     with users_code(where, "its answer ", remedy="mend the policy"):
@@ -86,16 +88,16 @@ def checked_choice(answer: object, present: Collection[int], where: str, noun: s
         entries = list(islice(answer, len(present) + 1))
     for entry in entries:
         if isinstance(entry, bool) or not isinstance(entry, int | np.integer):
-            raise InputError(where, f"{entry!r:.40} is no {noun}", remedy)
+            raise InputError(where, f"the answer {entry!r:.40} is no {noun} number", remedy)
         if entry not in present:
-            raise InputError(where, f"{noun} {entry} is not there", remedy)
+            raise InputError(where, f"{noun} {entry} is not in the state", remedy)
     if len(set(entries)) < len(entries):
         raise InputError(where, f"a {noun} occurs twice", remedy)
     return [int(entry) for entry in entries]
 
 
 def users_digest(name: str) -> str:
-    """Return a digest of the sources of a user's own ``module:NAME`` or ``FILE.py:NAME``.
+    """Return a digest of the sources of a user's policy ``module:NAME`` or ``FILE.py:NAME``.
 
     For a compiled module, the digest covers only its file. Built-in modules have no digest.
     """
@@ -111,16 +113,16 @@ def users_digest(name: str) -> str:
 
 @contextmanager
 def patience(seconds: float, where: str, what: str, remedy: str) -> Iterator[None]:
-    """Interrupt Python code that exceeds a time limit.
+    """Raise an error in Python code that exceeds a time limit.
 
-    Outside the main thread, or without interval timers, nothing is interrupted.
+    Outside the main thread, or on systems without interval timers, the code is not interrupted.
 
     Parameters
     ----------
     seconds : float
         Wall-clock limit [s].
     where, what, remedy : str
-        Parts of the error.
+        The three parts of the error: place, problem and remedy.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The simulated machine: workers, slots, and the duration of a step."""
+"""The simulated machine: workers, slots, memory, and the duration of a step."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ class Cluster:
 
     Notes
     -----
-    A step lasts ``max_g (C_g + t_g·L_g)`` plus ``mean_time_s`` times the mean load: ``C_g`` and
-    ``t_g`` are the overhead and token time of worker g over its speed. With token budgets
-    ``a·max(0, b'_g - b0)`` of a batch of ``b'_g`` tokens is added to the time of worker g
-    (throughput paper, eq. 2.3): ``a`` is ``batch_token_time_s``, ``b0`` is ``free_tokens``.
+    A step lasts ``max_g (C_g + t_g·L_g)`` plus ``mean_time_s`` times the mean load. ``C_g`` and
+    ``t_g`` are the overhead and token time of worker g, divided by its speed. With token budgets,
+    worker g also takes ``a·max(0, b'_g - b0)`` for a batch of ``b'_g`` tokens (throughput paper,
+    eq. 2.3), where ``a`` is ``batch_token_time_s`` and ``b0`` is ``free_tokens``.
     """
 
     workers: int = option(16, WHOLE, "G", "workers (default 16)")
@@ -117,7 +117,7 @@ class Cluster:
     )
 
     def __post_init__(self) -> None:
-        """Validate."""
+        """Validate the fields."""
         integer(self.workers, "workers", minimum=1, maximum=MAX_TOTAL_SLOTS)
         self._set("slots", partial(integer, minimum=1, maximum=MAX_TOTAL_SLOTS))
         for name in ("memory", "prefix_cache", "token_budget"):
@@ -147,9 +147,13 @@ class Cluster:
         integer(self.free_tokens, "free_tokens", maximum=NO_LIMIT - 1)
         for name in ("batch_token_time_s", "free_tokens"):
             if self.token_budget is None and getattr(self, name):
-                raise InputError(name, "there are no batches", "give token_budget")
+                raise InputError(
+                    name,
+                    "has no effect without token budgets",
+                    "give token_budget, or leave it out",
+                )
         if self.free_tokens and not self.batch_token_time_s:
-            what = "no token of a batch takes time"
+            what = "has no effect while batch_token_time_s is 0"
             raise InputError("free_tokens", what, "give batch_token_time_s, or leave it out")
 
     def _set(self, name: str, check: Callable[[Any, str], float]) -> None:
@@ -170,7 +174,7 @@ class Cluster:
 
     @property
     def total_slots(self) -> int:
-        """Slots of all workers, ``G·B`` if all have equally many."""
+        """Number of slots of all workers, ``G·B`` if workers are equal."""
         return self.workers * self.slots if isinstance(self.slots, int) else sum(self.slots)
 
     @property
@@ -180,10 +184,10 @@ class Cluster:
         return f"{self.workers}x({slots})" if "*" in slots else f"{self.workers}x{slots}"
 
     def alike(self, name: str, who: str) -> Any:
-        """Return a field that must be equal for all workers, since ``who`` needs equal ones."""
+        """Return a field that must be equal for all workers; ``who`` is named in the error."""
         value = getattr(self, name)
         if isinstance(value, tuple):
-            raise InputError(name, f"{who} knows equal workers only", "give one number for all")
+            raise InputError(name, f"{who} supports equal workers only", "give one number for all")
         return value
 
     @property
@@ -193,15 +197,15 @@ class Cluster:
         return not any(isinstance(entry, tuple) for entry in times)
 
     def worker_slots(self) -> IntArray:
-        """Return ``B_g``, shape (G,)."""
+        """Return the number of slots ``B_g`` of each worker, shape (G,)."""
         return self._whole(self.slots)
 
     def worker_memory(self) -> IntArray:
-        """Return ``κ_g``, shape (G,) [tokens]; `NO_LIMIT` without a limit."""
+        """Return the memory ``κ_g`` of each worker, (G,) [tokens]; `NO_LIMIT` without a limit."""
         return self._whole(NO_LIMIT if self.memory is None else self.memory)
 
     def worker_budgets(self) -> IntArray:
-        """Return ``b_g``, shape (G,) [tokens]; `NO_LIMIT` without token budgets."""
+        """Return the token budget ``b_g`` of each worker, (G,); `NO_LIMIT` without budgets."""
         return self._whole(NO_LIMIT if self.token_budget is None else self.token_budget)
 
     def worker_prefix_blocks(self) -> IntArray:
@@ -211,7 +215,7 @@ class Cluster:
         return self._whole(self.prefix_cache or 0) // BLOCK_TOKENS
 
     def worker_times(self) -> tuple[FloatArray, FloatArray]:
-        """Return ``C_g`` [s] and ``t_g`` [s/token], each of shape (G,)."""
+        """Return overhead ``C_g`` [s] and token time ``t_g`` [s/token] of workers, each (G,)."""
         import numpy as np
 
         overhead, token_time = self._times()
@@ -220,7 +224,7 @@ class Cluster:
     def batch_times(self, tokens: IntArray) -> FloatArray:
         """Return the time that batches add to each worker's step, ``a·max(0, b' - b0)`` [s].
 
-        Throughput paper, eq. (2.3), whose constant is the fixed part of a step here.
+        Source: throughput paper, eq. (2.3); its constant term is the fixed part of a step here.
         """
         import numpy as np
 
@@ -228,12 +232,12 @@ class Cluster:
         return self.batch_token_time_s / speed * np.maximum(tokens - self.free_tokens, 0)
 
     def paces(self) -> tuple[IntArray | None, IntArray | None]:
-        """Return the relative speeds that step programs use, or None and None for equal workers.
+        """Return the relative worker speeds for step programs; (None, None) if workers are equal.
 
-        Both have shape (G,). The first are times per token as integers in proportion to each
-        other. If no integers up to `PACE_SCALE` give the proportion exactly, they are rounded so
-        that the least is `PACE_SCALE`. The second are the fixed parts of a step, in tokens of the
-        worker's own time.
+        Both arrays have shape (G,). The first holds integers in proportion to the times per token.
+        If no integers up to `PACE_SCALE` give the proportion exactly, they are rounded so that the
+        least is `PACE_SCALE`. The second holds the fixed part of a step of each worker, in units
+        of its time per token.
         """
         if self.keeps_one_pace:
             return None, None
@@ -244,7 +248,7 @@ class Cluster:
         if (token_times <= 0).any() or fastest == np.inf:
             raise InputError(
                 "token_time_s",
-                "a worker takes no time for a token where workers differ",
+                "is 0 for a worker, and workers differ",
                 "give every worker a time > 0",
             )
         ratios = token_times / fastest
@@ -257,9 +261,9 @@ class Cluster:
     def step_units(self) -> tuple[IntArray, IntArray] | None:
         """Return fixed parts of a step and times per token in integer units of a common time.
 
-        Both have shape (G,) and are rounded as in `paces`. For equal workers the unit is the time
-        of one token. Returns None if a token takes no time. Raises InputError if a fixed part
-        exceeds 2^53 units.
+        Both arrays have shape (G,) and are rounded as in `paces`. For equal workers the unit is
+        the time of one token. Returns None if a token takes no time. Raises InputError if a fixed
+        part exceeds 2^53 units.
         """
         import numpy as np
 
@@ -273,7 +277,7 @@ class Cluster:
             rates = np.ones(self.workers, dtype=np.int64)
             tokens = np.rint(overheads / token_times)
             if tokens.max() > 2**53:
-                what = "a step has a fixed part of more than 2^53 tokens"
+                what = "the fixed part of a step exceeds the time of 2^53 tokens"
                 raise InputError("token_time_s", what, "give a longer time per token")
             overhead_tokens = tokens.astype(np.int64)
         return frozen(rates * overhead_tokens), frozen(rates)
@@ -281,11 +285,11 @@ class Cluster:
     def step_time(
         self, loads: IntArray, factors: FloatArray | None = None, more_s: FloatArray | None = None
     ) -> float:
-        """Duration of a step, ``max_g (C_g + t_g·L_g) + t_m·mean load`` [s].
+        """Return the duration of a step, ``max_g (C_g + t_g·L_g) + t_m·mean load`` [s].
 
-        This is equation (6) of BF-IO if workers are equal and t_m = 0. All times of a worker are
-        multiplied by ``factors``, and ``more_s`` is added to ``C_g``, for example the time of a
-        batch; both have shape (G,).
+        This is equation (6) of BF-IO if workers are equal and t_m = 0. ``loads`` are in tokens.
+        ``factors`` multiply all times of a worker, and ``more_s`` is added to ``C_g``, for example
+        the time of a batch. All three have shape (G,).
         """
         slow = (1.0,) * self.workers if factors is None else factors
         added = (0.0,) * self.workers if more_s is None else more_s
@@ -306,7 +310,7 @@ class Cluster:
         )
 
     def _each(self, value: float | tuple[float, ...]) -> tuple[float, ...]:
-        """Return the entry of each worker."""
+        """Return the value of a field for each worker."""
         return value if isinstance(value, tuple) else (value,) * self.workers
 
     def _whole(self, value: int | tuple[int, ...]) -> IntArray:
@@ -354,7 +358,11 @@ def _number(text: str) -> float:
 def _time(value: object, where: str) -> float:
     time = real(value, where)
     if time != 0.0 and not MIN_TIME_S <= time <= MAX_TIME_S:
-        raise InputError(where, f"{time} s", f"give 0 or a time in [{MIN_TIME_S}, {MAX_TIME_S}] s")
+        raise InputError(
+            where,
+            f"{time} s is out of range",
+            f"give 0 or a time in [{MIN_TIME_S}, {MAX_TIME_S}] s",
+        )
     return time
 
 
@@ -362,7 +370,9 @@ def _speed(value: object, where: str) -> float:
     speed = real(value, where)
     if not MIN_SPEED <= speed <= MAX_SPEED:
         raise InputError(
-            where, f"a worker of speed {speed:g}", f"give one in [{MIN_SPEED}, {MAX_SPEED}]"
+            where,
+            f"worker speed {speed:g} is out of range",
+            f"give one in [{MIN_SPEED}, {MAX_SPEED}]",
         )
     return speed
 

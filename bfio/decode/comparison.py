@@ -45,14 +45,14 @@ RunPair: TypeAlias = tuple[Run, Run]
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """The runs of several policies on one workload, in the order asked for.
+    """The runs of several policies on one workload, in the order requested.
 
     Parameters
     ----------
     labels : tuple of str
-        Policies as they were named, including options.
+        Policies as the user wrote them, including options.
     runs : tuple of Run
-        Their runs.
+        The run of each policy.
     energy_model : EnergyModel
         Constants of the energy metrics.
     workload : Workload, optional
@@ -60,8 +60,8 @@ class Comparison:
     metrics : MetricChoice
         Metrics to compute, and those that tables show.
     repeated : tuple of Run
-        Runs of the same policies on the repeated requests, whose measured part is used; empty if
-        the requests are enough without repetition (`bfio.decode.measured`).
+        Runs of the same policies on the repeated requests, from which metrics are measured. Empty
+        if the requests suffice without repetition (`bfio.decode.measured`).
     """
 
     labels: tuple[str, ...]
@@ -73,7 +73,7 @@ class Comparison:
 
     @property
     def measured(self) -> tuple[Run, ...]:
-        """The runs whose measured part is used."""
+        """The runs from which metrics are measured."""
         return self.repeated or self.runs
 
     def __repr__(self) -> str:
@@ -122,14 +122,14 @@ class Comparison:
         return table + html_paragraphs(self.remarks())
 
     def remarks(self) -> list[str]:
-        """Return remarks that a reader of the metrics should know, a sentence each."""
+        """Return remarks that a reader of the metrics should know, one sentence each."""
         if self.workload is None:
             return []
         return list(remarks(self.workload, self.runs, self.measured))
 
     @property
     def settings(self) -> str:
-        """One line: requests, machine, arrivals, look-ahead, predictor, seed, version."""
+        """One line of text: requests, machine, arrivals, look-ahead, predictor, seed, version."""
         if self.workload is None:
             return ""
         first = self.runs[0]
@@ -186,22 +186,21 @@ def compare(
         (``slo``) also goodput.
     repeat : int or "auto"
         Number of times that the requests are repeated, one pass after the other, in the measured
-        runs. With 1 the requests are not repeated. By default as often as the measured part needs
-        (`bfio.decode.measured`).
+        runs. With 1 the requests are not repeated. By default the number is what the measured part
+        needs (`bfio.decode.measured`).
     **policy_options
-        Options of the policies. Each policy takes those that it has; each option must be read by
-        at least one policy.
+        Options of the policies. Each policy receives the options that it declares; each option
+        must be read by at least one policy.
 
     Returns
     -------
     Comparison
-        One run per policy on the requests once, and one on the repeated requests if they are
-        repeated.
+        One run per policy on the requests, and one on the repeated requests if they are repeated.
     """
     form = "compare(workload, policies, cluster)"
     check_arguments(workload, "", cluster, form)
     if not isinstance(policies, str | Iterable) and not callable(policies):
-        what = f"a {type(policies).__name__} is no policy and no list of them"
+        what = f"a {type(policies).__name__} is neither a policy nor a list of policies"
         raise InputError("policies", what, f"write {form}")
     asked = options or RunOptions()
     passes = repeats(workload, cluster or Cluster(), asked, repeat)
@@ -234,7 +233,7 @@ def label_of(policy: str | Policy) -> str:
 
 @dataclass(frozen=True)
 class RunTask:
-    """Everything that the runs of a comparison share, as arguments of `bfio.simulate`."""
+    """The arguments of `bfio.simulate` that all runs of a comparison share."""
 
     workload: Workload
     cluster: Cluster = field(default_factory=Cluster)
@@ -305,7 +304,7 @@ def compare_each(
 def _chosen(policies: Sequence[str | Policy], task: RunTask) -> Iterator[ChosenPolicy]:
     """Yield the policies with their options; raise InputError if two are the same."""
     if not policies:
-        raise InputError("policies", "none named", "name at least one, e.g. fcfs,br-0")
+        raise InputError("policies", "no policy is given", "name at least one, e.g. fcfs,br-0")
     labels, seen = list(map(label_of, policies)), dict[Hashable, str]()
     for policy, label in zip(policies, labels, strict=True):
         if labels.count(label) > 1:
@@ -320,6 +319,6 @@ def _chosen(policies: Sequence[str | Policy], task: RunTask) -> Iterator[ChosenP
         chosen = choose(policy, task.policy_options)
         first = seen.setdefault(chosen.spelt_out(task.options, task.cluster), label)
         if first != label:
-            what = f"{label} and {first} are one policy, spelt twice"
+            what = f"{label} and {first} are the same policy"
             raise InputError("policies", what, "name each policy once")
         yield chosen

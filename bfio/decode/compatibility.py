@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Asked(NamedTuple):
-    """The settings of a requested run."""
+    """The settings of a requested run, from which facts are derived."""
 
     policy: str  #: Name of the policy.
     spec: PolicySpec  #: Its specification.
@@ -35,7 +35,7 @@ class Asked(NamedTuple):
 
 
 class Clash(NamedTuple):
-    """Two incompatible facts of a run."""
+    """A pair of facts of a run that exclude each other, with the message for the user."""
 
     #: Keys of `FACTS`.
     first: str
@@ -47,7 +47,7 @@ class Clash(NamedTuple):
 
 
 def _is_predicted(asked: Asked) -> bool:
-    """Whether a predictor is asked about the window; it counts steps without rests."""
+    """Return whether a predictor fills the window; predictors do not count rests."""
     known = (LengthSource.UNKNOWN, LengthSource.KNOWN)
     return asked.steps > 0 and lengths_of(asked.options.predictor) not in known
 
@@ -197,9 +197,9 @@ TOGETHER = (
 #: Facts that compiled runs do not support; ``what`` is the object of a sentence.
 INTERPRETED = (
     # Which request finds no memory then depends on the order in which decisions are executed.
-    Clash("telemetry", "memory", "telemetry where memory is limited", "use --engine auto"),
+    Clash("telemetry", "memory", "telemetry with limited memory", "use --engine auto"),
     Clash("policy", "token budget", "token budgets", "use --engine auto"),
-    Clash("policy", "ties", "ties that do not go to the lowest worker", "use --engine auto"),
+    Clash("policy", "ties", "ties other than lowest", "use --engine auto"),
 )
 
 
@@ -211,7 +211,7 @@ def first_clash(asked: Asked, table: Iterable[Clash]) -> Clash | None:
 
 
 def check_together(asked: Asked, table: Iterable[Clash] = TOGETHER) -> None:
-    """Raise InputError if both facts of a row of the table are true of a run."""
+    """Raise InputError if a run has both facts of a row of the table."""
     clash = first_clash(asked, table)
     if clash is not None:
         why = asked.spec.why_pooled if clash.second == "another dispatch" else ""

@@ -1,16 +1,16 @@
-"""Growth of the load of a running request: the drift models of BF-IO, definition 2.
+"""Growth of the load of a running request per step: the drift models of BF-IO, definition 2.
 
 A request with prompt ``s`` that starts at step ``x`` has load ``w(1) = s`` at step ``x`` and gains
-an increment per step. The paper indexes the increments in two ways. They agree only if all
-increments are equal, so both are supported, under separate names:
+an increment per step. The paper indexes the increments in two ways. The two readings agree only if
+all increments are equal, so both are supported under separate names:
 
 * ``age`` (the printed definition): ``w(j) = s + δ_1 + ... + δ_{j-1}``;
 * ``global-step`` (the proof of theorem 3): between steps ``k`` and ``k+1`` every running request
   gains the same ``δ_k``.
 
 The increments of BF-IO are non-negative. Here, increments by age may also be negative (BF-IO,
-section 7.3, leaves this open). A cache that is compressed from time to time grows and shrinks, as
-in ``age:8*1,-4``; no load may fall below the prompt.
+section 7.3, leaves this case open). A cache that is compressed from time to time grows and
+shrinks, as in ``age:8*1,-4``; no load may fall below the prompt.
 
 Increments are whole tokens. A fractional rate, such as a cache compressed to 2/3, is a periodic
 pattern of whole increments (`Drift.from_rate`).
@@ -36,7 +36,7 @@ MAX_PERIOD = 10**6
 
 
 class DriftReading(StrEnum):
-    """Index of the increments: the request's own age or the cluster's step."""
+    """Index of the increments: the age of the request or the step of the cluster."""
 
     AGE = "age"
     GLOBAL_STEP = "global-step"
@@ -50,8 +50,8 @@ class Drift:
     ----------
     increments : tuple of int
         At least one increment [tokens], repeated periodically. ``increments[0]`` is gained after a
-        request's first step (age) or between steps 0 and 1 of the run (global step). By age,
-        increments may be negative if no partial sum is.
+        request's first step (``age``), or between steps 0 and 1 of the run (``global-step``). With
+        ``age``, increments may be negative if no partial sum is negative.
     reading : DriftReading
         Index of the increments.
 
@@ -66,14 +66,16 @@ class Drift:
     reading: DriftReading = DriftReading.AGE
 
     def __post_init__(self) -> None:
-        """Validate."""
+        """Validate the fields."""
         values = tuple(
             integer(value, f"drift[{t}]", minimum=-MAX_INCREMENT, maximum=MAX_INCREMENT)
             for t, value in enumerate(self.increments)
         )
         if not 1 <= len(values) <= MAX_PERIOD:
             raise InputError(
-                "drift", f"{len(values)} increments", f"give between 1 and {MAX_PERIOD} of them"
+                "drift",
+                f"{len(values)} increments are given",
+                f"give between 1 and {MAX_PERIOD} of them",
             )
         object.__setattr__(self, "increments", values)
         object.__setattr__(self, "reading", member(DriftReading, self.reading, "drift reading"))
@@ -100,7 +102,7 @@ class Drift:
         if not 0 <= rate <= MAX_INCREMENT or rate.denominator > MAX_PERIOD:
             raise InputError(
                 "drift",
-                f"rate {rate}",
+                f"rate {rate} is out of range",
                 f"use a fraction in [0, {MAX_INCREMENT}] with a denominator up to {MAX_PERIOD}",
             )
         sums = [t * rate.numerator // rate.denominator for t in range(rate.denominator + 1)]
@@ -108,17 +110,17 @@ class Drift:
 
     @cached_property
     def is_uniform(self) -> bool:
-        """True if all increments are equal, so that both readings agree."""
+        """Whether all increments are equal, so that both readings agree."""
         return min(self.increments) == max(self.increments)
 
     @property
     def is_by_age(self) -> bool:
-        """True if requests of different ages grow differently."""
+        """Whether requests of different ages grow differently."""
         return self.reading is DriftReading.AGE and not self.is_uniform
 
     @cached_property
     def may_fall(self) -> bool:
-        """True if loads may shrink."""
+        """Whether the load of a request may shrink."""
         return min(self.increments) < 0
 
     def cumulative(self, count: IntArray) -> IntArray:
@@ -137,10 +139,10 @@ class Drift:
         return prompts + (now - self.cumulative(starts))
 
     def growth(self, step: int, ages: IntArray, look_ahead: int) -> IntArray:
-        """Return the gain of requests after h = 0..H further steps [tokens].
+        """Return the gain in load of requests after h = 0..H further steps [tokens].
 
-        Shape (H+1,) if all requests grow equally, otherwise (n, H+1). ``ages`` are the tokens that
-        each request has emitted so far (0 if it waits).
+        Shape (H+1,) if all requests grow equally, otherwise (n, H+1). ``ages``, shape (n,), is the
+        number of tokens that each request has emitted (0 for a waiting request).
         """
         ahead = np.arange(look_ahead + 1, dtype=np.int64)
         if self.is_uniform:
@@ -152,9 +154,9 @@ class Drift:
         return sums - sums[:, :1]
 
     def largest_gain(self, steps: int) -> int:
-        """Return an upper bound on the gain of a request over its first ``steps`` steps [tokens].
+        """Return an upper bound on the load gained in the first ``steps`` steps [tokens].
 
-        If increments may be negative, the bound is attained. Otherwise it also holds for any other
+        If increments may be negative, the bound is attained. Otherwise the bound holds for any
         ``steps`` consecutive steps.
         """
         return int(self.largest_gains(np.array([steps], dtype=np.int64))[0])
@@ -192,7 +194,7 @@ def parse_drift(text: str, where: str) -> Drift:
     text : str
         For example ``2/3``, ``age:1,0``, ``global-step:2,1`` or ``age:8*1,-4``: eight times 1.
     where : str
-        Name for error messages.
+        Place named in errors, such as the option.
 
     Raises
     ------
@@ -210,13 +212,15 @@ def parse_drift(text: str, where: str) -> Drift:
     reading, _, increments = text.partition(":")
     if reading not in tuple(DriftReading):
         known = ", ".join(DriftReading)
-        raise InputError(where, f"{reading!r} is no reading", f"use one of {known}")
+        raise InputError(where, f"{reading!r} is no index of increments", f"use one of {known}")
     try:
         return Drift(_increments(increments), DriftReading(reading))
     except ValueError as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(where, f"{increments!r} is no list", "write e.g. age:1,0") from None
+        raise InputError(
+            where, f"{increments!r} is no list of increments", "write e.g. age:1,0"
+        ) from None
 
 
 def _increments(text: str) -> tuple[int, ...]:

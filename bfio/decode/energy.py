@@ -1,4 +1,4 @@
-"""Energy of a run (BF-IO, eqs. 10-11 and 55-58), in two readings.
+"""Energy of a run (BF-IO, eqs. 10-11 and 55-58), under two readings of the paper.
 
 The power of a worker is ``P(mfu) = P_idle + (P_max - P_idle)·(min(mfu, mfu_sat)/mfu_sat)^γ`` with
 ``mfu = tokens/s · 6·parameters / peak_flops``. Eq. 58 leaves open which token rate holds inside a
@@ -8,7 +8,7 @@ readings:
 * **two-phase** (default): worker g with ``n_g`` active requests is busy for
   ``t_g = C + t_l·L_g + t_m·mean load``, at ``n_g/t_g`` tokens/s; then it idles at ``P_idle`` until
   the step ends;
-* **averaged**: it runs at ``n_g/Δt`` tokens/s for the whole step ``Δt``.
+* **averaged**: worker g runs at ``n_g/Δt`` tokens/s for the whole step ``Δt``.
 
 While nothing runs at all (timed arrivals), every worker draws ``P_idle``. A worker without active
 requests has mfu 0 and draws ``P_idle``, in both readings.
@@ -42,7 +42,7 @@ _CHUNK_CELLS, _BLOCK_CELLS = 1 << 20, 1 << 14
 
 
 class EnergyReading(StrEnum):
-    """Which token rate sets the power inside a step."""
+    """The token rate that sets the power inside a step: two-phase or averaged."""
 
     TWO_PHASE = "two-phase"
     AVERAGED = "averaged"
@@ -50,7 +50,7 @@ class EnergyReading(StrEnum):
 
 @dataclass(frozen=True)
 class EnergyAccount:
-    """Energy and worker-time over some steps; busy and idle time sum to G times the total time.
+    """Energy and worker-time of some steps; busy and idle time sum to G times the total time.
 
     Parameters
     ----------
@@ -125,9 +125,9 @@ def energy_account(
     reading: EnergyReading = EnergyReading.TWO_PHASE,
     steps: IntArray | None = None,
 ) -> EnergyAccount | None:
-    """Return energy and worker-time of a run, or None if it kept no trajectory.
+    """Return energy and worker-time of a run; None without trajectory or with token budgets.
 
-    It is also None with token budgets, since the equations only count decode tokens.
+    The equations count decode tokens only, so they do not apply to token budgets.
 
     Parameters
     ----------
@@ -158,14 +158,14 @@ def energy_account(
 
 
 def _has_energy(run: Run) -> bool:
-    """Whether a run kept its trajectory, and its steps decode only."""
+    """Return whether a run kept its trajectory and has no token budgets."""
     return run.loads is not None and run.running is not None and run.chunks is None
 
 
 def _cells(
     run: Run, model: EnergyModel, reading: EnergyReading, steps: IntArray
 ) -> Iterator[tuple[IntArray, FloatArray, FloatArray]]:
-    """Yield chunks of the steps, with energy and busy time of each worker in each step.
+    """Yield chunks of steps, with the energy and busy time of each worker in each step.
 
     Chunks limit memory: for a long run, arrays of shape (K, G) would be too large.
     """
@@ -188,12 +188,13 @@ def _cells(
 
 @dataclass(eq=False)
 class EnergyObserver:
-    """Sums the energy step by step, for runs too long to keep their trajectory.
+    """Observer that sums the energy step by step, for runs too long to keep their trajectory.
 
     Parameters
     ----------
     cluster, model, reading
-        As in `step_energies`. Observers do not see idle time between steps, so it is not counted.
+        As in `step_energies`. Idle time between steps is not counted, because observers do not see
+        it.
     stragglers : Stragglers, optional
         The stragglers of the run, if any.
 
@@ -209,7 +210,7 @@ class EnergyObserver:
     stragglers: Stragglers | None = None
 
     def __post_init__(self) -> None:
-        """Validate."""
+        """Validate the fields."""
         if self.cluster.token_budget is not None:
             what = "the energy equations count decode tokens only"
             raise InputError("token_budget", what, "observe runs without token budgets")
@@ -246,7 +247,7 @@ class PowerOverTime:
 
     @property
     def energy_j(self) -> float:
-        """The integral over time [J]."""
+        """Energy of the run: the power integrated over time [J]."""
         return float(np.diff(self.edges_s) @ self.power_w)
 
 
@@ -256,7 +257,7 @@ def power_over_time(
     reading: EnergyReading = EnergyReading.TWO_PHASE,
     parts: int = DEFAULT_PARTS,
 ) -> PowerOverTime | None:
-    """Return the power of a run over its time, or None if it kept no trajectory.
+    """Return the power of a run over time; None if the run kept no trajectory.
 
     Parameters
     ----------

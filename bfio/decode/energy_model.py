@@ -42,7 +42,7 @@ class EnergyModel:
         400.0, NUMBER, "W", "power of a saturated worker [W] (400)", name="max_power"
     )
     saturation: float = option(
-        0.45, NUMBER, "X", "utilisation from which power rises no more (0.45)", name="mfu_sat"
+        0.45, NUMBER, "X", "utilisation above which power stays constant (0.45)", name="mfu_sat"
     )
     exponent: float = option(
         0.7, NUMBER, "X", "exponent of power over utilisation (0.7)", name="power_exponent"
@@ -55,7 +55,7 @@ class EnergyModel:
     )
 
     def __post_init__(self) -> None:
-        """Validate."""
+        """Validate the fields."""
         for name in ("saturation", "exponent", "parameters", "peak_flops"):
             value = real(getattr(self, name), name)
             if not MIN_CONSTANT <= value <= MAX_CONSTANT:
@@ -67,12 +67,13 @@ class EnergyModel:
         if not 0.0 <= self.idle_power_w <= self.max_power_w < float("inf"):
             raise InputError(
                 "idle_power_w",
-                f"{self.idle_power_w} W idle and {self.max_power_w} W at most",
+                f"{self.idle_power_w} W exceeds the maximum power or is negative "
+                f"({self.max_power_w} W)",
                 "use 0 <= idle power <= maximum power",
             )
 
     def power(self, tokens_per_s: FloatArray) -> FloatArray:
-        """Return the power of a worker that emits ``tokens_per_s`` [W], elementwise."""
+        """Return the power of a worker that emits ``tokens_per_s`` tokens/s [W], elementwise."""
         mfu = tokens_per_s * (6.0 * self.parameters / self.peak_flops)
         share = mfu.clip(max=self.saturation) / self.saturation
         dynamic = (self.max_power_w - self.idle_power_w) * share**self.exponent

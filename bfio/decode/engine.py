@@ -3,10 +3,10 @@
 `bfio.decode.machine.kernel.run_chunk` defines the order of the phases in a step, for compiled and
 for interpreted runs.
 
-A policy is asked only if a request waits and a slot is free, since otherwise it has no choice. A
-policy that may pause active requests is asked more often (`bfio.decode.features.pausing`). If
-workers have token budgets, the batches determine which requests run
-(`bfio.decode.features.batching`).
+A policy is called only if a request waits and a slot is free, because otherwise there is nothing
+to decide. A policy that may pause active requests is called more often
+(`bfio.decode.features.pausing`). If workers have token budgets, the batches determine which
+requests run (`bfio.decode.features.batching`).
 """
 
 from __future__ import annotations
@@ -84,17 +84,17 @@ MAX_DRAIN_STEPS = 10**8
 
 
 def with_margin(policy: Policy, options: RunOptions) -> RunOptions:
-    """Return the options of a run, with the margin of ``policy`` if none was given."""
+    """Return the options of a run, with the in-flight margin of ``policy`` if none is given."""
     if options.dispatch is Dispatch.IMMEDIATE and options.margin is None:
         return replace(options, margin=margin_of(policy))
     return options
 
 
 class Interpreted:
-    """A run of any policy, one step at a time; see `bfio.decode.simulation.simulate` for errors.
+    """An interpreted run of any policy, one step at a time; `simulate` documents the errors.
 
-    The policy object serves this run only. It sees ``look_ahead`` steps. The options must have
-    their margin filled in.
+    The policy object is used for this run only, and sees ``look_ahead`` steps. The options must
+    come from `with_margin`.
     """
 
     def __init__(
@@ -187,14 +187,14 @@ class Interpreted:
         )
 
     def is_over(self, state: State) -> bool:
-        """Whether all requests are done or an observer has stopped the run."""
+        """Return whether all requests are done or an observer has stopped the run."""
         if is_over(state):
             return True
         self.is_stopped = self.watching.is_stopped()
         return self.is_stopped
 
     def report(self, state: State, window: Window) -> None:
-        """Ask the predictor about requests that are due, and let workers report their loads."""
+        """Update the predictions of requests that are due, and let workers report their loads."""
         if self.refresh is not None:
             self.refresh.begin_step(state)
         if state.reports.is_on:
@@ -202,7 +202,7 @@ class Interpreted:
             receive(state, window)
 
     def decide(self, state: State, window: Window, memory: None) -> bool:
-        """Ask the policy, if it has a choice to make."""
+        """Call the policy, if there is anything to decide."""
         self.seen = self.decision = None
         if state.settings.immediate:
             if state.counters[WAITING] > 0:
@@ -213,7 +213,7 @@ class Interpreted:
         return True
 
     def run_step(self, state: State, record: Record, row: int) -> None:
-        """Run a step, then notify learners and observers."""
+        """Run a step, then notify learning predictors and observers."""
         if self.refresh is not None:
             self.refresh.admitted(state)
         if self.batching is not None:
@@ -266,7 +266,7 @@ class Interpreted:
         self.seen = self.decision = None
 
     def choose(self) -> None:
-        """Ask the policy to choose, start the chosen requests, and note which requests rest."""
+        """Call the policy, start the chosen requests, and record which requests rest."""
         state = self.state
         self.resting = self.resting[:0]
         free = free_slots(state)
@@ -292,7 +292,7 @@ class Interpreted:
             close_gaps(state)
 
     def ask(self, requests: IntArray, free: IntArray) -> tuple[int | None, ...]:
-        """Ask the policy about requests; it sees read-only copies and cannot change the run."""
+        """Return the policy's answer about requests; the policy gets read-only copies of state."""
         state, told, step = self.state, self.state.reports, self.step
         sizes = state.requests.size[requests]
         contributions = self.contributions(requests, sizes)
@@ -357,14 +357,14 @@ class Interpreted:
         return frozen(np.minimum(left, self.look_ahead + 1)[np.argsort(active)])
 
     def look(self) -> None:
-        """Write the projected loads that the policy is to see into the window."""
+        """Write the projected loads that the policy may see into the look-ahead window."""
         if self.state.reports.is_on:
             show_projection(self.state, self.window)
         else:
             self.project_loads()
 
     def project_loads(self) -> None:
-        """Write the true projected loads of this step into the window."""
+        """Write the true projected loads from this step on into the look-ahead window."""
         state = self.state
         active = state.lists.running[: state.counters[ACTIVE]]
         remaining = active
@@ -397,11 +397,11 @@ def check_run(
     look_ahead: int,
     pauses: bool = False,
 ) -> int:
-    """Return the largest possible sum of the loads of a step [tokens].
+    """Check the sizes of a run; return the largest possible sum of the loads of a step [tokens].
 
-    Raises InputError if that sum exceeds `MAX_STEP_TOKENS`, if a run without a limit of steps has
-    a request of more than `MAX_DRAIN_STEPS` tokens, or if a feature rejects the run. ``pauses``
-    says whether requests may rest, so that they grow at other steps.
+    Raises InputError if this sum exceeds `MAX_STEP_TOKENS`, if a run without a limit of steps has
+    a request of more than `MAX_DRAIN_STEPS` tokens, or if a feature rejects the run. ``pauses`` is
+    true if requests may rest, so that they grow at other steps.
     """
     longest = int(workload.output_tokens.max(initial=0))
     if options.steps is None and longest > MAX_DRAIN_STEPS:

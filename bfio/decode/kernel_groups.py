@@ -1,7 +1,7 @@
 """Kernel groups: the loops of whole runs, and single decisions of interpreted runs.
 
 Each kind of policy has two loops: one without the features of the machine, and one with all of
-them. A loop contains the decisions of its policies, so a run compiles no further kernel.
+them. A loop contains the decisions of its policies, so that a run compiles no further kernel.
 """
 
 from functools import partial
@@ -31,7 +31,7 @@ def _loop(kind: str, features: bool) -> "CompiledLoop":
 
 
 def _warm_up(kind: str, features: bool) -> None:
-    """Compile a loop in this process, or load it from disk."""
+    """Compile a loop of runs in this process, or load it from disk."""
     from bfio.decode.machine.whole_run import EVERY_PART, loop_of, warm_up
     from bfio.decode.policy_registry import built_in
 

@@ -1,7 +1,7 @@
-"""The measured part of a run: the steps and requests that count, fixed before the run.
+"""The measured part of a run: the steps and requests that metrics use, fixed before the run.
 
-It depends on the requests, the machine and the options only. No policy can shift it, and all
-policies of a comparison have the same one.
+The measured part depends only on the requests, the machine and the options. No policy can shift
+it, and it is the same for all policies of a comparison.
 
 **Warm-up.** A run starts empty, and its first requests all start at once. The warm-up ends when
 both effects have decayed:
@@ -9,9 +9,10 @@ both effects have decayed:
 - By step W, 99 % of the tokens of a slot in equilibrium come from requests that started within W
   steps: ``Σ_{x >= W} P(o > x) <= 0.01 E[o]`` for output lengths o (by renewal theory the age of
   the request in a slot has the distribution ``P(o > x)/E[o]``).
-- Simultaneous starts make the ends of requests come in waves. After k lives, the first harmonic of
-  these waves has decayed to ``exp(-2 π² c² k)``, where c is the coefficient of variation of o. It
-  is below 5 % from ``k = 0.152/c²`` on, that is after k·E[o] steps; k is at most 10.
+- Because of simultaneous starts, requests end in waves. After k request lifetimes, the first
+  harmonic of these waves has decayed to ``exp(-2 π² c² k)``, where c is the coefficient of
+  variation of o. It is below 5 % from ``k = 0.152/c²`` on, that is after k·E[o] steps; k is at
+  most 10.
 
 **End.** With a pool, steps count up to the first step at which some policy could have seen the
 last request: every slot emits at most one token per step, and a policy can hold back at most the
@@ -19,13 +20,13 @@ requests of pool and slots. With timed arrivals, steps count if they start befor
 
 **Requests.** Request metrics use a fixed set of requests. With timed arrivals, these are the
 requests that arrive in the part. With a pool, they are the requests whose index is revealed and
-completed in the part if slots are always full. They count whenever they complete, so a policy
-cannot improve its times by postponing requests.
+completed in the part if slots are always full. These requests count whenever they complete, so a
+policy cannot improve its times by postponing requests.
 
 **Length.** The confidence interval of a mean needs a part that is long compared to the memory of
-the run, which is the mean remaining life ``τ = E[o²]/(2 E[o])`` of a request in a slot. The target
-is 20 τ and at least 2,000 steps; a part of less than 500 steps is not measured. Repeating the
-requests gives a part of any length.
+the run, which is the mean remaining lifetime ``τ = E[o²]/(2 E[o])`` of a request in a slot. The
+target is 20 τ and at least 2,000 steps; a part of less than 500 steps is not measured. Repeating
+the requests gives a part of any length.
 """
 
 from __future__ import annotations
@@ -79,9 +80,9 @@ class MeasuredPart:
     why_not: str = ""
 
     def steps(self, run: Run) -> IntArray | None:
-        """Return the indices of the measured steps of a run; None if it has none.
+        """Return the indices of the measured steps of a run; None if there is no measured part.
 
-        A run that was stopped before the end of the part has none.
+        The answer is also None if the run was stopped before the end of the part.
         """
         if self.why_not or not self.is_covered_by(run):
             return None
@@ -90,14 +91,14 @@ class MeasuredPart:
         return which if len(which) else None
 
     def is_covered_by(self, run: Run) -> bool:
-        """Whether a run reaches the end of the part."""
+        """Return whether a run reaches the end of the measured part."""
         if run.steps == 0:
             return False
         reached = run.start_s[-1] + run.duration_s[-1] if self.is_timed else run.steps
         return bool(reached >= self.end)
 
     def mser_steps(self, run: Run) -> int:
-        """Return the warm-up by MSER-5 [steps], from the imbalance up to the end of the part."""
+        """Return the warm-up by MSER-5 [steps], from the imbalance up to the part's end."""
         steps = self.steps(run)
         end = run.steps if steps is None else int(steps[-1]) + 1
         return mser(run.imbalance[:end])
@@ -147,7 +148,7 @@ class _Outputs:
 
 
 def _each_once(values: IntArray) -> tuple[IntArray, IntArray]:
-    """Return what `np.unique` returns, without sorting unless values are very large."""
+    """Return distinct values and their counts, without sorting if values are small."""
     if int(values.max()) > _MOST_COUNTED:
         return np.unique(values, return_counts=True)
     counts = np.bincount(values)
@@ -183,7 +184,7 @@ def measured_part(workload: Workload, cluster: Cluster, options: RunOptions) -> 
         enough = _repeats(workload, cluster, options, warm_up + LEAST_STEPS)
         remedy = f"requests repeated {enough} times would do"
         if options.steps is not None:
-            remedy = "a run of more steps may do"
+            remedy = "use a run of more steps"
         why_not = (
             f"{len(workload):,} requests keep all slots busy for {max(0, int(steps + warm_up)):,} "
             f"steps, and {warm_up:,} of warm-up and {LEAST_STEPS} to measure are needed; {remedy}"
@@ -194,10 +195,10 @@ def measured_part(workload: Workload, cluster: Cluster, options: RunOptions) -> 
 def repeats(
     workload: Workload, cluster: Cluster, options: RunOptions, asked: int | str = AUTO
 ) -> int:
-    """Return the number of passes over the requests in a measured run: ``asked``, or by ``auto``.
+    """Return the number of passes over the requests in a measured run.
 
-    ``auto`` returns the number that the target length of the measured part needs. Raises
-    InputError for other texts and for numbers below 1.
+    ``asked`` is this number, or ``auto`` for the number that the target length of the measured
+    part needs. Raises InputError for other texts and for numbers below 1.
     """
     if isinstance(asked, str) and asked != AUTO:
         raise InputError("repeat", f"{asked!r:.40} is unknown", "give a whole number, or auto")
@@ -210,7 +211,7 @@ def repeats(
 
 
 def _repeats(workload: Workload, cluster: Cluster, options: RunOptions, steps: int) -> int:
-    """Return the least number of passes with which the part ends after ``steps`` or later."""
+    """Return the least number of passes whose measured part ends at ``steps`` or later."""
     if options.steps is not None:
         # More requests do not raise a limit on the steps.
         steps = min(steps, options.steps)

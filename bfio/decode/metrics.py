@@ -1,4 +1,4 @@
-"""Metrics of decode runs: one small function each, registered in one table.
+"""Metrics of decode runs: one function per metric, registered in one table.
 
 A metric is computed on a `RunPart`: the whole run, or its measured part (`bfio.decode.measured`).
 To add a metric, write a function and decorate it: with ``.metric`` for a single value, with
@@ -7,7 +7,7 @@ To add a metric, write a function and decorate it: with ``.metric`` for a single
 folder of the feature. Tables, JSON, studies and documentation list the metrics in the order of
 this table.
 
-Request metrics count the requests that completed within the part.
+Metrics of requests use the requests of the part that have completed.
 """
 
 import numpy as np
@@ -360,7 +360,7 @@ def jain_index(shares: FloatArray) -> float:
     Parameters
     ----------
     shares : FloatArray
-        Shape (n,), >= 0 and not all 0, of one unit.
+        Shares in the same unit, shape (n,), >= 0 and not all 0.
     """
     relative = shares / shares.max()
     # At most 1 by Cauchy and Schwarz; minimum() only removes the last bit of rounding.
@@ -480,12 +480,12 @@ def _power_max(part: RunPart) -> Value:
 def measure(
     run: Run, energy_model: EnergyModel | None = None, table: MetricTable[RunPart] = METRICS
 ) -> dict[str, Value]:
-    """Return every metric over the whole run, by name."""
+    """Return every metric over the whole run, by name of the metric."""
     return table.measure(_part(run, np.arange(run.steps), energy_model))
 
 
 def measured_of(run: Run, energy_model: EnergyModel | None = None) -> RunPart | None:
-    """Return the measured part of a run (`bfio.decode.measured`), or None if it has none."""
+    """Return the measured part of a run (`bfio.decode.measured`); None if the run has none."""
     part, steps = run.measured, run.measured_steps
     if part is None or steps is None:
         return None
@@ -498,7 +498,7 @@ def measure_steady(
     warm_up: int = 0,
     table: MetricTable[RunPart] = METRICS,
 ) -> dict[str, Value] | None:
-    """Return every metric over the steady steps (`Run.steady_mask`), or None if there are none."""
+    """Return every metric over the steady steps (`Run.steady_mask`); None without such steps."""
     which = run.steady_mask(warm_up)
     return (
         None if which is None else table.measure(_part(run, np.flatnonzero(which), energy_model))

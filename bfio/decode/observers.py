@@ -1,4 +1,4 @@
-"""Observers of a run: they get one read-only view per step and are not part of the engine."""
+"""Observers of a run, which get one read-only view per step and are not part of the engine."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,28 +12,29 @@ from formulations.arrays import IntArray, integer
 
 @dataclass(frozen=True)
 class StepView:
-    """One executed step.
+    """The data of one executed step.
 
     Parameters
     ----------
     step : int
         Decode step, from 0.
     start_s, duration_s : float
-        When the step starts and how long it lasts [s].
+        Start time and duration of the step [s].
     loads : IntArray
         Shape (G,): loads after admission, before growth [tokens].
     running : IntArray
-        Shape (G,): requests decoded in this step.
+        Shape (G,): number of requests decoded in this step.
     waiting : int
-        Requests that wait after admission.
+        Number of requests that wait after admission.
     admitted : IntArray
         Requests that start at this step, as indices in the workload.
     finished : IntArray
-        Requests that finish at the end of this step.
+        Requests that finish at the end of this step, as indices in the workload.
     completed : int
-        Number of requests finished since the start of the run, including these.
+        Number of requests finished since the start of the run, including this step.
     state : DecodeState or None
-        State that the policy saw; None if it had no decision to make, and with immediate dispatch.
+        State that the policy saw; None if the policy had nothing to decide, and with immediate
+        dispatch.
     decision : tuple or None
         Answer of the policy.
     """
@@ -54,8 +55,8 @@ class StepView:
 class Observer(Protocol):
     """An object that is called after each step.
 
-    If it has a method ``on_ask(decision)``, this is called with every answer of the policy,
-    including answers after which nothing runs and no step is executed.
+    If the object has a method ``on_ask(decision)``, this method is called with every answer of the
+    policy, even if no request runs and no step is executed after that answer.
     """
 
     def on_step(self, view: StepView) -> None:
@@ -72,33 +73,33 @@ class Watching:
     stop: Callable[[], bool] | None = None
 
     def is_stopped(self) -> bool:
-        """Whether the run is to end now."""
+        """Return whether the run should end now."""
         return self.stop is not None and self.stop()
 
 
 class TrajectoryObserver:
-    """Keeps loads and running requests of every step and worker."""
+    """Observer that keeps the load and running requests of every step and worker."""
 
     def __init__(self) -> None:
         self._loads: list[IntArray] = []
         self._running: list[IntArray] = []
 
     def on_step(self, view: StepView) -> None:
-        """Keep the two vectors of this step."""
+        """Keep the loads and the running requests of this step."""
         self._loads.append(view.loads)
         self._running.append(view.running)
 
     def loads(self, num_workers: int) -> IntArray:
-        """Return the loads so far, shape (K, G) [tokens]."""
+        """Return the loads of all steps so far, shape (K, G) [tokens]."""
         return np.array(self._loads, dtype=np.int64).reshape(-1, num_workers)
 
     def running(self, num_workers: int) -> IntArray:
-        """Return the running requests so far, shape (K, G)."""
+        """Return the number of running requests of all steps so far, shape (K, G)."""
         return np.array(self._running, dtype=np.int64).reshape(-1, num_workers)
 
 
 class ProgressObserver:
-    """Calls a function every ``every`` steps, for a progress bar.
+    """Observer that calls a function every ``every`` steps, for a progress bar.
 
     Parameters
     ----------
@@ -113,10 +114,10 @@ class ProgressObserver:
         self._every = integer(every, "every", minimum=1)
 
     def on_step(self, view: StepView) -> None:
-        """Report if ``every`` steps have passed."""
+        """Call the function if ``every`` steps have passed."""
         if (view.step + 1) % self._every == 0:
             self._report(view)
 
     def report(self, view: StepView) -> None:
-        """Report now; a compiled run calls this with the last step of a chunk."""
+        """Call the function now; a compiled run does so with the last step of a chunk."""
         self._report(view)

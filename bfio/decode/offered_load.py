@@ -4,9 +4,9 @@ With all slots full and the load spread so that all workers end a step together,
 
     T = max(max_g C_g, (L + Σ_g C_g/t_g) / Σ_g 1/t_g) + t_m·L/G,   L = S·w,
 
-for S slots and the mean load w of an active request over its life, and emits S tokens. No schedule
-of the same requests emits more tokens per second in the long run, so S/T is the capacity. With
-limited memory, S is at most Σ_g κ_g / w. The offered load is ρ = (requested tokens per
+for S slots and the mean load w of an active request over its lifetime, and emits S tokens. No
+schedule of the same requests emits more tokens per second in the long run, so S/T is the capacity.
+With limited memory, S is at most Σ_g κ_g / w. The offered load is ρ = (requested tokens per
 second)/capacity. Constant ρ for a growing cluster is BalanceRoute's constant load per worker (its
 Table 2).
 """
@@ -29,7 +29,7 @@ _DIGITS = 9
 
 
 def capacity_tokens_per_s(workload: "Workload", cluster: "Cluster", drift: Drift) -> float:
-    """Return the capacity of a machine for these requests in the long run [tokens/s].
+    """Return the long-run capacity of a machine for these requests [tokens/s].
 
     Drift by global step is treated like drift by age. Raises InputError if a step takes no time.
     """
@@ -45,7 +45,7 @@ def full_step_s(workload: "Workload", cluster: "Cluster", drift: Drift) -> float
 
 
 def _when_full(workload: "Workload", cluster: "Cluster", drift: Drift) -> tuple[float, float]:
-    """Return S and T, see the module docstring."""
+    """Return the slots S and the step duration T of the module docstring."""
     load = mean_active_load(workload, drift)
     slots = float(cluster.total_slots)
     if cluster.memory is not None:
@@ -59,7 +59,7 @@ def _when_full(workload: "Workload", cluster: "Cluster", drift: Drift) -> tuple[
 
 
 def mean_active_load(workload: "Workload", drift: Drift) -> float:
-    """Return the mean load of an active request over the steps of its life [tokens]."""
+    """Return the mean load of an active request over the steps of its lifetime [tokens]."""
     outputs, prompts = workload.output_tokens, workload.prompt_tokens
     steps = outputs.astype(np.float64)
     if drift.is_uniform:
@@ -71,17 +71,17 @@ def mean_active_load(workload: "Workload", drift: Drift) -> float:
 
 
 def rate_factor(workload: "Workload", cluster: "Cluster", options: "RunOptions") -> Fraction:
-    """Return the factor on the rate of timed arrivals in a run.
+    """Return the factor by which a run multiplies the rate of timed arrivals.
 
-    With ``options.load`` it is the factor that gives this offered load. Raises InputError if all
+    If ``options.load`` is set, the factor gives this offered load. Raises InputError if all
     requests arrive at the same time.
     """
     if options.load is None:
         return options.rate_scale
     times = workload.exact_arrivals()
     if len(times) < 2 or times[0] == times[-1]:
-        remedy = "give requests at different times, or --rate-scale"
-        raise InputError("load", "all requests arrive at once", remedy)
+        remedy = "give requests with different arrival times, or --rate-scale"
+        raise InputError("load", "all requests arrive at the same time", remedy)
     # The n-th arrival ends the n-1 gaps that the rate is counted over.
     asked = workload.total_output_tokens * (1 - 1 / len(times)) / float(times[-1] - times[0])
     wanted = float(options.load) * capacity_tokens_per_s(workload, cluster, options.drift)

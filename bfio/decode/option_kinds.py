@@ -1,4 +1,4 @@
-"""Kinds of options: their values, and how texts are parsed."""
+"""Option kinds of decode runs: their valid values, and how texts are parsed."""
 
 from __future__ import annotations
 
@@ -50,7 +50,9 @@ def _discount(value: object, name: str) -> Fraction:
 
 def _time_limit(value: object, name: str) -> object:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e9:
-        raise InputError(name, f"{value!r} s", "give a finite number of seconds > 0")
+        raise InputError(
+            name, f"{value!r} s is out of range", "give a finite number of seconds > 0"
+        )
     return value
 
 
@@ -77,7 +79,7 @@ MAX_DELAY = 10**4
 
 @dataclass(frozen=True)
 class Pairs:
-    """Base of values that an option gives as text ``name=value,name=value``."""
+    """Base class of option values written as a text ``name=value,name=value``."""
 
     #: Names and kinds of the fields, in their order, and an example of a text.
     kinds: ClassVar[Mapping[str, OptionKind]] = {}
@@ -94,12 +96,12 @@ class Pairs:
         values = read_pairs(cls.kinds, str(given), where)
         for name, entry in named.items():
             if entry.default is MISSING and name not in values:
-                raise InputError(where, f"no {name}", f"write e.g. {cls.example}")
+                raise InputError(where, f"has no {name}", f"write e.g. {cls.example}")
         return cls(**{named[name].name: value for name, value in values.items()})
 
     @property
     def text(self) -> str:
-        """The value as a text, without defaults."""
+        """The value as a text, without entries that equal their defaults."""
         given = zip(self.kinds, fields(self), strict=True)
         values = ((name, getattr(self, entry.name), entry.default) for name, entry in given)
         return ",".join(f"{name}={exact(v)}" for name, v, default in values if v != default)
@@ -108,12 +110,12 @@ class Pairs:
 @known_fields
 @dataclass(frozen=True)
 class PrefillTier(Pairs):
-    """Prefill workers, and the pool that receives their requests.
+    """Options of the prefill tier: prefill workers, and the pool that receives their requests.
 
     Raises
     ------
     InputError
-        If a value is out of its domain.
+        If a value is out of range.
     """
 
     kinds: ClassVar = {
@@ -137,17 +139,23 @@ class PrefillTier(Pairs):
     places: int | None = None
 
     def __post_init__(self) -> None:
-        """Validate."""
+        """Validate the values."""
         workers = integer(self.workers, "prefill workers", minimum=1, maximum=MAX_WORKERS)
         object.__setattr__(self, "workers", workers)
         for name in ("token_time_s", "overhead_s", "transfer_time_s"):
             time = float(real(getattr(self, name), f"prefill {name}"))
             if not 0 <= time <= MAX_TIME_S:
-                raise InputError(f"prefill {name}", f"{time} s", f"give one in [0, {MAX_TIME_S}]")
+                raise InputError(
+                    f"prefill {name}",
+                    f"{time} s is out of range",
+                    f"give one in [0, {MAX_TIME_S}]",
+                )
             object.__setattr__(self, name, time)
         ttl_s = math.inf if self.ttl_s == math.inf else float(real(self.ttl_s, "prefill ttl"))
         if not ttl_s >= MIN_TTL_S:
-            raise InputError("prefill ttl", f"{ttl_s} s", f"give {MIN_TTL_S} s or more")
+            raise InputError(
+                "prefill ttl", f"{ttl_s} s is too short", f"give {MIN_TTL_S} s or more"
+            )
         object.__setattr__(self, "ttl_s", ttl_s)
         if self.places is not None:
             integer(self.places, "prefill places", minimum=1)
@@ -156,7 +164,7 @@ class PrefillTier(Pairs):
 @known_fields
 @dataclass(frozen=True)
 class ServiceLevel(Pairs):
-    """Limits on the latency of a request, read by metrics only.
+    """Latency limits of a request, which only metrics use.
 
     ``ttft_s`` is the longest time from arrival or reveal to the first token, ``tpot_s`` the
     longest time per output token (BF-IO eq. 9) [s]; infinite for no limit, but not both.
@@ -168,15 +176,15 @@ class ServiceLevel(Pairs):
     tpot_s: float = math.inf
 
     def __post_init__(self) -> None:
-        """Validate."""
+        """Validate the values."""
         for name in ("ttft_s", "tpot_s"):
             value = getattr(self, name)
             limit = math.inf if value == math.inf else float(real(value, name))
             if not limit > 0:
-                raise InputError(name, f"{limit} s is no limit", "give seconds > 0")
+                raise InputError(name, f"{limit} s is not a valid limit", "give seconds > 0")
             object.__setattr__(self, name, limit)
         if self.ttft_s == self.tpot_s == math.inf:
-            raise InputError("slo", "limits nothing", f"write e.g. {self.example}")
+            raise InputError("slo", "sets no limit", f"write e.g. {self.example}")
 
     def met(self, first_tokens: FloatArray, times_per_token: FloatArray) -> BoolArray:
         """Return which requests met both limits, shape (n,); both times in seconds."""
@@ -194,12 +202,12 @@ class Telemetry(Pairs):
     loss: float = 0.0
 
     def __post_init__(self) -> None:
-        """Validate."""
+        """Validate the values."""
         delay = integer(self.delay, "telemetry delay", maximum=MAX_DELAY)
         object.__setattr__(self, "delay", delay)
         loss = float(real(self.loss, "telemetry loss"))
         if not 0 <= loss < 1:
-            raise InputError("telemetry loss", f"{loss}", "give a share in [0, 1)")
+            raise InputError("telemetry loss", f"{loss} is out of range", "give a share in [0, 1)")
         object.__setattr__(self, "loss", loss)
 
     @classmethod

@@ -55,12 +55,12 @@ MAX_MARGIN = 10**9
 
 
 def is_drawn(schedule: object) -> bool:
-    """Whether a schedule is drawn at random with the seed of the run."""
+    """Return whether an event schedule is drawn at random with the seed of the run."""
     return isinstance(schedule, str) and schedule.partition(":")[0] == RANDOM
 
 
 def is_schedule_file(schedule: object) -> bool:
-    """Whether a schedule is the name of a file."""
+    """Return whether an event schedule is the name of a file."""
     return isinstance(schedule, str) and schedule != NO_EVENTS and not is_drawn(schedule)
 
 
@@ -80,14 +80,16 @@ def _drift(value: Drift | str | None, name: str) -> Drift:
 
 def _text(value: object, name: str) -> str:
     if not isinstance(value, str):
-        raise InputError(name, f"{value!r:.40} is no text", "name a rule, or module:function")
+        raise InputError(name, f"{value!r:.40} is not a text", "name a rule, or module:function")
     return value
 
 
 def _swap_time(value: object, name: str) -> float:
     time = float(real(value, name))
     if not 0 <= time <= MAX_TIME_S:
-        raise InputError(name, f"{time} s per token", f"give one in [0, {MAX_TIME_S}]")
+        raise InputError(
+            name, f"{time} s per token is out of range", f"give one in [0, {MAX_TIME_S}]"
+        )
     return time
 
 
@@ -95,7 +97,7 @@ def _rate(value: Fraction | float | str, name: str) -> Fraction:
     try:
         rate = exact_rational(value, name) if isinstance(value, str) else Fraction(value)
     except (TypeError, ValueError, OverflowError):
-        what = f"{value!r} is no exact number"
+        what = f"{value!r} is no number"
         raise InputError(name, what, "give a number > 0 such as 2, 0.8 or 4/5") from None
     if rate <= 0:
         raise InputError(name, f"{value} is out of range", "give a number > 0")
@@ -115,7 +117,7 @@ _PREDICTOR = replace(TEXT, draws=_predictor_draws)
 
 
 class ArrivalMode(StrEnum):
-    """When requests become visible to the policy.
+    """The rule by which requests become visible to the policy.
 
     ``pool`` reveals in trace order while fewer than R requests wait; ``timed`` reveals a request
     at the first step that starts at or after its arrival.
@@ -126,7 +128,7 @@ class ArrivalMode(StrEnum):
 
 
 class Dispatch(StrEnum):
-    """When a request is bound to a worker: when it starts, or when it is revealed.
+    """The time at which a request is bound to a worker: when it starts, or when it is revealed.
 
     ``immediate`` asks the policy about each revealed request separately; the request joins the
     FIFO queue of the worker that the policy returns.
@@ -137,14 +139,14 @@ class Dispatch(StrEnum):
 
 
 class Overflow(StrEnum):
-    """What happens if the KV cache of a worker would overflow; read only if memory is limited.
+    """The rule if the KV cache of a worker would overflow; read only if memory is limited.
 
     Under ``reserve``, a request starts only if its peak memory fits, so nothing overflows. Under
     the other rules, a request starts if it fits now. If growth then overflows the memory of a
     worker, the request that started last on this worker leaves it. Under ``recompute``, this
     request loses its cache and waits again, with its emitted tokens added to its prompt
-    (BalanceRoute's re-entry on the recompute path). Under ``swap``, its cache is held on the host,
-    and it returns to its worker before any other request may start there.
+    (BalanceRoute's re-entry on the recompute path). Under ``swap``, the host holds its cache, and
+    the request returns to its worker before any other request may start there.
     """
 
     RESERVE = "reserve"
@@ -153,14 +155,14 @@ class Overflow(StrEnum):
 
 
 class Projection(StrEnum):
-    """How loads change over the look-ahead window."""
+    """The rule for loads over the look-ahead window: constant or growing."""
 
     CONSTANT = "constant"
     GROWING = "growing"
 
 
 class WindowKnows(StrEnum):
-    """For which requests the window contains predicted endings.
+    """The requests whose predicted ends the look-ahead window contains.
 
     BF-IO's look-ahead describes "the near-future evolution of the currently active jobs, not the
     newly arriving jobs" (section 2.1): this is ``active``. A waiting request is then projected to
@@ -172,7 +174,7 @@ class WindowKnows(StrEnum):
 
 
 class Ties(StrEnum):
-    """Which worker gets a request if several are equally good to the policy.
+    """The rule that selects one of several workers that a policy considers equally good.
 
     ``lowest`` is the lowest index; ``rotating`` the first in an order that begins one worker later
     at each decision; ``random`` the first in an order drawn for each decision.
@@ -318,18 +320,18 @@ class RunOptions(CheckedOptions):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Validate, and convert texts to the objects that they describe."""
+        """Validate the options, and convert texts to the objects that they describe."""
         super().__post_init__()
         object.__setattr__(self, "seed", integer(self.seed, "seed", maximum=MAX_SEED))
         if self.load is not None and self.rate_scale != 1:
-            raise InputError("load", "rate_scale is given as well", "keep one of the two")
+            raise InputError("load", "cannot be combined with rate_scale", "keep one of the two")
         check_beside(self)
 
     def generator(self) -> np.random.Generator:
-        """Return the random generator of the policy.
+        """Return the random generator for the policy.
 
-        Its stream is independent of a workload drawn with the same seed, so that a random policy
-        has no knowledge of the requests.
+        The generator is independent of a workload drawn with the same seed, so that a random
+        policy cannot predict the requests.
         """
         import numpy as np
 
@@ -339,7 +341,7 @@ class RunOptions(CheckedOptions):
 
 
 class Settings(NamedTuple):
-    """The fixed settings of a run, as its phases read them."""
+    """The fixed settings of a run, as the phases of a step read them."""
 
     #: Whether arrivals are timed; whether dispatch is immediate.
     timed: bool
@@ -384,12 +386,12 @@ def settings_of(cluster: Cluster, options: RunOptions, look_ahead: int) -> Setti
 
 
 def may_interrupt(cluster: Cluster, options: RunOptions) -> bool:
-    """Whether requests may leave their worker before they finish."""
+    """Return whether requests may leave their worker before they finish."""
     overflows = cluster.memory is not None and options.overflow is not Overflow.RESERVE
     return overflows or options.failures != NO_EVENTS or options.cancellations != NO_EVENTS
 
 
 def keeps_one_pace(cluster: Cluster, options: RunOptions) -> bool:
-    """Whether the same load takes the same time on all workers at every step."""
+    """Return whether the same load takes the same time on all workers at every step."""
     alike = cluster.keeps_one_pace and cluster.token_budget is None
     return alike and options.stragglers == NO_EVENTS

@@ -1,4 +1,4 @@
-"""User-defined metrics in addition to the built-in ones: functions of a part of a run."""
+"""User-defined metrics: functions of a part of a run, in addition to the built-in metrics."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -39,9 +39,9 @@ def chosen_metrics(
 ) -> MetricChoice:
     """Return the metrics that a user has chosen; by default those that suit the run.
 
-    A choice is a name, ``module:NAME``, ``FILE.py:NAME``, or a function of `RunPart`; anything
-    else raises InputError. By default, timed arrivals add latency, TTFT and queueing delay, and
-    limits (`bfio.decode.features.service_levels`) add goodput.
+    A metric is chosen by name, as ``module:NAME`` or ``FILE.py:NAME``, or as a function of
+    `RunPart`; anything else raises InputError. By default, timed arrivals add latency, TTFT and
+    queueing delay, and limits (`bfio.decode.features.service_levels`) add goodput.
     """
     if chosen is None:
         timed = _TIMED if arrivals is ArrivalMode.TIMED else ()
@@ -50,10 +50,10 @@ def chosen_metrics(
         return MetricChoice(shown=names)
     if not isinstance(chosen, str | Metric | Iterable) and not callable(chosen):
         remedy = "give names of metrics, or functions of a part of a run"
-        raise InputError("metrics", f"a {type(chosen).__name__} is no metric", remedy)
+        raise InputError("metrics", f"a {type(chosen).__name__} is not a metric", remedy)
     each = [chosen] if isinstance(chosen, str | Metric) or callable(chosen) else list(chosen)
     if not each:
-        raise InputError("metrics", "none named", "name at least one, e.g. avg_imbalance")
+        raise InputError("metrics", "no metric is given", "name at least one, e.g. avg_imbalance")
     own = {str(entry): metric for entry in each if (metric := _own(entry)) is not None}
     names = tuple(own[str(entry)].name if str(entry) in own else str(entry) for entry in each)
     return MetricChoice(extended(own.values()), tuple(dict.fromkeys(names)))
@@ -73,16 +73,18 @@ def extended(own: Iterable[Metric[RunPart]]) -> MetricTable[RunPart]:
     known = {metric.name for metric in METRICS}
     for metric in added:
         if metric.name in known:
-            raise InputError(f"metric {metric.name}", "there is one of that name", "rename yours")
+            raise InputError(
+                f"metric {metric.name}", "a metric of that name exists", "rename your metric"
+            )
         known.add(metric.name)
     return METRICS.extended(added) if added else METRICS
 
 
 def own_metric(name: str, function: Callable[[RunPart], Value]) -> Metric[RunPart]:
-    """Return a metric made from a user's function, with checks on its values.
+    """Return a metric made from a user's function, with checks of its values.
 
-    Its attributes ``unit`` and ``description`` are used; the description defaults to the
-    docstring.
+    The function's attributes ``unit`` and ``description`` are used; the description defaults to
+    the docstring.
     """
 
     def compute(part: RunPart) -> Value:
@@ -92,7 +94,7 @@ def own_metric(name: str, function: Callable[[RunPart], Value]) -> Metric[RunPar
         plain = value.item() if isinstance(value, np.generic) else value
         is_number = isinstance(plain, int | float) and not isinstance(plain, bool)
         if plain is not None and not (is_number and isfinite(plain)):
-            remedy = "return a number, or None where there is none"
+            remedy = "return a number, or None if undefined"
             raise InputError(where, f"returned {value!r:.40}", remedy)
         return plain
 
@@ -102,7 +104,7 @@ def own_metric(name: str, function: Callable[[RunPart], Value]) -> Metric[RunPar
 
 
 def _own(chosen: ChosenMetric) -> Metric[RunPart] | None:
-    """Return the user-defined metric of a choice, or None for the name of a built-in one."""
+    """Return the user-defined metric of a choice, or None for the name of a built-in metric."""
     if isinstance(chosen, str) and not is_users(chosen):
         if chosen not in {metric.name for metric in METRICS}:
             remedy = use_one_of(chosen, [metric.name for metric in METRICS], OR_YOUR_OWN)

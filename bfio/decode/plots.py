@@ -39,7 +39,9 @@ def trajectory_figure(comparison: "Comparison") -> ShownFigure:
         panels[0].legend(loc="upper right")
         for panel in panels[num_panels:]:
             panel.set_visible(False)
-        figure.suptitle("Load of each worker; black: the fullest, which sets the step's length")
+        figure.suptitle(
+            "Load of each worker; black: the largest load, which sets the step's duration"
+        )
         figure.supxlabel(f"step (shaded: measured part)\n{_small(comparison.settings)}")
         figure.supylabel("load [tokens]")
     return figure

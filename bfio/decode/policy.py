@@ -17,14 +17,14 @@ outputs)``, called after each step with the requests that ended, as indices in o
 and their lengths; and a method ``statistics()``, whose mapping is stored with the run. A policy
 with memory between steps must be an object made for one run.
 
-A policy with an attribute ``max_pauses`` (``P``) *pauses* requests. It is asked at every step at
-which a request is active, and may answer with a `Decision`. No request rests for more than ``P``
+A policy with an attribute ``max_pauses`` (``P``) may *pause* requests. It is called at every step
+at which a request is active, and may return a `Decision`. No request rests for more than ``P``
 consecutive steps (``docs/pausing.md``).
 
-With immediate dispatch, a policy is asked about each request separately. A policy with
-``binds_together = True`` is asked about all unbound requests of a step at once, and may let them
-wait. ``margin`` is its default in-flight margin, used unless the options of the run set one
-(``None``: no limit).
+With immediate dispatch, a policy is called for each request separately. A policy with
+``binds_together = True`` is called once for all unbound requests of a step, and may let them wait.
+``margin`` is its default in-flight margin, used unless the options of the run set one (``None``:
+no limit).
 """
 
 from collections.abc import Iterable, Sequence
@@ -47,7 +47,8 @@ class Decision(tuple[int | None, ...]):
     Parameters
     ----------
     assignment : sequence of (int or None)
-        One entry per waiting request; these are the entries of the tuple.
+        The worker of each waiting request, None to keep waiting; these are the entries of the
+        tuple.
     rests : sequence of int
         Indices in `DecodeState.active` of the requests that rest at this step, without duplicates.
         All other requests run, including those that start.
@@ -64,7 +65,7 @@ class Decision(tuple[int | None, ...]):
 
 @runtime_checkable
 class Policy(Protocol):
-    """Anything callable with a `DecodeState` that returns an `Assignment`."""
+    """Any callable that returns an `Assignment` for a `DecodeState`."""
 
     def __call__(self, state: DecodeState, /) -> Assignment:
         """Return a worker or None for each waiting request, at most ``free_slots`` per worker."""
@@ -77,7 +78,7 @@ MARGIN = 2
 
 
 def binds_together(policy: object) -> bool:
-    """Whether immediate dispatch asks a policy about all requests at once."""
+    """Return whether immediate dispatch calls a policy once for all unbound requests."""
     return bool(getattr(policy, "binds_together", False))
 
 
@@ -88,13 +89,13 @@ def margin_of(policy: object) -> int | None:
 
 
 class LooksAhead:
-    """A policy of this package that looks ``look_ahead`` steps ahead."""
+    """Base class of built-in policies with a look-ahead of ``look_ahead`` steps."""
 
     look_ahead = 0
 
     @property
     def horizon(self) -> int:
-        """The look-ahead, under the name that runs read."""
+        """The look-ahead, under the attribute name that runs read."""
         return self.look_ahead
 
 
@@ -104,7 +105,7 @@ def look_ahead_of(policy: object) -> int:
     Raises
     ------
     InputError
-        If it is not an integer from 0 to `MAX_SHOWN`.
+        If the look-ahead is not an integer from 0 to `MAX_SHOWN`.
     """
     return integer(getattr(policy, "horizon", 0), "horizon", maximum=MAX_SHOWN)
 
@@ -115,7 +116,7 @@ def max_pauses_of(policy: object) -> int | None:
     Raises
     ------
     InputError
-        If it is not an integer from 0 to `MAX_PAUSES`.
+        If ``max_pauses`` is not an integer from 0 to `MAX_PAUSES`.
     """
     limit = getattr(policy, "max_pauses", None)
     return None if limit is None else integer(limit, "max_pauses", maximum=MAX_PAUSES)
@@ -143,13 +144,15 @@ def checked_decision(
         answer = answer.tolist()
     if not isinstance(answer, Sequence) or isinstance(answer, str | bytes):
         raise InputError(
-            where, f"returned {shown(answer)}", "return a list with one worker or None each"
+            where,
+            f"returned {shown(answer)}",
+            "return a list: a worker or None per waiting request",
         )
     if len(answer) != num_waiting:
         raise InputError(
             where,
             f"returned {len(answer)} entries for {num_waiting} waiting requests",
-            "return one worker or None per waiting request",
+            "return a worker or None per waiting request",
         )
     checked = list(answer)
     for i, entry in enumerate(checked):

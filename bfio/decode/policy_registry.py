@@ -1,6 +1,6 @@
 """Registry of policies: names, options after a name, and options given to all policies.
 
-A name is that of a built-in policy, of an installed one, or a user's own (``module:function``).
+A name stands for a built-in policy, an installed policy, or a user's own (``module:function``).
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ GROUP = "bfio.policies"
 
 @dataclass(frozen=True)
 class OwnOptions(CheckedOptions):
-    """Options of policies that declare none: the number of look-ahead steps that they see."""
+    """Option of policies that declare no options: the number of look-ahead steps that they see."""
 
     look_ahead: int | None = look_ahead_option(
-        None, "look-ahead steps (what it asks for)", MAX_SHOWN
+        None, "look-ahead steps (by default the policy's horizon)", MAX_SHOWN
     )
 
 
 def names() -> list[str]:
-    """Names of all built-in and installed policies, sorted."""
+    """Return the names of all built-in and installed policies, sorted."""
     return sorted({*built_in(), *installed(GROUP)})
 
 
@@ -58,7 +58,7 @@ def specs() -> list[PolicySpec]:
 
 
 def find(name: str) -> PolicySpec:
-    """Return the policy called ``name``, or the one that ``module:function`` names.
+    """Return the specification of the policy with a name, or of the policy ``module:function``.
 
     An installed package cannot replace a built-in name. A class named as ``module:Class`` is
     called without arguments, once per run. Raises InputError if the name is unknown, or if the
@@ -70,7 +70,7 @@ def find(name: str) -> PolicySpec:
         with loading(point.name, f"the installed policy {point.value}"):
             return _as_spec(point.name, point.load())
     if name.partition(":")[0] in built_in():
-        raise InputError(name, "an option without a value", f"write e.g. br-h:{LOOK_AHEAD}=20")
+        raise InputError(name, "an option has no value", f"write e.g. br-h:{LOOK_AHEAD}=20")
     if is_users(name):
         return _as_spec(name, load_object(name, "policy"))
     raise InputError(name, "unknown policy", use_one_of(name, names(), OR_YOUR_OWN))
@@ -86,7 +86,7 @@ def built_in() -> dict[str, PolicySpec]:
 
 @cache
 def all_options() -> dict[str, dict[str, Option]]:
-    """Return the options of all policies of this project: by name, then by policy."""
+    """Return the options of all policies of this project, by option name and then by policy."""
     found: dict[str, dict[str, Option]] = {}
     for spec in built_in().values():
         for entry in options_of(type(spec.options)):
@@ -95,7 +95,7 @@ def all_options() -> dict[str, dict[str, Option]]:
 
 
 def own(name: str, factory: Callable[[object], Policy], owner: object, source: str) -> PolicySpec:
-    """Return the specification of a policy that has none; its summary is ``owner``'s docstring."""
+    """Return a specification for a user's policy; its summary is the docstring of ``owner``."""
     lines = (owner.__doc__ or "").strip().splitlines()
     return PolicySpec(
         name=name,
@@ -116,7 +116,9 @@ def _as_spec(name: str, loaded: object) -> PolicySpec:
     def factory(options: object) -> Policy:
         policy = make_object(name, loaded) if isinstance(loaded, type) else loaded
         if not callable(policy):
-            raise InputError(name, "its objects are not callable", "define __call__(self, state)")
+            raise InputError(
+                name, "objects of this class are not callable", "define __call__(self, state)"
+            )
         check_call(policy, name, "state")
         return policy
 
@@ -125,7 +127,7 @@ def _as_spec(name: str, loaded: object) -> PolicySpec:
 
 @dataclass(frozen=True)
 class ChosenPolicy:
-    """A policy with its options."""
+    """A policy with the options chosen for it."""
 
     text: str  #: Name and options as the user wrote them.
     name: str  #: Name without options.
@@ -135,29 +137,29 @@ class ChosenPolicy:
 
     @property
     def is_own(self) -> bool:
-        """Whether it is a policy that declares no options, such as a user's function."""
+        """Whether the policy declares no options, such as a user's function."""
         return isinstance(self.options, OwnOptions)
 
     @property
     def parts(self) -> tuple[ChosenPolicy, ...]:
-        """The policy, preceded by the policy that routes for it, if any."""
+        """The policy itself, preceded by the policy that routes for it, if any."""
         router = getattr(self.options, "router", None)
         return (self,) if router is None else (router, self)
 
     @property
     def table(self) -> dict[str, Option]:
-        """Its options by name, including those of the policy that routes for it."""
+        """Options of the policy by name, including those of the policy that routes for it."""
         return {e.name: e for part in self.parts for e in options_of(type(part.options))}
 
     @property
     def draws(self) -> bool:
-        """Whether its decisions may depend on the seed."""
+        """Whether decisions of the policy may depend on the seed."""
         return any(part.spec.draws for part in self.parts)
 
     def look_ahead(self, made: Policy | None = None) -> int:
         """Return the look-ahead steps that the policy needs.
 
-        The policy object ``made`` is asked only if no option sets the look-ahead.
+        The attribute of the policy object ``made`` is read only if no option sets the look-ahead.
         """
         if LOOK_AHEAD in self.table and not self.is_own:
             return look_ahead(self.in_force())
@@ -165,7 +167,7 @@ class ChosenPolicy:
         return max(look_ahead_of(policy), getattr(self.options, "look_ahead", None) or 0)
 
     def spelt_out(self, run: RunOptions, cluster: Cluster) -> Hashable:
-        """Return name and options in force; two policies with an equal result are the same."""
+        """Return the name and options in force; equal results mean equal policies."""
         return self.name, tuple(self.in_force(run, cluster).items())
 
     def make(self) -> Policy:
@@ -175,7 +177,7 @@ class ChosenPolicy:
     def in_force(
         self, run: RunOptions | None = None, cluster: Cluster | None = None
     ) -> dict[str, object]:
-        """Return the options that a run with these settings reads; both have defaults."""
+        """Return the policy options that a run with these settings reads; both have defaults."""
         run, cluster = run or RunOptions(), cluster or Cluster()
         return {
             entry.name: getattr(part.options, entry.field)
@@ -203,8 +205,8 @@ def choose(
         A name, optionally followed by options (``br-0:threshold=3``), which take precedence over
         ``given``; a ``module:function`` in the same form; or a policy object.
     given : mapping, optional
-        Options given to several policies; each policy takes those that it has. None counts as not
-        given.
+        Options given to several policies; each policy uses those that it declares. None counts as
+        not given.
     place : callable
         Returns the text by which error messages refer to a given option.
 
@@ -265,7 +267,7 @@ def _exact(entry: Option, value: object) -> object:
 def given_to(
     policy: str | Policy, given: Mapping[str, object], run: RunOptions, cluster: Cluster
 ) -> dict[str, object]:
-    """Return those of the options given to several policies that this policy reads."""
+    """Return the options given to several policies that this policy reads."""
     read = choose(policy, given).in_force(run, cluster)
     return {name: value for name, value in given.items() if name in read}
 
@@ -278,7 +280,7 @@ def check_options_are_read(
     others: Iterable[str] = (),
     place: Callable[[str], str] = str,
 ) -> None:
-    """Raise InputError for options that no policy reads, and name policies that would read them.
+    """Raise InputError for an option that no policy reads, and name policies that read it.
 
     Each policy must read the options after its name. At least one policy must read each option
     ``given`` to all, unless it is in ``others``, which are read elsewhere. ``place`` returns the
@@ -300,7 +302,7 @@ def unread_options(
     others: Iterable[str] = (),
     place: Callable[[str], str] = flag,
 ) -> dict[str, InputError]:
-    """Return an error for each option given to all policies that none of them reads.
+    """Return an error for each option given to all policies that no policy reads, by name.
 
     Raises InputError if a value is invalid for the option itself. See `check_options_are_read`.
     """
@@ -322,5 +324,5 @@ def unread_options(
 def _no_such_option(where: str, name: str, policies: Sequence[str]) -> InputError:
     verb = "reads" if len(policies) == 1 else "read"
     what = f"{', '.join(policies) or 'no policy here'} {verb} no such option"
-    remedy = f"leave it out, or run one that does: {', '.join(all_options()[name])}"
+    remedy = f"leave it out, or add a policy with this option: {', '.join(all_options()[name])}"
     return InputError(where, what, remedy)

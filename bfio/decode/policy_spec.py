@@ -1,4 +1,4 @@
-"""The specification of a policy in the registry: its readable rule, and its kernel if any."""
+"""The specification of a policy in the registry: its rule in Python, and its kernel if any."""
 
 from __future__ import annotations
 
@@ -36,30 +36,30 @@ class PolicySpec:
         Origin of the rule.
     options : CheckedOptions
         An instance of a dataclass: the options (`bfio.common.options.option`) with their default
-        values. `bfio.decode.option_kinds.look_ahead_option` creates the one for the look-ahead. An
-        option ``base`` names another policy that routes requests. That policy takes the options
-        that this one does not have, and is stored in the field ``router``.
+        values. `bfio.decode.option_kinds.look_ahead_option` creates the look-ahead option. An
+        option ``base`` names another policy that routes requests. That policy receives the options
+        that this policy does not declare, and is stored in the field ``router``.
     kernel : Kernel or str, optional
-        Kernel for compiled runs, or its place as ``module:object`` if it is slow to import;
-        without one, runs are interpreted.
+        Kernel for compiled runs, or ``module:object`` if the kernel is slow to import. Without a
+        kernel, runs are interpreted.
     draws : bool
         Whether decisions depend on the seed; assumed for unregistered policies.
     interruptible : bool
-        Whether it supports requests that leave their worker before they finish.
+        Whether the policy supports requests that leave their worker before they finish.
     pauses : bool
-        Whether it may pause active requests.
+        Whether the policy may pause active requests.
     unled : callable
         For policies that use prefixes: returns the fallback rule if the trace has no prefix
         information, as the rest of a sentence that begins with the name of the policy; empty
         otherwise. Arguments: whether requests have prefix information, and whether workers have
         prefix caches.
     why_pooled : str
-        Why it does not support immediate dispatch; empty if it does.
+        Why the policy does not support immediate dispatch; empty if it does.
     reads_reports : bool
-        Whether it reads the load reports of workers; if not, telemetry has no effect on it.
+        Whether the policy reads load reports of workers; if not, telemetry has no effect on it.
     breaks_ties : bool
-        Whether it takes the lowest index among equally good workers, and keeps no data by worker
-        index.
+        Whether the policy chooses the lowest index among equally good workers, and keeps no data
+        by worker index.
     """
 
     name: str
@@ -78,7 +78,7 @@ class PolicySpec:
 
     @property
     def dispatch(self) -> tuple[Dispatch, ...]:
-        """Dispatch modes that it supports."""
+        """Dispatch modes that the policy supports."""
         return (Dispatch.POOLED,) if self.why_pooled else tuple(Dispatch)
 
 
@@ -92,18 +92,19 @@ def greedy_policy(
     margin: int | None = None,
     reads_reports: bool = True,
 ) -> PolicySpec:
-    """Return the specification of a policy that gives each request to the worker of least key.
+    """Return the specification of a policy that assigns each request to the worker of least key.
 
     Parameters
     ----------
     name, summary, source, reads_reports
         See `PolicySpec`.
     key : callable
-        A compilable function of a `WorkerTally`, used in interpreted and compiled runs. It may
-        change only for a worker that has just got a request. Ties go to the lowest index.
+        A compilable function of a `WorkerTally`, used in interpreted and compiled runs. The key of
+        a worker may change only when a request is assigned to this worker. Ties go to the lowest
+        index.
     order : ServingOrder
-        Order in which requests are served. If it is not by age, immediate dispatch asks about all
-        requests at once.
+        Order in which requests are assigned. If the order is not by age, immediate dispatch calls
+        the policy once for all unbound requests.
     margin : int, optional
         See `bfio.decode.policy`.
     """

@@ -1,4 +1,4 @@
-"""Refresh of predictions: when a predictor is asked again (BalanceRoute, appendix C.2.3)."""
+"""Refresh of predictions: the steps at which a predictor is called again (BalanceRoute, C.2.3)."""
 
 import numpy as np
 
@@ -15,7 +15,7 @@ class Refresh:
 
     A request is predicted when it starts, after every q tokens (``refresh`` of the predictor), and
     when it outlives its prediction. In between, each token reduces the remaining steps by one. A
-    prediction beyond the window stays so until the next prediction.
+    request predicted to outlive the window keeps this prediction until the next one.
     """
 
     def __init__(self, predictor: CheckedPredictor, num_requests: int, look_ahead: int) -> None:
@@ -27,7 +27,7 @@ class Refresh:
         self._asked = 0
 
     def begin_step(self, state: State) -> None:
-        """Ask about running requests that are due."""
+        """Call the predictor for running requests that are due."""
         self._asked = 0
         if not self._holds:
             return
@@ -39,7 +39,7 @@ class Refresh:
         self._ask(active[due], ages[due], step)
 
     def admitted(self, state: State) -> None:
-        """Ask about requests started in this step since the last call."""
+        """Call the predictor for requests that started in this step since the last call."""
         if self._holds:
             started = state.lists.started[self._asked : state.counters[ADMITTED]]
             self._asked += len(started)

@@ -1,8 +1,8 @@
 """An independent check of a run: replay the record of each request and compare.
 
 The check does not use the engine. It recomputes loads, counts and durations from the times and
-workers of each request, and tests each rule of the model separately. This module has the rules of
-the basic machine; the rules of a feature are in its module.
+workers of each request, and tests each rule of the model separately. This module defines the rules
+of the basic machine; the rules of a feature are in the feature's module.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ from formulations.arrays import IntArray
 
 
 def total_work(drift: Drift, prompt: int, start: int, output: int) -> int:
-    """Return ``Σ_j w(j)`` of one request, exact [tokens]."""
+    """Return the exact work ``Σ_j w(j)`` of one request, the sum of its loads [tokens]."""
     if drift.increments == (1,):
         return output * prompt + output * (output - 1) // 2
     return exact_sum(profile(drift, prompt, start, output))
@@ -44,7 +44,7 @@ class Replay:
 
     @cached_property
     def started(self) -> IntArray:
-        """Requests that started."""
+        """Indices of the requests that started."""
         return np.flatnonzero(self.run.start_step >= 0)
 
     @cached_property
@@ -57,7 +57,7 @@ class Replay:
 
     @cached_property
     def stints(self) -> Stints:
-        """The intervals in which each request had a slot, and where."""
+        """The stints of each request: the intervals in which it had a slot, with their workers."""
         return stints(self.run)
 
     @cached_property
@@ -67,7 +67,7 @@ class Replay:
 
     @cached_property
     def held(self) -> tuple[IntArray, IntArray]:
-        """Loads and numbers of requests on workers, resting or running, each of shape (K, G)."""
+        """Loads and numbers of requests on workers, running or resting, each of shape (K, G)."""
         return self._trajectories[1]
 
     @cached_property
@@ -98,8 +98,9 @@ class Replay:
     def _equal_growth(self, gain: int) -> tuple[IntArray, IntArray]:
         """Return loads and numbers of running requests if each gains ``gain`` tokens per step.
 
-        A request with load p at step s has load p - gain·s + gain·k at step k. The sum of ``p -
-        gain·s`` over running requests, and their number, change only at starts and ends.
+        A request with load p at step s has load p - gain·s + gain·k at step k. So the sum of ``p -
+        gain·s`` over running requests, and the number of running requests, change only at starts
+        and ends.
         """
         stints, shape = self.stints, (self.run.steps + 1, self.cluster.workers)
         emitted = stints.emitted - (stints.end - stints.start)
@@ -118,7 +119,7 @@ class Replay:
 
     @cached_property
     def tokens(self) -> IntArray:
-        """Tokens that workers compute, emitted or of prompts, shape (K, G)."""
+        """Tokens that each worker computes in a step, output or prompt, shape (K, G)."""
         running = self.trajectory[1]
         if not self.batches:
             return running
@@ -127,7 +128,7 @@ class Replay:
 
     @cached_property
     def rests_of_stints(self) -> list[list[tuple[int, int]]]:
-        """First step and end of each rest, by stint, in order of time."""
+        """First step and end step of each rest, by stint, in order of time."""
         stints, rests = self.stints, self.run.rests
         found: list[list[tuple[int, int]]] = [[] for _ in stints.request]
         if rests is not None and found:
@@ -137,7 +138,7 @@ class Replay:
         return found
 
     def walk(self) -> Iterator[tuple[int, int, int, int, IntArray]]:
-        """Yield request, worker, first step, end and loads of each stint, in their order."""
+        """Yield request, worker, first step, end step and loads of each stint, in order."""
         drift, before = self.run.options.drift, -1
         load = emitted = 0
         for (request, worker, start, end, _, rested), rests in zip(
@@ -155,12 +156,12 @@ class Replay:
 
     @cached_property
     def revealed(self) -> IntArray:
-        """Requests that were revealed."""
+        """Indices of the requests that were revealed."""
         return np.flatnonzero(self.run.reveal_step >= 0)
 
     @cached_property
     def waiting_before(self) -> IntArray:
-        """Requests waiting at each step after reveal and before admission, shape (K,)."""
+        """Number of requests waiting at each step before admission, shape (K,)."""
         starts, steps = self.admissions, self.run.steps
         waits = running_total(self.run.reveal_step, steps) + running_total(self.returns, steps)
         gone = self.run.cancel_step[cancelled_while_waiting(self.run, self.stints)]
@@ -172,7 +173,7 @@ class Replay:
 
     @cached_property
     def outages(self) -> list[tuple[int, int, bool]]:
-        """First step after each failure or recovery, its worker, and whether it is a recovery."""
+        """First step after each failure or recovery, the worker, and whether it is a recovery."""
         run = self.run
         schedule = failures_of(run.options.failures, self.cluster.workers, run.options.seed)
         first = np.searchsorted(run.start_s, schedule.time_s)
@@ -208,7 +209,7 @@ RULES = RuleTable()
 
 @RULES.rule("output-length")
 def _output_length(replay: Replay) -> int:
-    """Check that a completed request ran exactly o_i steps, one cut off by the end fewer."""
+    """Check that a completed request ran exactly o_i steps, and an unfinished request fewer."""
     outputs = replay.workload.output_tokens[replay.started]
     done = replay.run.finish_step[replay.started] >= 0
     wrong = np.where(done, replay.steps_run != outputs, replay.steps_run >= outputs)
@@ -238,7 +239,7 @@ def _reveal_order(replay: Replay) -> int:
 
 @RULES.rule("reveal-target")
 def _reveal_target(replay: Replay) -> int:
-    """Check that a pool is filled to exactly R, fewer only when the trace has ended."""
+    """Check that a pool is filled to R requests; fewer only when the trace has ended."""
     run = replay.run
     if run.options.arrivals is not ArrivalMode.POOL:
         return 0
@@ -252,7 +253,7 @@ def _reveal_target(replay: Replay) -> int:
 
 @RULES.rule("reveal-time")
 def _reveal_time(replay: Replay) -> int:
-    """Check that requests are released at their step; timed, at the first after arrival."""
+    """Check that requests are released at their step; if timed, at the first after arrival."""
     run, ids = replay.run, replay.revealed
     begin = run.start_s[run.reveal_step[ids]]
     if run.arrival_s is None:
@@ -283,7 +284,7 @@ def _capacity(replay: Replay) -> int:
 
 @RULES.rule("stints")
 def _stints(replay: Replay) -> int:
-    """Check that stints of a request follow each other, from its first start to its last."""
+    """Check that the stints of a request follow each other, from its first start to its last."""
     run, (request, worker, start, end, cause, _) = replay.run, replay.stints
     same = request[1:] == request[:-1]
     wrong = number(same & (start[1:] < end[:-1]))
@@ -299,7 +300,7 @@ def _stints(replay: Replay) -> int:
 
 @RULES.rule("queue-order")
 def _queue_order(replay: Replay) -> int:
-    """Check that with immediate dispatch each worker serves its queue in order."""
+    """Check that with immediate dispatch each worker starts its queued requests in order."""
     run = replay.run
     if run.options.dispatch is not Dispatch.IMMEDIATE:
         return 0
@@ -316,7 +317,7 @@ def _queue_order(replay: Replay) -> int:
 
 @RULES.rule("in-flight")
 def _in_flight(replay: Replay) -> int:
-    """Check that no worker is sent more requests than its slots and the in-flight margin."""
+    """Check that no worker is sent more requests than its slots plus the in-flight margin."""
     run = replay.run
     is_pooled = run.options.dispatch is Dispatch.POOLED
     margin = 0 if is_pooled else run.options.margin
@@ -335,7 +336,7 @@ def _in_flight(replay: Replay) -> int:
 
 @RULES.rule("loads")
 def _loads(replay: Replay) -> int:
-    """Check loads against the profiles: a request that moved between workers shows here."""
+    """Check the recorded loads against the loads of the requests on each worker."""
     run, (loads, _) = replay.run, replay.trajectory
     wrong = 0 if run.loads is None else number(run.loads != loads)
     for found, expected in (
@@ -349,7 +350,7 @@ def _loads(replay: Replay) -> int:
 
 @RULES.rule("active")
 def _active(replay: Replay) -> int:
-    """Check active requests against the records, and that no step computes nothing."""
+    """Check active requests against the request records, and that each step computes a token."""
     run, (_, running) = replay.run, replay.trajectory
     wrong = 0 if run.running is None else number(run.running != running)
     wrong += number(run.active != running.sum(axis=1))
@@ -358,7 +359,7 @@ def _active(replay: Replay) -> int:
 
 @RULES.rule("waiting")
 def _waiting(replay: Replay) -> int:
-    """Check waiting and admitted counts against releases and starts."""
+    """Check the numbers of waiting and admitted requests against releases and starts."""
     run = replay.run
     admitted = count(replay.admissions, run.steps)
     waiting = replay.waiting_before - admitted
@@ -367,7 +368,7 @@ def _waiting(replay: Replay) -> int:
 
 @RULES.rule("tokens")
 def _tokens(replay: Replay) -> int:
-    """Check that tokens emitted are the completed outputs and the parts of the others."""
+    """Check that emitted tokens are the completed outputs plus the parts of other requests."""
     finish = replay.run.finish_step[replay.started]
     outputs = replay.workload.output_tokens[replay.started]
     expected = exact_sum(np.where(finish >= 0, outputs, replay.steps_run))
@@ -397,7 +398,7 @@ def _work(replay: Replay) -> int:
 
 @RULES.rule("duration")
 def _duration(replay: Replay) -> int:
-    """Check that steps last as their loads say and follow each other without a gap."""
+    """Check that step durations follow from the loads, and that steps leave no gap."""
     run, (loads, _) = replay.run, replay.trajectory
     schedule = stragglers_of(run.options.stragglers, replay.cluster.workers, run.options.seed)
     factors = schedule.factors(run.start_s, replay.cluster.workers)
@@ -419,7 +420,7 @@ def _duration(replay: Replay) -> int:
 
 
 def malformed(run: Run, workload: Workload, cluster: Cluster) -> int:
-    """Count arrays of wrong shape and indices out of range, with which no replay is possible."""
+    """Count arrays of wrong shape and indices out of range, which make a replay impossible."""
     n, K, G = len(workload), run.steps, cluster.workers
     requests = (
         run.reveal_step, run.start_step, run.finish_step, run.last_start_step, run.worker,
@@ -467,8 +468,9 @@ def run_violations(run: Run, workload: Workload, cluster: Cluster) -> dict[str, 
     Returns
     -------
     dict
-        Empty if the run is valid. Keys are rule names (see ``docs/engine.md``). Values count the
-        requests, steps or cells in violation; for sums they are the difference in tokens.
+        Empty if the run is valid. Keys are rule names (see ``docs/engine.md``). Values are the
+        number of requests, steps or cells in violation; for rules on sums, the difference in
+        tokens.
     """
     if wrong := malformed(run, workload, cluster):
         return {"shape": wrong}

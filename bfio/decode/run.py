@@ -1,4 +1,4 @@
-"""The record of one run: what happened at each step and to each request."""
+"""The record of one run: the data of each step and of each request."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -47,39 +47,40 @@ class Run:
     options : RunOptions
         Options of the run.
     start_s, duration_s : FloatArray
-        Shape (K,): when each step starts and how long it lasts [s].
+        Shape (K,): start time and duration of each step [s].
     idle_before_s : FloatArray
         Shape (K,): idle time of the whole machine just before each step (timed arrivals) [s].
     max_load, min_load, total_load : IntArray
         Shape (K,): largest, smallest and total load of the workers [tokens].
     active : IntArray
-        Shape (K,): requests decoded, equal to the tokens emitted. With token budgets it may be 0.
+        Shape (K,): number of requests decoded, equal to the tokens emitted. With token budgets the
+        number may be 0.
     waiting : IntArray
-        Shape (K,): requests revealed but not started, after admission.
+        Shape (K,): number of requests revealed but not started, after admission.
     admitted : IntArray
-        Shape (K,): requests started.
+        Shape (K,): number of requests started.
     loads, running : IntArray or None
         Shape (K, G): load [tokens] and number of requests of each worker; None if not kept.
     reveal_step, start_step, finish_step : IntArray
         Shape (n,): step at which each request is revealed, first decoded, last decoded.
     last_start_step : IntArray
-        Shape (n,): step of its last start; the first start unless it was interrupted.
+        Shape (n,): step of the last start of each request; the first start unless interrupted.
     worker : IntArray
-        Shape (n,): worker that it is bound to; the last one if there were several.
+        Shape (n,): worker that each request is bound to; the last worker if there were several.
     bound_step : IntArray
-        Shape (n,): step at which the policy bound it to that worker; with pooled dispatch and
-        without delay it starts then.
+        Shape (n,): step at which the policy bound each request to that worker. With pooled
+        dispatch and no delay, this is the start step.
     prompt_tokens, emitted_tokens : IntArray
-        Shape (n,): its prompt, and the output tokens that it has emitted [tokens].
+        Shape (n,): prompt length of each request, and number of output tokens emitted [tokens].
     interruptions : IntArray
-        Shape (m, 5), in order of time: request, worker, step of its start there, first step at
-        which it no longer runs, and the cause (`bfio.decode.stints`).
+        Shape (m, 5), in order of time: request, worker, start step on this worker, first step at
+        which the request no longer runs, and cause (`bfio.decode.stints`).
     cancel_step : IntArray
-        Shape (n,): step before which its client cancelled it; ``K`` if after the last step.
+        Shape (n,): step before which each request was cancelled; ``K`` if after the last step.
     reveal_s : FloatArray
-        Shape (n,): when it is revealed [s].
+        Shape (n,): time at which each request is revealed [s].
     arrival_s : FloatArray or None
-        Shape (n,): when it arrives [s], with timed arrivals.
+        Shape (n,), with timed arrivals: arrival time of each request [s].
     balanced_s : FloatArray or None
         Shape (K,): duration of each step if all workers were busy for the mean busy time [s]; None
         if all workers have the same speed.
@@ -97,17 +98,17 @@ class Run:
         Shape (K,), with telemetry: decisions of each step refused for lack of memory.
     rests : IntArray or None
         Shape (m, 3), for a policy that pauses (`bfio.decode.features.pausing`), in order of time:
-        request, first step of its rest, and first step after it; None for other policies. Loads
-        and counts of steps exclude resting requests. With token budgets a rest is also a step at
-        which a request has a slot but emits nothing, because its prompt is not computed or the
-        batch has no token for it.
+        request, first step of the rest, and first step after the rest; None for other policies.
+        Loads and counts of steps exclude resting requests. With token budgets a rest is also a
+        step at which a request has a slot but emits nothing, because its prompt is not computed or
+        the batch has no token for it.
     max_pauses : int or None
         For a policy that pauses: largest number of consecutive steps that a request may rest; None
         with token budgets.
     chunks : IntArray or None
         Shape (m, 3), with token budgets (`bfio.decode.features.batching`), in order of time: step,
-        request, and number of its prompt tokens computed in this step; None without. Loads of a
-        step count the prompt tokens computed before it.
+        request, and number of prompt tokens of the request computed in this step; None without
+        token budgets. Loads of a step count the prompt tokens computed before the step.
     measured : MeasuredPart, optional
         The steps and requests of the run that are measured; set by `bfio.simulate`.
     statistics : mapping
@@ -181,7 +182,7 @@ class Run:
         Raises
         ------
         InputError
-            If pandas is not installed, or ``of`` is neither.
+            If pandas is not installed, or ``of`` is neither ``"steps"`` nor ``"requests"``.
         """
         columns = {"steps": _STEP_COLUMNS, "requests": _REQUEST_COLUMNS}
         if of not in columns:
@@ -224,22 +225,22 @@ class Run:
 
     @property
     def steps(self) -> int:
-        """``K``."""
+        """Number of steps, ``K``."""
         return len(self.duration_s)
 
     @property
     def num_requests(self) -> int:
-        """``n``."""
+        """Number of requests, ``n``."""
         return len(self.start_step)
 
     @property
     def completed(self) -> int:
-        """Requests that emitted all their tokens."""
+        """Number of requests that emitted all their output tokens."""
         return int(np.count_nonzero(self.finish_step >= 0))
 
     @property
     def imbalance(self) -> IntArray:
-        """``G·max load - total load`` of each step (BF-IO eq. 2), shape (K,) [tokens]."""
+        """Imbalance of each step (BF-IO eq. 2), shape (K,) [tokens]."""
         return self.cluster.workers * self.max_load - self.total_load
 
     @property
@@ -259,12 +260,12 @@ class Run:
 
     @property
     def is_drained(self) -> bool:
-        """True if every request finished."""
+        """Whether every request finished."""
         return self.completed == self.num_requests
 
     @property
     def tokens(self) -> int:
-        """Tokens emitted."""
+        """Number of output tokens emitted."""
         return exact_sum(self.active)
 
     @cached_property
@@ -288,7 +289,8 @@ class Run:
     def first_token_step(self) -> IntArray:
         """Return the step of each request's first token, shape (n,); ``K`` if it emits none.
 
-        It is the step of its start, or the end of a rest that begins there; -1 if it never starts.
+        The step is that of the start, or the end of a rest that begins at the start; -1 if the
+        request never starts.
         """
         steps = self.start_step.copy()
         if self.rests is not None:
@@ -300,8 +302,8 @@ class Run:
     def decode_step(self) -> IntArray:
         """Return the first step at which each request may be decoded, shape (n,); ``K`` if none.
 
-        It is the step of its start; with token budgets, the step after its prompt is computed; -1
-        if it never starts.
+        The step is that of the start; with token budgets, the step after the prompt is computed;
+        -1 if the request never starts.
         """
         steps = self.start_step.copy()
         if self.chunks is not None:
@@ -315,7 +317,7 @@ class Run:
     def batch_tokens(self) -> IntArray | None:
         """Return the number of tokens in each worker's batch at each step, shape (K, G).
 
-        None without token budgets, or if the run was made with ``keep_trajectory=False``.
+        Return None without token budgets, or if the run was made with ``keep_trajectory=False``.
         """
         if self.chunks is None or self.running is None:
             return None
@@ -325,16 +327,17 @@ class Run:
         return batches
 
     def idle_fractions(self) -> FloatArray:
-        """``1 - mean load / max load`` of each step, shape (K,).
+        """Idle fraction of each step, ``1 - mean load / max load``, shape (K,).
 
-        With token budgets, a step may compute prompts only; it has no load and counts as balanced.
+        With token budgets, a step may compute prompts only; such a step has no load and counts as
+        balanced.
         """
         largest = self.cluster.workers * np.maximum(self.max_load, 1)
         idle: FloatArray = self.imbalance / largest
         return idle
 
     def end_s(self) -> FloatArray:
-        """When each step ends, shape (K,) [s]."""
+        """End time of each step, shape (K,) [s]."""
         return self.start_s + self.duration_s
 
     def steady_mask(self, warm_up: int = 0) -> BoolArray | None:
@@ -344,8 +347,8 @@ class Run:
         such step at which every slot is full (or, if memory is limited, at the first step with a
         waiting request). They end at the step at which the last request of the workload is
         revealed (or at the end of a shorter run). A run whose requests are all revealed at once
-        has none. With a delay, a slot held for a decision that takes effect later counts as full,
-        and its request does not count as waiting.
+        has no steady steps. With a delay, a slot held for a decision that takes effect later
+        counts as full, and its request does not count as waiting.
 
         Parameters
         ----------
@@ -356,8 +359,8 @@ class Run:
         Notes
         -----
         After the last request is revealed, nothing refills the pool. A policy that chooses among
-        waiting requests is then left with those that it passed over, the largest or the smallest.
-        With a large pool and few slots, these steps would dominate the means.
+        waiting requests then has only requests left that it did not choose before, the largest or
+        the smallest. With a large pool and few slots, these steps would dominate the means.
         """
         held = self._held_slots()
         waits = self.waiting > held
@@ -379,7 +382,7 @@ class Run:
     def _held_slots(self) -> IntArray:
         """Return the number of slots held for decisions that take effect later, shape (K,).
 
-        With immediate dispatch, bound requests stand in a queue and hold no slot.
+        With immediate dispatch, bound requests wait in a queue and hold no slot.
         """
         if self.options.delay == 0 or self.options.dispatch is not Dispatch.POOLED:
             return np.zeros(self.steps, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Some steps of a run and the requests that belong to them, on which metrics are computed."""
+"""A part of a run, on which metrics are computed: some steps and their requests."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,7 +29,7 @@ class RunPart:
 
     @cached_property
     def started(self) -> IntArray:
-        """The requests of the part that started."""
+        """Indices of the requests of the part that started."""
         if self.requests is not None:
             return self.requests[self.run.start_step[self.requests] >= 0]
         member = np.zeros(self.run.steps, dtype=np.bool_)
@@ -40,7 +40,7 @@ class RunPart:
 
     @cached_property
     def stints(self) -> Stints:
-        """The intervals in which each request of the run had a slot, and where."""
+        """The stints of each request: intervals in which it had a slot, with their workers."""
         return stints(self.run)
 
     def interrupted_tokens(self, *causes: Cause) -> int:
@@ -59,7 +59,7 @@ class RunPart:
 
     @cached_property
     def imbalance(self) -> IntArray:
-        """``G·max load - total load`` of each step (BF-IO eq. 2) [tokens]."""
+        """Imbalance of each step, ``G·max load - total load`` (BF-IO eq. 2) [tokens]."""
         return self.run.imbalance[self.steps]
 
     @cached_property
@@ -80,14 +80,15 @@ class RunPart:
 
     @cached_property
     def idle_fractions(self) -> FloatArray:
-        """``1 - mean load / max load`` of each step."""
+        """Idle fraction of each step, ``1 - mean load / max load``."""
         return self.run.idle_fractions()[self.steps]
 
     @property
     def times_per_token(self) -> FloatArray:
-        """``(finish - start)/o_i`` of each completed request (BF-IO eq. 9) [s].
+        """Time per output token, ``(finish - start)/o_i``, of completed requests [s].
 
-        With token budgets, start is the first step after its prompt is computed.
+        Source: BF-IO eq. 9. With token budgets, the start is the first step after the prompt is
+        computed.
         """
         run, ids = self.run, self.completed
         spent = self._finish_s - run.start_s[run.decode_step()[ids]]
@@ -111,7 +112,7 @@ class RunPart:
 
     @property
     def delays(self) -> FloatArray:
-        """Time each completed request waited, from arrival or reveal to its first step [s]."""
+        """Waiting time of each completed request, from arrival or reveal to its first step [s]."""
         return self.run.start_s[self.run.start_step[self.completed]] - self._origin_s
 
     @property
@@ -121,7 +122,7 @@ class RunPart:
         return run.end_s()[run.first_token_step()[ids]] - self._origin_s
 
     def lost_share(self, own_s: FloatArray) -> float | None:
-        """Return the share of worker time that workers would wait for the slowest one.
+        """Return the share of worker time spent waiting for the slowest worker.
 
         ``own_s`` is the time that each worker would need in a step, shape (K, G) [s].
         """
@@ -145,13 +146,13 @@ class RunPart:
 
     @cached_property
     def total_s(self) -> float:
-        """Time of the steps and of the idle time before them [s]."""
+        """Total time of the steps and of the idle time before them [s]."""
         run = self.run
         return float(run.duration_s[self.steps].sum() + run.idle_before_s[self.steps].sum())
 
     @cached_property
     def energy(self) -> EnergyAccount | None:
-        """Energy and power in the two-phase reading; None without trajectory."""
+        """Energy and power in the two-phase reading; None if the run kept no trajectory."""
         return energy_account(
             self.run, self.energy_model, EnergyReading.TWO_PHASE, steps=self.steps
         )

@@ -47,7 +47,8 @@ def setting_parts(
 ) -> dict[str, str]:
     """Return the parts of `settings` by subject, without the version.
 
-    Runs that differ in an option differ in a part. ``requests`` is the text of `requests_used`.
+    Runs that differ in an option differ in a part of this text. ``requests`` is the text of
+    `requests_used`.
     """
     first = options[0]
     alone = len(look_aheads(policies)) == 1
@@ -74,9 +75,9 @@ def setting_parts(
 
 
 def policy_parts(policies: Sequence[NamedPolicy], besides: Sequence[str] = ()) -> dict[str, str]:
-    """Return a part for each option that has another value than its default under some policy.
+    """Return a text for each option that some policy sets to other than its default.
 
-    ``besides`` are options to leave out, because another part shows them.
+    ``besides`` are options to leave out, because another text shows them.
     """
     parts = {}
     for name, tables in all_options().items():
@@ -96,7 +97,7 @@ def look_aheads(policies: Sequence[NamedPolicy]) -> list[int]:
 
 
 def _told(read: Sequence[tuple[str, object]]) -> Iterator[str]:
-    """Yield the value of an option if all policies share it, else each value with its policies."""
+    """Yield the value of an option if all policies share it, else each value and its policies."""
     texts = [(label, "by default" if value is None else exact(value)) for label, value in read]
     different = dict.fromkeys(text for _, text in texts)
     for text in different:
@@ -105,7 +106,7 @@ def _told(read: Sequence[tuple[str, object]]) -> Iterator[str]:
 
 
 def _step_time(cluster: Cluster) -> str:
-    """Return the constants of the step time if they are not the published ones."""
+    """Return the constants of the step time if these differ from the published constants."""
     constants = (cluster.step_overhead_s, cluster.token_time_s, cluster.mean_time_s)
     if constants == (STEP_OVERHEAD_S, TOKEN_TIME_S, 0.0):
         return ""
@@ -121,7 +122,7 @@ def _short(value: float | tuple[float, ...], published: float) -> str:
 
 
 def energy_part(energy: EnergyModel) -> str:
-    """Return the constants of the power curve that are not the defaults, by option name."""
+    """Return the constants of the power curve that differ from the defaults, by option name."""
     usual = EnergyModel()
     changed = [
         f"{entry.name} {exact(getattr(energy, entry.field))}"
@@ -168,7 +169,7 @@ def _look_ahead(options: RunOptions, policies: Sequence[NamedPolicy]) -> str:
 
 
 def _information(options: RunOptions) -> str:
-    """Return the predictor, and for which requests the look-ahead window contains lengths."""
+    """Return the predictor, and the requests for which the look-ahead window contains lengths."""
     source, name = length_source(options.predictor), predictor_name(options.predictor)
     if source is LengthSource.UNKNOWN and options.window_knows is WindowKnows.ACTIVE:
         return f"predictor {name} (unknown lengths)"
@@ -178,7 +179,7 @@ def _information(options: RunOptions) -> str:
 
 
 def length_source(predictor: str | Predictor) -> LengthSource:
-    """Return the source of the lengths that a predictor gives."""
+    """Return the source of the output lengths that a predictor returns."""
     try:
         return lengths_of(predictor)
     except InputError:
@@ -199,11 +200,11 @@ def settings(
     energy: EnergyModel | None = None,
     policies: Sequence[NamedPolicy] = (),
 ) -> str:
-    """Return one line that describes runs on one workload and machine.
+    """Return one line of text that describes runs on one workload and machine.
 
     The ``options`` of the runs differ in their in-flight margin only. ``limits`` are limits of
-    solves, with keys ``work_limit`` and ``time_limit``; mappings without are ignored. ``policies``
-    are those that were named, each with its options in force.
+    solves, with keys ``work_limit`` and ``time_limit``; mappings without these keys are ignored.
+    ``policies`` are the requested policies, each with its options in force.
     """
     requests, drawn = requests_used(workload), workload.provenance.get("seed")
     # The requests may be drawn with another seed than the run; a command has one seed for both.
@@ -219,7 +220,7 @@ def settings(
 
 
 def nobody_asks(options: RunOptions, policies: Sequence[NamedPolicy]) -> bool:
-    """Whether a predictor was given but has no effect, because no policy looks ahead."""
+    """Return whether a predictor was given but has no effect, because no policy looks ahead."""
     return predictor_name(options.predictor) != "none" and not look_aheads(policies)[-1]
 
 
@@ -233,9 +234,10 @@ def _solve_limits(limits: Mapping[str, object]) -> str:
 def by_the_clock(
     who: str, limits: Mapping[str, object], struck: int, solved: int
 ) -> Iterator[str]:
-    """Yield a sentence on the wall-clock limit of solves, if there is one.
+    """Yield a remark on the wall-clock limit of solves, if there is such a limit.
 
-    ``who`` solved ``solved`` times, and the limit stopped ``struck`` of these solves.
+    ``who`` names the policy, ``solved`` is its number of solves, and ``struck`` the number that
+    the limit stopped.
     """
     seconds = limits.get("time_limit")
     if seconds is None:
@@ -243,12 +245,13 @@ def by_the_clock(
     if struck:
         yield (
             f"{who}: the time limit of {seconds:g} s ended {struck:,} of {solved:,} solves early; "
-            "results may differ between machines. With --work-limit they do not."
+            "results may differ between machines. With --work-limit, results are equal on all "
+            "machines."
         )
     else:
         yield (
-            f"{who}: the time limit of {seconds:g} s ended none of {solved:,} solves early; on a "
-            "slower machine it may, and change the results."
+            f"{who}: the time limit of {seconds:g} s ended none of {solved:,} solves early, but "
+            f"may do so on a slower machine and change the results."
         )
 
 
@@ -259,22 +262,22 @@ def unused_arrivals(
     if has_arrival_times and options.arrivals is ArrivalMode.POOL:
         yield (
             "The requests have arrival times, which are not used: a pool refills as requests "
-            f"start. {use} uses them."
+            f"start. Use {use} to run with these times."
         )
 
 
 def unused_window_knows(options: RunOptions, use: str = "--predictor oracle") -> Iterator[str]:
-    """Yield a hint if the window is to know all requests but no predictor gives lengths."""
+    """Yield a hint if the window should contain all lengths but no predictor gives lengths."""
     waiting = options.window_knows is WindowKnows.ALL
     if waiting and length_source(options.predictor) is LengthSource.UNKNOWN:
         yield (
             "The option window_knows=all has no effect: predictor "
-            f"{predictor_name(options.predictor)} gives no lengths. {use} does."
+            f"{predictor_name(options.predictor)} gives no lengths. Use {use}."
         )
 
 
 def unused_projection(options: RunOptions) -> Iterator[str]:
-    """Yield a hint if a projection other than the default was given; no policy looks ahead."""
+    """Yield a hint if a projection is given although no policy looks ahead."""
     if options.projection is not RunOptions().projection:
         yield (
             f"The option projection={options.projection} has no effect: no policy here looks "
@@ -283,7 +286,7 @@ def unused_projection(options: RunOptions) -> Iterator[str]:
 
 
 def is_blind(options: RunOptions) -> bool:
-    """Whether all columns of the look-ahead windows of a run are equal to the first one."""
+    """Return whether all columns of the look-ahead window equal the first one throughout a run."""
     unknown = length_source(options.predictor) is LengthSource.UNKNOWN
     return unknown and options.projection is Projection.CONSTANT
 
@@ -305,20 +308,20 @@ def idle_features(
 
 
 def unused_history(past: int, why: str) -> str:
-    """Return a hint that the first requests were set apart without use; ``why`` begins it."""
-    return f"{why}: the first {past:,} requests are left out of the run all the same."
+    """Return a hint that requests reserved as history are not used; ``why`` begins the hint."""
+    return f"{why}: the first {past:,} requests are nevertheless left out of the run."
 
 
 def learns(options: RunOptions) -> bool:
-    """Whether the predictor of a run learns from requests of the past."""
+    """Return whether the predictor of a run learns from past requests."""
     return length_source(options.predictor) not in (LengthSource.UNKNOWN, LengthSource.KNOWN)
 
 
 def unasked_predictor(options: RunOptions, use: str = f"--{LOOK_AHEAD} H") -> str:
-    """Return a hint that the predictor was not asked, and how to use it; see `nobody_asks`."""
+    """Return a hint that no policy uses the predictor, and how to use it; see `nobody_asks`."""
     return (
         f"Predictor {predictor_name(options.predictor)} has no effect, because no policy here "
-        f"looks ahead. br-h looks ahead, and bf-io with {use}."
+        f"looks ahead. Use br-h, or bf-io with {use}."
     )
 
 
@@ -335,7 +338,7 @@ def disordered_arrivals(workload: Workload) -> Iterator[str]:
 def unused(
     workload: Workload, first: RunOptions, policies: Sequence[NamedPolicy]
 ) -> Iterator[str]:
-    """Yield each part of the requests and options that has no effect, a sentence each."""
+    """Yield a remark for each part of the requests and options that has no effect."""
     yield from unused_arrivals(workload.arrival_times is not None, first)
     yield from disordered_arrivals(workload)
     if workload.history is not None and not learns(first):
@@ -353,7 +356,7 @@ def unused(
 def remarks(
     workload: Workload, runs: Sequence[Run], measured: Sequence[Run] | None = None
 ) -> Iterator[str]:
-    """Yield remarks that a reader of the metrics of these runs should know, a sentence each.
+    """Yield remarks that a reader of the metrics of these runs should know, one sentence each.
 
     ``measured`` are the runs on the repeated requests, if the requests were repeated.
     """
@@ -370,13 +373,14 @@ def remarks(
     ends = [drain_share(run) for run in runs if run.is_drained]
     if runs[0].options.arrivals is ArrivalMode.POOL and ends and max(ends) > 0:
         yield (
-            f"In the last {_percents(ends)} % of the steps of the whole run nothing refills the "
-            "pool: the whole run depends on what a policy kept for last."
+            f"In the last {_percents(ends)} % of the steps of the whole run the pool is not "
+            f"refilled: metrics of the whole run depend on which requests a policy left for the "
+            f"end."
         )
 
 
 def _of_measured_part(runs: Sequence[Run]) -> Iterator[str]:
-    """Yield a description of the measured part, and its shortcomings."""
+    """Yield a description of the measured part, and remarks on its limitations."""
     part = runs[0].measured
     if part is None:
         return
@@ -401,12 +405,12 @@ def _of_measured_part(runs: Sequence[Run]) -> Iterator[str]:
     busiest = max(float(run.active[steps].max()) for run, steps in found)
     share = busiest / runs[0].cluster.total_slots
     if share < 1:
-        yield f"The slots are never all busy: at most {percentage(share, 0)} % of them."
+        yield f"At no step are all slots busy: at most {percentage(share, 0)} % are."
     yield from _not_stationary(found)
 
 
 def load_drift(run: Run, steps: IntArray) -> tuple[float, float]:
-    """Return the mean load of a worker over the first and the last fifth of steps [tokens]."""
+    """Return the mean load of a worker over the first and last fifth of steps [tokens]."""
     loads = run.total_load[steps] / run.cluster.workers
     count = max(1, len(loads) // _FIFTHS)
     return float(loads[:count].mean()), float(loads[-count:].mean())
@@ -425,7 +429,7 @@ def _not_stationary(found: Sequence[tuple[Run, IntArray]]) -> Iterator[str]:
         yield (
             f"The measured part is not stationary: under {who} the mean load of a worker is "
             f"{first:,.0f} tokens in its first fifth and {last:,.0f} in its last{share}. Its "
-            "means depend on how long the run is."
+            f"means depend on the length of the run."
         )
 
 
@@ -435,5 +439,5 @@ def _percents(shares: Sequence[float]) -> str:
 
 
 def drain_share(run: Run) -> float:
-    """Return the share of a run's steps after its last request was revealed."""
+    """Return the share of a run's steps that follow the reveal of the last request."""
     return 1 - (int(run.reveal_step.max(initial=-1)) + 1) / run.steps if run.steps else 0.0

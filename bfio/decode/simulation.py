@@ -1,4 +1,4 @@
-"""Run a policy, given by name or as a function, on the decode engine, and describe the run."""
+"""Run a policy on the decode engine, and describe the run."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
@@ -62,23 +62,23 @@ def simulate(
     cluster : Cluster, optional
         The machine; by default 16 workers of 72 slots.
     engine : {"auto", "compiled", "reference"}
-        ``compiled`` executes the whole run of a built-in policy as machine code; ``reference`` is
-        the readable engine. Both give the same run. ``auto`` takes the compiled engine if it
-        supports the run and saves time (`bfio.common.engine_choice`).
+        ``compiled`` executes the whole run of a built-in policy as machine code; ``reference``
+        interprets the run in Python. Both give the same run. ``auto`` selects the compiled engine
+        if this supports the run and saves time (`bfio.common.engine_choice`).
     observers : sequence of Observer
         Called after each step.
     keep_trajectory : bool
         Keep the load and the running requests of every worker at every step.
     stop : callable, optional
-        Called before each step; the run ends there if it returns True.
+        Called before each step; the run ends if the answer is True.
     history : Workload, optional
         Past requests for named predictors that learn; by default those of the workload.
     options : RunOptions, optional
         Options of the run. Each field may also be given as a keyword argument.
     **policy_options
         Options of the policy, such as ``horizon`` and ``gamma`` of `br-h`. Options after its name
-        take precedence. A user's policy has the option ``horizon``: the look-ahead that it sees,
-        unless it asks for a longer one.
+        take precedence. A user's policy has the option ``horizon``: the look-ahead that the policy
+        sees, unless its attribute ``horizon`` is larger.
 
     Returns
     -------
@@ -88,8 +88,8 @@ def simulate(
     Raises
     ------
     InputError
-        If an option is unknown, invalid or not read in this run, if the policy returns an invalid
-        answer or stalls, or if the engine is ``compiled`` and does not support this run.
+        If an option is unknown, invalid or not read in this run; if the policy returns an invalid
+        answer or stalls; or if the engine is ``compiled`` and does not support this run.
     """
     check_arguments(workload, policy, cluster, "simulate(workload, policy, cluster)")
     watching = Watching(observers, keep_trajectory, stop)
@@ -114,7 +114,7 @@ def _run(
     history: Workload | None,
     asked: RunOptions,
 ) -> Run:
-    """Run a policy; see `simulate`."""
+    """Run a policy with its options; see `simulate`."""
     engine = member(Engine, engine, "engine")
     history = workload.history if history is None else history
     if history is not None:
@@ -151,13 +151,13 @@ def _run(
 
 
 def check_arguments(workload: object, policy: object, cluster: object, form: str) -> None:
-    """Check the types of the arguments of a run; ``form`` is the intended call, for messages."""
+    """Check the argument types of a run; ``form`` is the intended call, for messages."""
     check_kind(workload, Workload, "workload", form)
-    remedy = "give a name, a function of the state, or an object that is called with it"
+    remedy = "give a name, a function of the state, or a callable object"
     if isinstance(policy, type):
         raise InputError("policy", f"{policy.__name__} is a class", remedy)
     if not isinstance(policy, str) and not callable(policy):
-        raise InputError("policy", f"a {type(policy).__name__} is no policy", remedy)
+        raise InputError("policy", f"a {type(policy).__name__} is not a policy", remedy)
     if cluster is not None:
         check_kind(cluster, Cluster, "cluster", form)
 
@@ -165,7 +165,7 @@ def check_arguments(workload: object, policy: object, cluster: object, form: str
 def can_compile(
     spec: PolicySpec, predictor: str | Predictor = "none", observers: Sequence[Observer] = ()
 ) -> bool:
-    """Whether the compiled engine supports a policy, its predictor and its observers."""
+    """Return whether the compiled engine supports a policy, its predictor and its observers."""
     return (
         spec.kernel is not None
         and predictors.lengths_of(predictor) is not LengthSource.ASKED
@@ -176,7 +176,7 @@ def can_compile(
 def _run_compiled(
     spec: PolicySpec, task: KernelTask, steps: int, watching: Watching, engine: str
 ) -> Run | None:
-    """Run the compiled engine; return None if that saves no time or would not be exact."""
+    """Run the compiled engine; return None if compiling saves no time or is not exact."""
     from bfio.decode.machine.whole_run import pays, run_compiled
 
     most = check_run(task.workload, task.cluster, task.options, steps)
@@ -239,7 +239,7 @@ def describe_run(
 def describe_part(
     run: Run, energy_model: EnergyModel | None, table: MetricTable[RunPart], repeat: int = 1
 ) -> dict[str, Any]:
-    """Return the measured part of a run, and every metric over it with its interval."""
+    """Return the measured part of a run, with every metric over it and its interval."""
     part, found = run.measured, measured_of(run, energy_model)
     if part is None:
         return {"measured_part": None, "measured": None}
@@ -257,7 +257,7 @@ def describe_part(
 
 
 def proven_share(statistics: Mapping[str, object]) -> float | None:
-    """Return the share of solved steps whose optimum was proven; None if nothing was solved."""
+    """Return the share of solved steps whose optimum was proven; None if no step was solved."""
     proven, unproven = statistics.get("proven_steps"), statistics.get("unproven_steps")
     if not isinstance(proven, int) or not isinstance(unproven, int) or proven + unproven == 0:
         return None
@@ -265,7 +265,7 @@ def proven_share(statistics: Mapping[str, object]) -> float | None:
 
 
 def second_proven_share(statistics: Mapping[str, object]) -> dict[str, float]:
-    """Return the share of solved steps with a proven secondary objective, if there is one."""
+    """Return the share of steps with a proven secondary optimum, if there is one."""
     proven, solved = statistics.get("second_proven_steps"), statistics.get("steps")
     if not isinstance(proven, int) or not isinstance(solved, int) or solved == 0:
         return {}
@@ -273,7 +273,7 @@ def second_proven_share(statistics: Mapping[str, object]) -> dict[str, float]:
 
 
 def _limits(statistics: Mapping[str, object]) -> dict[str, object]:
-    """Return the limits of the solves of a policy, if it solves."""
+    """Return the work and time limits of the solves of a policy, if the policy solves programs."""
     return {name: statistics[name] for name in ("work_limit", "time_limit") if name in statistics}
 
 

@@ -27,12 +27,12 @@ def window_capacity(
     needs: IntArray,
     reserves: bool,
 ) -> IntArray:
-    """Return the most tokens that each worker may hold at any step of the window, shape (G,).
+    """Return the largest load that each worker may have in the window, shape (G,) [tokens].
 
-    This is its memory, or its projected load without new requests if that is more. A worker
-    without requests accepts one request that fits now, however much it grows; otherwise this
-    request might wait forever. The result is capped at an upper bound on all loads, which limits
-    nothing and avoids overflow in products.
+    This is the memory of the worker, or its projected load without new requests if that is more. A
+    worker without requests accepts one request that fits now, however much it grows; otherwise the
+    request might wait forever. The result is capped at an upper bound on all loads, which excludes
+    no assignment and avoids overflow in products.
 
     ``base``, shape (G, H+1), and ``contribution``, (N, H+1), are projected loads of workers and of
     waiting requests [tokens]; ``loads`` [tokens], ``running`` and ``room`` [tokens], shape (G,),
@@ -97,20 +97,23 @@ class DecodeState:
     free_slots : IntArray
         Shape (G,): slots that can be filled in this step.
     running : IntArray
-        Shape (G,): requests being decoded.
+        Shape (G,): number of requests being decoded.
     projected_running : IntArray
-        Shape (G, H+1): number of these predicted to be still running; column 0 is ``running``.
+        Shape (G, H+1): number of running requests predicted to be still running; column 0 is
+        ``running``.
     queued : IntArray
-        Shape (G,): requests bound to the worker that do not run yet (0 with pooled dispatch).
+        Shape (G,): number of requests bound to the worker that do not run yet (0 with pooled
+        dispatch).
     queued_tokens : IntArray
-        Shape (G,): prompt tokens of these.
+        Shape (G,): prompt tokens of the requests counted in ``queued``.
     sizes : IntArray
         Shape (N,): prompt tokens ``s_i`` of the waiting requests; for an interrupted request, its
         load at that time.
     ages : IntArray
-        Shape (N,): steps that each has waited since it was revealed.
+        Shape (N,): steps that each request has waited since it was revealed.
     contributions : IntArray
-        Shape (N, H+1): ``v_i(h)``, predicted load of each if admitted now; column 0 is ``sizes``.
+        Shape (N, H+1): ``v_i(h)``, predicted load of each request if admitted now; column 0 is
+        ``sizes``.
     rng : numpy.random.Generator
         Random generator of the run; a policy must use no other.
     room : IntArray
@@ -135,11 +138,11 @@ class DecodeState:
         ``free_slots`` is then the number of further requests that each worker accepts.
     bound_loads : IntArray or None
         Shape (G, H+1): load of the requests that are bound to a worker but not running, if all
-        started now and ended beyond the window; None if there are none.
+        started now and ended beyond the window; None if there are no such requests.
     endings : callable or None
         Source of `remaining`; None if the ends of requests are unknown.
     holdings : callable or None
-        Source of `active`; None if single requests are unknown.
+        Source of `active`; None if individual requests are unknown.
     step_units : tuple of IntArray or None
         Each of shape (G,): fixed part of a step and time per token of each worker, as integers in
         a common time unit, rounded, without slowdowns by stragglers. None if a token takes no
@@ -194,17 +197,17 @@ class DecodeState:
 
     @property
     def num_workers(self) -> int:
-        """``G``."""
+        """Number of workers, ``G``."""
         return len(self.loads)
 
     @property
     def num_waiting(self) -> int:
-        """``N``."""
+        """Number of waiting requests, ``N``."""
         return len(self.sizes)
 
     @property
     def num_admissible(self) -> int:
-        """``U = min(N, free slots)``: how many requests a work-conserving policy admits."""
+        """Number of requests that a work-conserving policy admits, ``U = min(N, free slots)``."""
         return min(self.num_waiting, int(self.free_slots.sum()))
 
     @property
@@ -228,16 +231,16 @@ class DecodeState:
         Raises
         ------
         InputError
-            If single requests are unknown, as with telemetry.
+            If individual requests are unknown, as with telemetry.
         """
         if self.holdings is None:
-            what = "nothing is known of active requests"
-            raise InputError("state.active", what, "use no telemetry")
+            what = "the active requests are unknown"
+            raise InputError("state.active", what, "run without telemetry")
         return self.holdings()
 
     @property
     def cached_tokens(self) -> IntArray:
-        """Cached tokens of each waiting prompt on each worker, shape (N, G) [tokens].
+        """Number of cached tokens of each waiting prompt on each worker, shape (N, G).
 
         The value is computed on access, which must happen during the decision. It is 0 without
         prefix caches.
@@ -247,13 +250,13 @@ class DecodeState:
         return self.prefixes.cached_tokens
 
     def routing_keys(self, num_blocks: int) -> IntArray:
-        """Return keys of the waiting prompts, shape (N,): equal for prompts with equal beginnings.
+        """Return a key for each waiting prompt, shape (N,); equal for prompts of equal beginning.
 
         Parameters
         ----------
         num_blocks : int
-            Number of first blocks of a prompt that count. Without block hashes, the prompt key is
-            used; without either, each prompt has its own key.
+            Number of leading blocks that determine the key. If a prompt has no block hashes, its
+            prompt key is used; if it has neither, its key is unique.
         """
         if self.prefixes is None:
             return -1 - np.arange(self.num_waiting)
@@ -262,9 +265,9 @@ class DecodeState:
     def window_loads(self, columns: int) -> IntArray:
         """Return the loads that a step program compares, shape (G, H+1) [tokens].
 
-        These are the projected loads, plus the requests bound to a worker but not running. If
-        workers differ in speed, each worker's fixed part of a step is added, in tokens of its own
-        time. ``columns`` is H + 1.
+        These are the projected loads plus the load of requests bound to a worker but not running.
+        If workers differ in speed, each worker's fixed part of a step is added, in tokens of its
+        own time. ``columns`` is H + 1.
         """
         loads = self.planned_loads(columns)
         return loads if self.overhead_tokens is None else loads + self.overhead_tokens[:, None]
@@ -272,15 +275,15 @@ class DecodeState:
     def planned_loads(self, columns: int) -> IntArray:
         """Return projected loads including requests bound to workers, shape (G, H+1) [tokens].
 
-        BalanceRoute, D.6: the virtual load of running and dispatched requests.
+        BalanceRoute, D.6, calls this the virtual load of running and dispatched requests.
         """
         loads = self.projected_loads[:, :columns]
         return loads if self.bound_loads is None else loads + self.bound_loads[:, :columns]
 
     def token_capacity(self, columns: int) -> IntArray | None:
-        """Return the upper bound on `window_loads`, shape (G,) [tokens]; None without a limit.
+        """Return an upper bound on `window_loads`, shape (G,) [tokens]; None without a limit.
 
-        See `window_capacity`.
+        The bound is that of `window_capacity`.
         """
         if int(self.room.max(initial=0)) >= NO_LIMIT // 2:
             return None

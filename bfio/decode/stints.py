@@ -1,4 +1,4 @@
-"""Stints: when and where each request ran. An interrupted request has several stints."""
+"""Stints: the intervals in which a request had a slot; an interrupted request has several."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Cause(IntEnum):
-    """Why a stint ended before the request finished: last column of `Run.interruptions`."""
+    """Cause of a stint's end before the request finished: a column of `Run.interruptions`."""
 
     #: The memory of its worker overflowed; it waits again and is recomputed.
     RECOMPUTATION = 0
@@ -27,7 +27,7 @@ class Cause(IntEnum):
 
 
 class Stints(NamedTuple):
-    """Stints of all requests, sorted by request, then by time."""
+    """The stints of all requests, sorted by request, then by time."""
 
     #: Shape (m,).
     request: IntArray
@@ -54,7 +54,7 @@ class Stints(NamedTuple):
 
     @property
     def emitted(self) -> IntArray:
-        """Tokens that the request has emitted at the end of each stint, shape (m,)."""
+        """Number of tokens that the request has emitted at the end of each stint, shape (m,)."""
         totals = np.cumsum(self.end - self.start - self.rested)
         first = np.searchsorted(self.request, self.request)
         before = np.concatenate(([0], totals))[first]
@@ -112,7 +112,7 @@ def waiting_totals(run: Run) -> dict[str, IntArray]:
 
 
 def stints_of(rests: IntArray, request: IntArray, start: IntArray, steps: int) -> IntArray:
-    """Return the index of the stint in which each rest lies; arbitrary if it lies in none.
+    """Return the index of the stint that contains each rest; arbitrary if no stint does.
 
     ``rests`` has the format of `bfio.decode.run.Run`; ``request`` and ``start``, shape (m,) with m
     >= 1, describe the stints in their order.

@@ -1,4 +1,4 @@
-"""Tally of the workers during a step: which accept a request, and the rule of most baselines."""
+"""Tallies of workers' slots, memory and load in a step, for policies that assign in turn."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ServingOrder(IntEnum):
-    """Order in which waiting requests are served; ties go to the oldest."""
+    """Order in which waiting requests are assigned; ties go to the oldest."""
 
     #: Oldest first.
     OLDEST = 0
@@ -30,7 +30,7 @@ class ServingOrder(IntEnum):
 
 
 class WorkerTally(NamedTuple):
-    """The state of one worker during a decision."""
+    """The slots, memory and load of one worker during a decision."""
 
     number: int  #: Index of the worker.
     free: int  #: Slots still free.
@@ -47,7 +47,7 @@ Key = Callable[[WorkerTally], int]
 
 @compilable
 def takes(worker: WorkerTally, need: int) -> bool:
-    """Whether a worker accepts a request with this memory need; the only place with this rule."""
+    """Return whether a worker accepts a request with this memory need."""
     return worker.free > 0 and need <= worker.room
 
 
@@ -67,7 +67,7 @@ def with_one_more(worker: WorkerTally, size: int, need: int) -> WorkerTally:
 
 @compilable
 def own_tally(state: State, g: int) -> WorkerTally:
-    """Return the tally of running requests on worker g, as used to swap its requests in again."""
+    """Return the tally of the running requests of worker g, for swapping in its own requests."""
     running, machine = state.workers.running[g], state.machine
     free, room = machine.slots[g] - running, machine.memory[g] - machine.used[g]
     return WorkerTally(g, free, running, state.workers.load[g], 0, 0, room)
@@ -75,7 +75,7 @@ def own_tally(state: State, g: int) -> WorkerTally:
 
 @compilable
 def running_tally(state: State, g: int) -> WorkerTally:
-    """Return the tally of running requests on worker g, as used when a request starts.
+    """Return the tally of the running requests of worker g, for starting a request.
 
     A worker accepts no new request while some of its requests are on the host.
     """
@@ -99,8 +99,8 @@ def queued_need(state: State, g: int) -> int:
 def free_memory(state: State) -> IntArray:
     """Return the memory for requests that start now, as reported, shape (G,) [tokens].
 
-    Memory in use or reserved for later starts is subtracted. With immediate dispatch it is the
-    whole memory, since a bound request waits until it fits.
+    Memory in use or reserved for later starts is subtracted. With immediate dispatch the answer is
+    the whole memory, because a bound request waits until it fits.
     """
     room = state.machine.memory.copy()
     if not state.settings.immediate:
@@ -111,7 +111,7 @@ def free_memory(state: State) -> IntArray:
 
 @compilable
 def left_in_flight(state: State, g: int) -> int:
-    """Return how many more requests may be sent to worker g; 1 if it is up and has no limit."""
+    """Return how many more requests may be sent to worker g; 1 if there is no limit."""
     slots, margin, workers = state.machine.slots[g], state.settings.margin, state.workers
     if slots == 0 or margin < 0:
         return int(slots > 0)
@@ -123,7 +123,7 @@ def left_in_flight(state: State, g: int) -> int:
 def worker_tally(state: State, g: int) -> WorkerTally:
     """Return the tally of worker g that a policy sees, including requests bound to it.
 
-    Slots and room are current; all other entries are as reported.
+    Slots and free memory are current; all other entries are as reported.
     """
     told, bound = state.reports, state.workers.queued[g]
     if state.settings.immediate:
@@ -167,7 +167,7 @@ class StepTally:
         self.assignment: list[int | None] = [None] * state.num_waiting
 
     def open_workers(self, request: int) -> list[int]:
-        """Return the workers that accept a waiting request, in increasing index."""
+        """Return the workers that accept a waiting request, in order of index."""
         need = self.needs[request]
         return [worker.number for worker in self.workers if takes(worker, need)]
 
@@ -187,10 +187,10 @@ def assign_to_least(state: DecodeState, order: Iterable[int], key: Key) -> list[
     state : DecodeState
         The step.
     order : iterable of int
-        At most ``state.num_admissible`` waiting requests, in the order in which they are served.
-        Assignment stops at the first request that no worker accepts.
+        At most ``state.num_admissible`` waiting requests, in the order of assignment. Assignment
+        stops at the first request that no worker accepts.
     key : callable
-        Key of a worker; it may change only for a worker that has just got a request.
+        Key of a worker. It may change only when a request is assigned to this worker.
 
     Returns
     -------
@@ -228,9 +228,9 @@ def assign_each(
     state : DecodeState
         The step.
     choose : callable
-        Takes the tally, a waiting request and the workers that accept it (at least one, in
-        increasing index), and returns one of them. None stops: this request and all younger ones
-        wait.
+        Function of the tally, a waiting request and the workers that accept this request (at least
+        one, in order of index). It returns one of these workers, or None: then this request and
+        all younger ones wait.
     """
     tally = StepTally(state)
     for request in oldest(state):
@@ -248,7 +248,7 @@ def oldest(state: DecodeState) -> range:
 
 
 def in_order(state: DecodeState, order: ServingOrder) -> Iterable[int]:
-    """Return the ``U`` waiting requests to serve first, in this order of service."""
+    """Return the ``U`` waiting requests to assign first, in the order of assignment."""
     if order is ServingOrder.OLDEST:
         return oldest(state)
     sizes = state.sizes if order is ServingOrder.SMALLEST else -state.sizes

@@ -1,13 +1,13 @@
-"""How far each decision of a policy is from the proven optimum of its step.
+"""Regret of a policy: the distance of each decision from the proven optimum of its step.
 
-A run is simulated once. An observer states every step that the policy decided as the integer
-program (IO) and solves it. If the program looks ahead, a second run repeats the decisions of the
-first one with the look-ahead window of the program, so that the policy itself never sees this
-window. The *regret* of a step is the objective of the decision minus the optimum, in tokens. Steps
-without a proven optimum are counted separately, with an interval that contains their regret; they
-are never dropped. The *certified gap* of a step is the objective of the decision minus the best
-proven bound. It equals the regret if the optimum is proven, and is an upper bound on the regret
-otherwise.
+A run is simulated once. An observer formulates every step that the policy decided as the integer
+program (IO) and solves this program. If the program looks ahead, a second run repeats the
+decisions of the first run with the look-ahead window of the program, so that the policy itself
+never sees this window. The *regret* of a step is the objective of the decision minus the optimum,
+in tokens. Steps without a proven optimum are counted separately, with an interval that contains
+their regret; they are never dropped. The *certified gap* of a step is the objective of the
+decision minus the best proven bound. It equals the regret if the optimum is proven, and is an
+upper bound on the regret otherwise.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ PROVING_METHODS = ("exact", "cp-sat", "brute-force")
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class GapObserver:
-    """Solves the step program of every decision it sees.
+    """Observer that solves the step program of every decision.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class GapObserver:
         """Validate."""
         if self.method not in PROVING_METHODS:
             what, remedy = (
-                f"{self.method!r} proves no optimum of a step",
+                f"{self.method!r} cannot prove the optimum of a step",
                 ", ".join(PROVING_METHODS),
             )
             raise InputError("method", what, f"use one of {remedy}")
@@ -184,10 +184,10 @@ def measure_gap(
     Parameters
     ----------
     workload, policy, cluster, engine, observers, options
-        As `bfio.simulate` takes them.
+        As in `bfio.simulate`.
     observer : GapObserver, optional
-        Which program to solve, and how. The default is the imbalance objective, solved exactly,
-        with the look-ahead ``horizon`` if given, else over the current step alone.
+        The program to solve, and the solver settings. The default is the imbalance objective,
+        solved exactly, with the look-ahead ``horizon`` if given, else over the current step alone.
     **policy_options
         Options of the policy. Without an observer, the program reads ``horizon`` as well.
 
@@ -246,7 +246,7 @@ def observed_run(
     options: RunOptions,
     observers: Sequence[Observer] = (),
 ) -> Run:
-    """Run a policy as `bfio.simulate` does, and show ``gaps`` the look-ahead window it needs.
+    """Run a policy as `bfio.simulate` does, with the look-ahead window that ``gaps`` needs.
 
     The other observers see the same windows.
     """
@@ -297,5 +297,5 @@ class _Decisions:
 
 
 def _rests(policy: str) -> InputError:
-    what = "pauses active requests, and the step program runs all of them"
+    what = "pauses active requests, but the step program runs all of them"
     return InputError(f"policy {policy}", what, "measure the gap of the policy that routes")

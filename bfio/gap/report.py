@@ -64,12 +64,12 @@ class StepRegret:
 
     @property
     def regret(self) -> int | None:
-        """Objective minus optimum, None if unproven."""
+        """Regret: objective minus optimum; None if the optimum is unproven."""
         return None if self.optimum is None else self.objective - self.optimum
 
     @property
     def regret_at_most(self) -> int | None:
-        """The certified gap, objective minus bound: the regret if that is proven."""
+        """Certified gap: objective minus bound, an upper bound on the regret."""
         return None if self.bound is None else self.objective - self.bound
 
     @property

@@ -1,7 +1,7 @@
 """A library of instances: frozen problems, best known solutions, and certified bounds.
 
-`entries` and `entry` read it. `verify` recomputes all values from the problem data without a
-solver. `check_solution` evaluates an external solution.
+`entries` and `entry` read the library. `verify` recomputes all values from the problem data
+without a solver. `check_solution` evaluates an external solution.
 """
 
 from bfio.library.kinds import KINDS, Judged, Kind

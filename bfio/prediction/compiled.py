@@ -1,4 +1,4 @@
-"""The predictions of a compiled run, as arrays; `bfio.decode.machine.endings` keeps them."""
+"""Predictions of a compiled run, as arrays; `bfio.decode.machine.endings` updates them."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ from formulations.arrays import IntArray
 
 
 class Calendar(NamedTuple):
-    """Requests to be predicted again, by step, in doubly linked lists."""
+    """Steps at which requests are predicted again, as doubly linked lists of requests."""
 
     #: Shape (2^k,): first request due at the step modulo 2^k; -1 for none.
     first: IntArray
@@ -43,7 +43,7 @@ class Prediction(NamedTuple):
 
 
 def no_prediction() -> Prediction:
-    """Return the empty predictions of a run that makes none."""
+    """Return the empty predictions of a run without predictor."""
     return _new(0, 0)
 
 

@@ -87,8 +87,8 @@ def evaluate_predictor(
     how = options or EvaluationOptions()
     history, evaluated = split(workload, how)
     if how.online >= len(evaluated):
-        what = f"{how.online:,} are no fewer than the {len(evaluated):,} evaluated requests"
-        raise InputError("online", what, "tell lengths after fewer, or never (0)")
+        what = f"{how.online:,} are not fewer than the {len(evaluated):,} evaluated requests"
+        raise InputError("online", what, "use fewer requests, or 0 for never")
     points = _points(evaluated, how)
     asked = made(predictor, evaluated, how.seed, evaluated.history)
     found = _answers(asked, evaluated, points, look_ahead, how.online)
@@ -132,7 +132,7 @@ def evaluate_predictor(
 
 
 def default_predictors() -> list[str]:
-    """Return the predictors that learn lengths without knowing them, if their packages exist."""
+    """Return the predictors that learn from past lengths and whose packages are installed."""
     specs = [find(name) for name in names()]
     return [
         spec.name
@@ -166,7 +166,7 @@ def split(workload: Workload, options: EvaluationOptions) -> tuple[Workload, Wor
 
 
 def _with_past(past: Workload, rest: Workload) -> tuple[Workload, Workload]:
-    """Return both, with the first as history of the second; prompt keys stay comparable."""
+    """Return past and remaining requests, the past ones as history of the others."""
     return past, replace(rest, history=past if len(past) else None)
 
 
@@ -193,7 +193,7 @@ def _points(evaluated: Workload, how: EvaluationOptions) -> Walk:
 def _answers(
     asked: CheckedPredictor, evaluated: Workload, points: Walk, look_ahead: int, online: int
 ) -> Estimates:
-    """Estimate all points, in groups of requests whose lengths are revealed after each group."""
+    """Estimate all points by group of requests; lengths are revealed after each group."""
     parts = []
     for turn in _turns(len(evaluated), online):
         first, last = np.searchsorted(points.requests, (turn[0], turn[-1] + 1))
@@ -212,7 +212,7 @@ def _turns(count: int, size: int) -> Iterator[IntArray]:
 
 
 def _times(asked: CheckedPredictor, points: Walk, look_ahead: int) -> tuple[float, float]:
-    """Return median times of calls for one request and, per request, for many [µs]."""
+    """Return median call times for one request and, per request, for many [µs]."""
     count = len(points.requests)
     chosen = np.linspace(0, count - 1, _CALLS).astype(np.int64)
     # Spread over the points, because requests due at one step have various ages.

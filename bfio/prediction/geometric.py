@@ -106,7 +106,7 @@ class GeometricFit:
 
     @property
     def trend(self) -> str:
-        """Trend of the hazard with age, from pairs of disjoint intervals.
+        """Trend of the hazard with age: rises, falls, mostly so, both, or flat.
 
         ``rises`` or ``falls`` if all these pairs do, ``mostly`` so if more than three do for each
         that does not, ``rises and falls`` otherwise, ``flat`` if there are no disjoint pairs.
@@ -140,7 +140,7 @@ class GeometricFit:
 
     @property
     def verdict(self) -> str:
-        """One sentence on the test and on the hazard by age."""
+        """Result of the test and trend of the hazard, in one sentence."""
         test = f"KS {self.distance:.3f}, 5 % critical value {self.critical:.3f}"
         if not self.is_rejected:
             return f"geometric is not rejected ({test}); hazard by age: {self.trend}"
@@ -180,7 +180,7 @@ def geometric_fit(lengths: IntArray, where: str = "output_tokens") -> GeometricF
     if len(lengths) < LEAST:
         raise InputError(where, f"{len(lengths)} lengths", f"give {LEAST} or more")
     if lengths.max() == 1:
-        raise InputError(where, "every length is 1", "there is nothing to fit")
+        raise InputError(where, "every length is 1", "use other lengths; the law cannot be fitted")
     p = 1 / float(lengths.mean())
     distance = ks_to_geometric(lengths)
     distances = _distances_of_samples(len(lengths), p)

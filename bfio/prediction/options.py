@@ -27,7 +27,8 @@ class EvaluationOptions:
         Maximum age of a point [tokens].
     online : int
         If positive, requests are evaluated in groups of this size, and after each group the
-        predictor receives their output lengths, so that it can continue to learn. 0: never.
+        predictor receives their output lengths, so that it can continue to learn. With 0, lengths
+        are never revealed.
     min_output, max_output : int, optional
         Range of output lengths of requests, in history and evaluation [tokens].
     seed : int
@@ -42,9 +43,9 @@ class EvaluationOptions:
     train_share: Fraction = option(
         Fraction(1, 2), RATIONAL, "SHARE", "first share of the requests, to learn from (1/2)"
     )
-    every: int = option(10, WHOLE, "K", "ask at ages 0, K, 2K, ... of each request (10)")
+    every: int = option(10, WHOLE, "K", "predict at ages 0, K, 2K, ... of each request (10)")
     max_age: int | None = option(
-        None, WHOLE, "TOKENS", "no question beyond this age (default: until the request ends)"
+        None, WHOLE, "TOKENS", "no prediction beyond this age (default: until the request ends)"
     )
     online: int = option(
         0,
@@ -71,7 +72,7 @@ class EvaluationOptions:
                 integer(value, name, minimum=least, maximum=most)
         if self.max_output is not None and self.max_output < (self.min_output or 1):
             what = f"{self.max_output} is less than min_output, {self.min_output}"
-            raise InputError("max_output", what, "swap them")
+            raise InputError("max_output", what, "exchange the two values")
 
 
 def _share(value: object) -> Fraction:

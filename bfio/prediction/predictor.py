@@ -44,8 +44,8 @@ class Estimates(NamedTuple):
     probability : FloatArray
         Shape (n,): ``p̂``, the probability that the request ends within the window, in [0, 1].
     mean : FloatArray
-        Shape (n,): ``μ̂``, its mean remaining steps if it does, including the next one; ignored
-        where ``p̂`` is 0.
+        Shape (n,): ``μ̂``, mean remaining steps of the request if it ends within the window,
+        including the next step; ignored where ``p̂`` is 0.
     """
 
     probability: FloatArray
@@ -56,19 +56,18 @@ class Estimator(Protocol):
     """A predictor that returns both stages; the engine applies gate, composite and refresh.
 
     One instance serves one run, as for any `bfio.prediction.predictor.Predictor`. An optional
-    attribute ``refresh``, ``q``, is the number of tokens after which it is asked about a request
-    again.
+    attribute ``refresh``, ``q``, is the number of tokens after which a request is predicted again.
     """
 
     def estimate(self, requests: IntArray, ages: IntArray, look_ahead: int) -> Estimates:
-        """Return both stages.
+        """Return the probability to end in the window and the mean remaining steps of requests.
 
         Parameters
         ----------
         requests : IntArray
             Shape (n,): indices in the workload.
         ages : IntArray
-            Shape (n,): tokens that each has emitted.
+            Shape (n,): tokens that each request has emitted.
         look_ahead : int
             ``H >= 1``.
         """
@@ -105,7 +104,7 @@ def expected_steps(estimates: Estimates, look_ahead: int) -> FloatArray:
 
 
 def checked_estimates(answer: object, count: int, look_ahead: int, where: str) -> Estimates:
-    """Return the two stages that an estimator returned, checked.
+    """Return both stages of an estimator's answer, after checks.
 
     Raises InputError if the answer is not two arrays of ``count`` numbers, if a probability is not
     in [0, 1], or if a mean with probability > 0 is not in [1, H].
@@ -138,9 +137,8 @@ class Predictor(Protocol):
 
     One instance serves one run. Requests are identified by their index in the workload, so an
     implementation may look up the data of its task. An optional attribute ``refresh``, ``q`` (1 by
-    default), sets how often it is asked about a running request: at its start, after every q
-    tokens, and when it outlives the prediction. In between, each token reduces the predicted steps
-    by one.
+    default), sets when a running request is predicted: at its start, after every q tokens, and
+    when it outlives the prediction. In between, each token reduces the predicted steps by one.
     """
 
     @property
@@ -157,7 +155,7 @@ class Predictor(Protocol):
             Shape (n,): indices in the workload, in any order. Waiting requests are included only
             in runs with ``window_knows="all"``.
         ages : IntArray
-            Shape (n,): tokens that each has emitted; 0 for a waiting one.
+            Shape (n,): tokens that each request has emitted; 0 for a waiting request.
         look_ahead : int
             ``H >= 1``.
 
@@ -235,16 +233,16 @@ class PredictorSpec:
     build : callable
         Makes a new `Predictor` or `bfio.prediction.predictor.Estimator` for one run.
     knows_future : bool
-        Whether it gets the true lengths in advance, as an oracle does.
+        Whether the predictor gets the true lengths in advance, as an oracle does.
     lengths : LengthSource
         How the engine gets the lengths for its projections.
     draws : bool
-        Whether it may draw random numbers with the seed of the run.
+        Whether the predictor may draw random numbers with the seed of the run.
     options : object
         An instance of a dataclass: the options that may follow the name as ``key=value``, with
         their default values (`bfio.common.options.option`).
     needs : str
-        Optional module that it needs, from an extra of this package; "" for none.
+        Optional module that the predictor needs, from an extra of this package; "" for none.
     shorthand : str
         Option that a value without ``key=`` sets; "" for none.
     """
@@ -314,7 +312,9 @@ class CheckedPredictor:
             raise InputError(self.where, what, remedy)
         if (least := predicted.min()) < 0:
             what = f"{least} remaining steps"
-            raise InputError(self.where, what, "return 1 or more: a running request has a step")
+            raise InputError(
+                self.where, what, "return 1 or more: a running request has at least one step left"
+            )
         # The next step is certain (remaining >= 1), whatever a learned predictor returns.
         clipped: IntArray = np.maximum(np.minimum(predicted, look_ahead + 1), 1).astype(np.int64)
         return clipped

@@ -63,7 +63,7 @@ def solve_step(
     Raises
     ------
     InputError
-        If the method is unknown, cannot take the problem, or cannot be limited by work.
+        If the method is unknown, does not support the problem, or has no work limit.
     """
     deadline = Deadline.of(time_limit)
     check_kind(problem, StepProblem, "problem", "solve_step(StepProblem.from_mapping(...))")

@@ -65,7 +65,7 @@ class Criterion(StrEnum):
 
     @property
     def times(self) -> tuple[Fraction, Fraction]:
-        """``C`` and ``t_l``."""
+        """Overhead ``C`` and token time ``t_l`` of a step."""
         counts_steps = self is Criterion.STEPS
         return Fraction(int(counts_steps)), Fraction(int(not counts_steps))
 
@@ -109,7 +109,7 @@ class BarrierSpace:
     criterion: Criterion = Criterion.PEAKS
 
     def __post_init__(self) -> None:
-        """Validate, and convert texts to their values."""
+        """Validate the fields, and convert texts to their values."""
         check_counts(self, ("requests", "workers", "slots", "prompt", "output"))
         object.__setattr__(self, "criterion", member(Criterion, self.criterion, "criterion"))
 
@@ -261,10 +261,10 @@ class BarrierTarget:
 def _check(policy: str, spec: PolicySpec) -> None:
     """Raise an error for policies with random runs or with pauses."""
     if spec.draws:
-        what = f"{policy} draws, and has another worst case with each seed"
-        raise InputError("policy", what, "use one that draws nothing")
+        what = f"{policy} is random, so its worst case depends on the seed"
+        raise InputError("policy", what, "use a policy that is not random")
     if spec.pauses:
-        raise InputError("policy", f"{policy} lets requests rest", "use one that does not")
+        raise InputError("policy", f"{policy} pauses requests", "use a policy that does not pause")
 
 
 def _optimum(problem: MakespanProblem, order: Sequence[int]) -> Schedule:
@@ -314,7 +314,9 @@ def _instance(target: BarrierTarget, space: BarrierSpace) -> MakespanProblem:
     # While a long request runs, every other slot can start a short one in each step.
     count = space.workers * ((lanes - 1) * length + 1)
     if count > MAX_REQUESTS:
-        raise InputError("space", f"{count:,} requests", "lower output, workers or slots")
+        raise InputError(
+            "space", f"{count:,} requests are too many", "lower output, workers or slots"
+        )
     outputs, free_from = [1] * count, 0
     problem = space.problem([(1, o) for o in outputs])
     for _ in range(space.workers):

@@ -155,7 +155,7 @@ class CacheSpace:
     convention: Convention = Convention.HALF_OPEN
 
     def __post_init__(self) -> None:
-        """Validate, and convert texts to their values."""
+        """Validate the fields, and convert texts to their values."""
         check_counts(self, ("requests", "memory", "prompt"), ("last_arrival",))
         check_counts(
             self, [n for n in ("least_memory", "longest") if getattr(self, n) is not None]
@@ -288,7 +288,9 @@ class CacheTarget:
         """Return the starts in the run of the policy."""
         run = serve(problem, self.name)
         if not run.is_finished:
-            raise InputError(self.name, f"it did not finish ({run.reason})", "use another policy")
+            raise InputError(
+                self.name, f"the policy did not finish ({run.reason})", "use another policy"
+            )
         return tuple(run.start.tolist())
 
     def optimum(self, problem: LatencyProblem, most: int) -> tuple[int, ...] | None:
@@ -325,7 +327,9 @@ def steady(target: CacheTarget, space: CacheSpace) -> Found:
         If not even one request could start in every round, or there are too many requests.
     """
     if space.longest is None or space.requests > MAX_REQUESTS:
-        raise InputError("longest", "is the output of all requests", "give it, and fewer requests")
+        raise InputError(
+            "longest", "is the output of all requests", "give longest, and fewer requests"
+        )
     problem = space.problem(space.memory, [(0, space.longest)] * space.requests)
     rate = space.memory // _area(problem)
     if rate < 1:

@@ -40,7 +40,7 @@ def exhaustive(target: Target, space: Space) -> Found:
     size = space.size(target)
     if size > MAX_INSTANCES:
         what = f"{_in_digits(size)} instances"
-        raise InputError("space", what, "make it smaller, or use --method local")
+        raise InputError("space", what, "use a smaller space, or --method local")
     best: Case | None = None
     largest: Ratio | None = None
     tried = solved = 0
@@ -59,7 +59,7 @@ def exhaustive(target: Target, space: Space) -> Found:
         if exceeds(ratio, largest):
             largest, best = ratio, Case(target, problem, schedule, optimum, proven=True)
     if best is None:
-        raise InputError("space", "no instance", "make it larger")
+        raise InputError("space", "no instance", "use a larger space")
     return Found(best, "exhaustive", str(space), tried, solved, is_maximal=True)
 
 
@@ -210,12 +210,14 @@ def worst_case(
     method = member(Method, method, "method")
     steps = integer(steps, "steps", minimum=1, maximum=MAX_STEPS)
     if steps != STEPS and method is not Method.LOCAL:
-        raise InputError("steps", f"{method} takes none", "leave it out, or use --method local")
+        raise InputError(
+            "steps", f"method {method} has no steps", "leave it out, or use --method local"
+        )
     if time_limit is not None and method is not Method.BILEVEL:
         remedy = "leave it out, or use --method bilevel"
-        raise InputError("time_limit", f"{method} solves no program that it ends", remedy)
+        raise InputError("time_limit", f"method {method} has no time limit", remedy)
     if isinstance(target, CacheTarget) != isinstance(space, CacheSpace):
-        raise InputError("space", "belongs to another system", "use one of its own")
+        raise InputError("space", "does not belong to this system", "use the space of this system")
     if isinstance(space, CacheSpace) and isinstance(target, CacheTarget):
         _check_arrivals(target, space)
     if method is Method.EXHAUSTIVE:
@@ -233,7 +235,7 @@ def worst_case(
         of_system, search = Method.ADVERSARY, partial(adversary, target, space)
     if method is of_system:
         return search()
-    raise InputError("method", f"{method} is of the other system", "use --method exhaustive")
+    raise InputError("method", f"{method} does not support this system", "use --method exhaustive")
 
 
 def _check_arrivals(target: CacheTarget, space: CacheSpace) -> None:

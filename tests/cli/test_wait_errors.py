@@ -163,7 +163,7 @@ def _files(tmp_path: Path) -> None:
         ((*HORIZON, "--policy", "no_such_module:f"), "no module named no_such_module"),
         ((*HORIZON, "--policy", "my_bad_policy:missing"), "has no missing"),
         ((*HORIZON, "--policy", "my_bad_policy:number"), "returned"),
-        ((*HORIZON, "--policy", "my_bad_policy:stranger"), "request 1000000 is not there"),
+        ((*HORIZON, "--policy", "my_bad_policy:stranger"), "request 1000000 is not in the state"),
         ((*HORIZON, "--policy", "my_bad_policy:twice"), "a request occurs twice"),
         ((*HORIZON, "--policy", "my_bad_policy:raising"), "raised ValueError: no idea"),
         ((*HORIZON, "--policy", "my_bad_policy:leaving"), "raised SystemExit: 0"),

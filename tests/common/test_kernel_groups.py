@@ -133,7 +133,10 @@ def test_a_failure_is_told(folder: Path) -> None:
         "except Exception as error:\n    print(error)"
     )
     done = python(folder, code)
-    assert done.stdout == "kernels failing: cannot be compiled; see the messages above\n"
+    assert (
+        done.stdout
+        == "kernels failing: cannot be compiled; read the error of the compiling process above\n"
+    )
     assert "no such luck" in done.stderr
 
 

@@ -68,5 +68,7 @@ def test_errors_name_what_is_wrong(text: str, message: str) -> None:
 def test_a_name_without_options_takes_none() -> None:
     """And says so."""
     nothing = by_name(Named("none", "nothing", "page 3", Nothing()))
-    with pytest.raises(InputError, match="unknown option 'most'; there is none here"):
+    with pytest.raises(
+        InputError, match="unknown option 'most'; leave it out; there is no option here"
+    ):
         read_named("none:most=1", nothing, "amount")

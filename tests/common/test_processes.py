@@ -40,7 +40,9 @@ def test_bad_input_in_a_process_is_bad_input() -> None:
 
 def test_a_killed_process_is_told() -> None:
     """With what to do."""
-    with pytest.raises(InputError, match="somewhere: a process was killed"):
+    with pytest.raises(
+        InputError, match="somewhere: the system killed a process, perhaps for lack of memory"
+    ):
         list(in_processes(_squared, [-1], 1, "somewhere"))
 
 

@@ -339,7 +339,7 @@ TIMED = {"arrivals": "timed"}
         ({"token_budget": None}, {"batching": "vllm"}, "batching: there are no token budgets"),
         ({}, {"batching": "vlm"}, "vlm: unknown policy; did you mean vllm"),
         ({}, {"batching": "sarathi:kp=x"}, "kp"),
-        ({}, {"batching": 3}, "batching: 3 is no text"),
+        ({}, {"batching": 3}, "batching: 3 is not a text"),
         ({}, {"engine": "compiled"}, "cannot run policy fcfs with token budgets"),
     ],
 )
@@ -360,9 +360,18 @@ def test_what_is_refused(changes: dict[str, Any], options: dict[str, Any], messa
         ({"token_budget": (4, 4, 4)}, "3 entries for 2 workers"),
         ({"batch_token_time_s": -1.0}, "batch_token_time_s"),
         ({"free_tokens": -1}, "free_tokens"),
-        ({"token_budget": None, "batch_token_time_s": 0.0}, "free_tokens: there are no batches"),
-        ({"token_budget": None, "free_tokens": 0}, "batch_token_time_s: there are no batches"),
-        ({"batch_token_time_s": 0.0}, "free_tokens: no token of a batch takes time; give"),
+        (
+            {"token_budget": None, "batch_token_time_s": 0.0},
+            "free_tokens: has no effect without token budgets",
+        ),
+        (
+            {"token_budget": None, "free_tokens": 0},
+            "batch_token_time_s: has no effect without token budgets",
+        ),
+        (
+            {"batch_token_time_s": 0.0},
+            "free_tokens: has no effect while batch_token_time_s is 0; give",
+        ),
     ],
 )
 def test_clusters_that_cannot_be(fields: dict[str, Any], message: str) -> None:
@@ -384,7 +393,7 @@ def too_much(state: Any) -> list[int]:
 @pytest.mark.parametrize(
     ("rule", "message"),
     [
-        ("nothing", "step 0: requests have slots, and no worker computes anything; let one load"),
+        ("nothing", "step 0: requests have slots, but all batches are empty; let one load"),
         ("too_much", "too_much of worker 0, slot 0: 9 tokens exceed the budget of 4"),
     ],
 )

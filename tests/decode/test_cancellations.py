@@ -194,10 +194,10 @@ def test_a_file_says_the_same_as_rows(tmp_path: Path) -> None:
         ("random:patience=1:share=0", r"has no share in \(0, 1\]"),
         ("random:mean=3", "unknown option 'mean'"),
         ("no-such-file.csv", "cannot read 'no-such-file.csv'"),
-        (((2.0, 0), (1.0, 1)), "event 1: at 1.0 s after 2.0 s"),
-        (((float("nan"), 0),), "event 0: at nan s"),
-        (((1.0, 2),), "request 2 of 2"),
-        (((1.0, 0), (2.0, 0)), "request 0 gives up twice"),
+        (((2.0, 0), (1.0, 1)), "event 1: an event at 1.0 s follows an event at 2.0 s"),
+        (((float("nan"), 0),), "event 0: the time of the event is nan s"),
+        (((1.0, 2),), "request 2 is not one of the 2"),
+        (((1.0, 0), (2.0, 0)), "request 0 is cancelled twice"),
     ],
 )
 def test_schedules_that_make_no_sense(events: Any, message: str) -> None:
@@ -211,7 +211,7 @@ def test_what_does_not_go_together() -> None:
     with pytest.raises(InputError, match="cancellations: changes nothing without arrivals=timed"):
         simulate(workload([2], [1]), "fcfs", EXACT, cancellations=((1.0, 0),))
     late = workload([2, 2], [1, 1], ["0", "5"])
-    with pytest.raises(InputError, match=r"gives up at 4\.0 s, before it arrives"):
+    with pytest.raises(InputError, match=r"is cancelled at 4\.0 s, before its arrival"):
         simulate(late, "fcfs", EXACT, arrivals="timed", cancellations=((4.0, 1),))
     run = cancelled([2, 2], [5, 1], ((3.0, 0),))
     with pytest.raises(InputError, match="requests were cancelled"):

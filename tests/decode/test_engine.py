@@ -316,9 +316,9 @@ BAD_OPTIONS: list[tuple[dict[str, Any], str]] = [
     ({"seed": -1}, "seed: -1"),
     ({"rate_scale": 2}, "rate_scale: changes nothing without arrivals=timed"),
     ({"rate_scale": 0, "arrivals": "timed"}, "rate_scale: 0 is out of range"),
-    ({"rate_scale": NAN, "arrivals": "timed"}, "rate_scale: nan is no exact number"),
-    ({"rate_scale": float("inf"), "arrivals": "timed"}, "rate_scale: inf is no exact number"),
-    ({"rate_scale": "fast", "arrivals": "timed"}, "rate_scale: 'fast' is no exact number"),
+    ({"rate_scale": NAN, "arrivals": "timed"}, "rate_scale: nan is no number"),
+    ({"rate_scale": float("inf"), "arrivals": "timed"}, "rate_scale: inf is no number"),
+    ({"rate_scale": "fast", "arrivals": "timed"}, "rate_scale: 'fast' is no number"),
     ({"arrivals": "timed"}, "no arrival times"),
 ]
 

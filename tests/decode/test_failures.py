@@ -75,10 +75,10 @@ def test_running_on_a_worker_that_is_down_is_caught() -> None:
         ("random:mtbf=1e-3:mttr=1e-3", "more than 2000000 events"),
         ("random:mean=3", "unknown option 'mean'"),
         ("no-such-file.csv", "cannot read 'no-such-file.csv'"),
-        (((2.0, 0, "fail"), (1.0, 1, "fail")), "event 1: at 1.0 s after 2.0 s"),
-        (((-1.0, 0, "fail"),), "event 0: at -1.0 s"),
-        (((float("nan"), 0, "fail"),), "event 0: at nan s"),
-        (((1.0, 2, "fail"),), "worker 2 of 2"),
+        (((2.0, 0, "fail"), (1.0, 1, "fail")), "event 1: an event at 1.0 s follows an event at 2.0 s"),
+        (((-1.0, 0, "fail"),), "event 0: the time of the event is -1.0 s"),
+        (((float("nan"), 0, "fail"),), "event 0: the time of the event is nan s"),
+        (((1.0, 2, "fail"),), "worker 2 is not one of the 2"),
         (((1.0, 0, "die"),), "'die' is no event"),
         (((1.0, 0, "fail"), (2.0, 0, "fail")), "worker 0 is down and is to fail"),
         (((1.0, 0, "recover"),), "worker 0 is up and is to recover"),
@@ -106,7 +106,7 @@ def test_a_file_is_read(tmp_path: Path) -> None:
 
 def test_a_run_that_outlasts_what_was_drawn_is_refused() -> None:
     """Nothing would fail any more after that, without a word."""
-    with pytest.raises(InputError, match="drawn for 3 s, and the run lasts"):
+    with pytest.raises(InputError, match="drawn for 3 s, but the run lasts"):
         simulate(workload([2], [9]), "fcfs", EXACT, failures="random:mtbf=2:mttr=1:until=3")
 
 
@@ -116,7 +116,7 @@ def test_workers_that_never_recover_are_named(engine: str) -> None:
     requests = workload([2, 9], [5, 5])
     events = ((1.0, 0, "fail"), (3.0, 1, "fail"))
     said = (
-        r"^failures, step 1: nothing can run any more: 2 requests wait, and workers never "
+        r"^failures, step 1: no request can run: 2 requests wait, and workers never "
         r"recover: worker 0 failed at 1 s, worker 1 failed at 3 s; let workers recover, .*$"
     )
     with pytest.raises(InputError, match=said):
@@ -226,5 +226,5 @@ def test_a_schedule_without_events_is_told(tmp_path: Path) -> None:
     file.write_text("time_s,worker,event\n")
     run = simulate(workload([2, 2], [3, 1]), "fcfs", EXACT, failures=str(file))
     assert list(unseen([run])) == [
-        "The schedule has no failure: the runs are the same as without."
+        "The schedule has no failure: the runs equal those without a schedule."
     ]

@@ -200,7 +200,7 @@ def test_a_limit_on_the_steps_ends_the_part_for_all_alike() -> None:
     end = measured_part(workload, CLUSTER, timed).end
     assert end == pytest.approx(1000 * CLUSTER.worker_times()[0].max())
     short = measured_part(workload, CLUSTER, RunOptions(pool=2, steps=100))
-    assert "a run of more steps may do" in short.why_not
+    assert "use a run of more steps" in short.why_not
 
 
 def test_a_run_that_is_stopped_early_has_no_part() -> None:

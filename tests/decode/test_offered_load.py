@@ -81,7 +81,10 @@ def test_below_capacity_nobody_waits_long_and_above_it_all_do() -> None:
     ("options", "message"),
     [
         ({"load": 0.5}, "load: changes nothing without arrivals=timed"),
-        ({"load": 0.5, "arrivals": "timed", "rate_scale": 2}, "rate_scale is given as well"),
+        (
+            {"load": 0.5, "arrivals": "timed", "rate_scale": 2},
+            "cannot be combined with rate_scale",
+        ),
         ({"load": 0, "arrivals": "timed"}, "load: 0 is out of range"),
         ({"load": "x", "arrivals": "timed"}, "load"),
     ],
@@ -95,5 +98,5 @@ def test_loads_that_are_refused(options: dict[str, object], message: str) -> Non
 def test_requests_that_come_at_once_have_no_rate() -> None:
     """Two requests at one time offer no load that could be scaled."""
     together = workload([1, 1], [1, 1], ["3", "3"])
-    with pytest.raises(InputError, match="all requests arrive at once"):
+    with pytest.raises(InputError, match="all requests arrive at the same time"):
         simulate(together, first_come, ONE, arrivals="timed", load=1)

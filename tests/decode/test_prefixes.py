@@ -162,7 +162,7 @@ def test_caches_that_cannot_be(changes: dict[str, Any], message: str) -> None:
 
 def test_requests_that_tell_no_prefix_are_refused() -> None:
     """Where prefixes are to be kept."""
-    with pytest.raises(InputError, match="carry no hashes of their blocks"):
+    with pytest.raises(InputError, match="have no block hashes"):
         simulate(Workload([9], [1]), "fcfs", Cluster(1, 1, prefix_cache=512))  # type: ignore[arg-type]
 
 

@@ -285,7 +285,9 @@ def test_an_option_of_a_policy_that_nothing_reads_is_refused(policy: str, messag
 def test_an_option_of_all_policies_that_none_reads_is_refused() -> None:
     """One that some policy reads is not."""
     given: dict[str, Any] = {"gamma": "0.3"}
-    message = "gamma: {} no such option; leave it out, or run one that does: bf-io, br-h"
+    message = (
+        "gamma: {} no such option; leave it out, or add a policy with this option: bf-io, br-h"
+    )
     with pytest.raises(InputError, match=message.format("fcfs reads")):
         simulate(REQUESTS, "fcfs", MACHINE, **given)
     with pytest.raises(InputError, match=message.format("fcfs, br-0 read")):

@@ -270,4 +270,4 @@ def test_slots_that_are_never_all_busy_are_told() -> None:
     times = tuple(Fraction(k, 20) for k in range(4000))
     workload = Workload(np.full(4000, 5), np.arange(4000) % 4 + 1, times, name="sparse")
     run = simulate(workload, "fcfs", Cluster(2, 3), arrivals="timed")
-    assert "The slots are never all busy: at most 17 % of them." in remarks(workload, [run])
+    assert "At no step are all slots busy: at most 17 % are." in remarks(workload, [run])

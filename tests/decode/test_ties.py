@@ -135,6 +135,6 @@ def test_prefixes_stay_with_their_worker() -> None:
 
 def test_only_interpreted_runs_know_it() -> None:
     """`auto` interprets, and `compiled` says why not."""
-    with pytest.raises(InputError, match="ties that do not go to the lowest worker"):
+    with pytest.raises(InputError, match="ties other than lowest"):
         lone("jsq", "rotating", engine="compiled")
     assert lone("jsq", Ties.ROTATING).engine == "reference"

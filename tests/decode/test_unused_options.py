@@ -77,7 +77,7 @@ def test_options_that_are_read_beside_others() -> None:
     ("policies", "given", "message"),
     [
         (["fcfs"], {"gamma": "1/2"}, r"^gamma: fcfs reads no such option; .*bf-io, br-h"),
-        (["fcfs", "jsq"], {"cap_threshold": 9}, "run one that does: throttled"),
+        (["fcfs", "jsq"], {"cap_threshold": 9}, "add a policy with this option: throttled"),
         (["bf-io"], {"slack": 3}, "slack: changes nothing without second; leave it out"),
         (["fcfs", "bf-io"], {"second_proof": 9}, "second_proof: changes nothing without second"),
         (["bf-io:slack=3"], {}, "policy bf-io:slack=3: slack: changes nothing without sec"),

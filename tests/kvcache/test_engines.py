@@ -90,7 +90,9 @@ def test_tables_grow_beyond_their_first_size() -> None:
 def test_long_runs_are_compiled_and_user_policies_are_not() -> None:
     """What may be compiled is decided by the policy, what is worth it by the size."""
     data = problem(9, [(0, 2, 2)])
-    with pytest.raises(InputError, match="only built-in policies are compiled"):
+    with pytest.raises(
+        InputError, match="'compiled' does not support this policy, only built-in ones"
+    ):
         serve(data, lambda state: list(range(len(state.waiting))), engine="compiled")
     with pytest.raises(InputError, match="engine: 'fast' is unknown; use one of auto, compiled"):
         serve(data, "mc-sf", engine="fast")

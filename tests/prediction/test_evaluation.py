@@ -215,7 +215,7 @@ NAN = float("nan")
         (lambda: ANY.evaluate_predictor(LOAD, "none", every=0), "every: 0 is out of range"),
         (
             lambda: ANY.evaluate_predictor(LOAD, "none", online=40),
-            "online: 40 are no fewer than the 40 evaluated requests; tell lengths after fewer",
+            "online: 40 are not fewer than the 40 evaluated requests; use fewer requests",
         ),
         (
             lambda: ANY.evaluate_predictor(LOAD, "none", min_output=9, max_output=3),

@@ -138,7 +138,9 @@ def test_engines_that_cannot_run_are_refused() -> None:
 
     data = poisson_instance(I0, 10, seed=1)
     for policy in (lambda state: state.held, Mine()):
-        with pytest.raises(InputError, match="only built-in policies are compiled"):
+        with pytest.raises(
+            InputError, match="'compiled' does not support this policy, only built-in ones"
+        ):
             serve(data, policy, engine=Engine.COMPILED)
     with pytest.raises(InputError, match="engine: 'fast' is unknown; use one of auto, compiled"):
         serve(data, Mine(), engine="fast")

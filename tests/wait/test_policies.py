@@ -133,9 +133,12 @@ def test_options_of_first_come_first_served() -> None:
         ("new-first:mixed=maybe", "mixed: 'maybe' is unknown; use yes or no"),
         ("new-first:limit=-1", "limit: -1 is out of range"),
         ("ongoing-first:mixed=no", "ongoing-first:mixed=no: unknown option 'mixed'"),
-        ("fcfs:limit=1", "fcfs:limit=1: unknown option 'limit'; there is none here"),
+        (
+            "fcfs:limit=1",
+            "fcfs:limit=1: unknown option 'limit'; leave it out; there is no option here",
+        ),
         ("fcfs:", "no option after a colon"),
-        ("my_stage_policy:one_at_a_time:limit=1", "options after module:NAME"),
+        ("my_stage_policy:one_at_a_time:limit=1", "options cannot follow module:NAME"),
         ("my_stage_policy:number", "a int is not callable; name a function of (state)"),
         ("my_stage_policy:Broken", "making it raised OSError: no"),
         ("my_stage_policy:missing", "has no missing"),
@@ -192,9 +195,9 @@ def test_a_users_policy_runs(name: str) -> None:
         (np.array([0.5]), "0.5.? is no request"),
         (np.array([[0]]), "is no request"),
         ([0, 0], "a request occurs twice"),
-        ([2], "request 2 is not there"),
-        ([-1], "request -1 is not there"),
-        (Decision([0], evict=[1]), "request 1 is not there"),
+        ([2], "request 2 is not in the state"),
+        ([-1], "request -1 is not in the state"),
+        (Decision([0], evict=[1]), "request 1 is not in the state"),
         (Decision(5), "returned 5"),  # type: ignore[arg-type]
         (Decision([0], evict="1"), "returned '1'"),  # type: ignore[arg-type]
     ],

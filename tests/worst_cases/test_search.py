@@ -25,7 +25,10 @@ ANY: Any = None
         (lambda: BarrierTarget("fcfs", known=ANY), "known"),
         (lambda: CacheTarget("nobody"), "nobody"),
         (lambda: BarrierTarget("nobody"), "nobody"),
-        (lambda: worst_case(CacheTarget("mc-sf"), BarrierSpace(3)), "another system"),
+        (
+            lambda: worst_case(CacheTarget("mc-sf"), BarrierSpace(3)),
+            "does not belong to this system",
+        ),
         (lambda: worst_case(CacheTarget("mc-sf"), CacheSpace(3, 5), "best"), "method"),
         (lambda: worst_case(CacheTarget("mc-sf"), CacheSpace(40, 40)), "instances"),
         (lambda: worst_case(BarrierTarget("fcfs"), BarrierSpace(40)), "instances"),
@@ -33,17 +36,17 @@ ANY: Any = None
             lambda: worst_case(BarrierTarget("fcfs"), BarrierSpace(9_999)),
             r"about 10\^9541 instances",
         ),
-        (lambda: BarrierTarget("random"), "draws, and has another worst case with each seed"),
-        (lambda: BarrierTarget("pausing"), "lets requests rest"),
+        (lambda: BarrierTarget("random"), "is random, so its worst case depends on the seed"),
+        (lambda: BarrierTarget("pausing"), "pauses requests"),
         (lambda: BarrierTarget("fcfs", Known.ALL), "fcfs does not look ahead"),
         (lambda: BarrierTarget("bf-io", Known.ACTIVE), "bf-io does not look ahead"),
         (
             lambda: worst_case(BarrierTarget("fcfs"), BarrierSpace(2), steps=9),
-            "exhaustive takes none",
+            "method exhaustive has no steps",
         ),
         (
             lambda: worst_case(BarrierTarget("fcfs"), BarrierSpace(2), time_limit=1.0),
-            "solves no program that it ends",
+            "has no time limit",
         ),
         (
             lambda: worst_case(CacheTarget("semi-online"), CacheSpace(3, 5, last_arrival=1)),
@@ -51,11 +54,11 @@ ANY: Any = None
         ),
         (
             lambda: worst_case(CacheTarget("mc-sf"), CacheSpace(3, 5), "adversary"),
-            "of the other system",
+            "does not support this system",
         ),
         (
             lambda: worst_case(BarrierTarget("fcfs"), BarrierSpace(3), "steady"),
-            "of the other system",
+            "does not support this system",
         ),
         (
             lambda: worst_case(

@@ -1,4 +1,4 @@
-"""The memory of the adaptive policy: settings, observations, and the twin for rehearsals."""
+"""The memory of the adaptive policy: settings, observations, and the simulated twin machine."""
 
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from formulations.arrays import FloatArray, IntArray
 
 
 class Setting(NamedTuple):
-    """Look-ahead of the two-stage heuristic.
+    """A candidate look-ahead of the two-stage heuristic.
 
     With a discount of ``γ = τ / (τ + 1)``, the future steps of the window together have ``Σ_{h>=1}
     γ^h = τ`` times the weight of the current step.
@@ -51,10 +51,10 @@ FIRST_SETTING = SETTINGS.index(Setting(200, 2))
 
 
 def near(best: int) -> tuple[int, ...]:
-    """Return the settings to rehearse next if ``best`` is the best of `COARSE`.
+    """Return the settings to rehearse next if ``best`` is the best of the `COARSE` settings.
 
-    These are the other τ within the adjacent octaves with β = 2G, and τ up to the next octave with
-    β = G, which needs a longer window.
+    With β = 2G, these are the other values of τ within a factor of 2 of the best; with β = G,
+    those up to twice the best, which need a longer window.
     """
     place = FINE.index(SETTINGS[best].steps) if SETTINGS[best].steps > 0 else 0
     wanted = [Setting(FINE[k], 2) for k in range(max(0, place - 3), min(place + 4, len(FINE)))]
@@ -104,7 +104,7 @@ SEED = 0x9E3779B97F4A7C15
 
 
 class Seen(NamedTuple):
-    """Observations of the run."""
+    """Observations of the run, from which rehearsals draw request lengths."""
 
     counts: IntArray  #: See the names of its entries above.
     #: Shape (G,): requests that the window lets end with the step of the last decision, and
@@ -116,7 +116,7 @@ class Seen(NamedTuple):
 
 
 class Scene(NamedTuple):
-    """The start of a rehearsal; `Seen.counts` has the number of columns in use."""
+    """Start of a rehearsal: running, waiting and future requests."""
 
     #: Shape (3, M), most recent first: prompt, known length, and whether it continues beyond that
     #: length, of the most recently revealed requests.
@@ -128,7 +128,7 @@ class Scene(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """Quantities drawn at random for a rehearsal."""
+    """Request lengths and arrivals drawn at random for a rehearsal."""
 
     remaining: IntArray  #: Shape (G·B,): remaining steps of running requests.
     #: Shape (n,): prompts and outputs of future requests.
@@ -141,7 +141,7 @@ class Drawn(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """The settings, and the parameters that all of them share."""
+    """The candidate settings, and the parameters that all settings share."""
 
     #: Shape (K,): see `bfio.decode.adaptive.memory.Setting`.
     steps: IntArray
@@ -159,7 +159,7 @@ class Rule(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """The complete memory of the policy."""
+    """The complete memory of the adaptive policy."""
 
     rule: Rule
     seen: Seen
@@ -187,7 +187,7 @@ def new_memory(
 ) -> Memory:
     """Return the memory at the start of a run, for windows of up to ``look_ahead`` steps.
 
-    A decision concerns at most ``most_waiting`` requests.
+    A decision is about at most ``most_waiting`` waiting requests.
     """
     total = num_workers * slots
     counts = _zeros(13)
@@ -273,9 +273,9 @@ def statistics(memory: Memory) -> dict[str, object]:
 
 @compilable
 def look(seen: Seen, step: int, completed: int, running: IntArray) -> None:
-    """Count requests that ended before a step, and whether the window predicted these ends.
+    """Count the requests that ended before a step, and the ends that the window predicted.
 
-    ``running``, shape (G,), are the running requests before this decision.
+    ``running``, shape (G,), holds the number of running requests per worker before this decision.
     """
     counts = seen.counts
     counts[COMPLETED], counts[STEP] = completed, step
@@ -288,7 +288,7 @@ def look(seen: Seen, step: int, completed: int, running: IntArray) -> None:
 
 @compilable
 def is_due(seen: Seen, running: IntArray, total_slots: int) -> bool:
-    """Whether to rehearse now; the first time is at the latest when all slots have been used."""
+    """Return whether to rehearse now; the first time is when all slots have been used."""
     counts = seen.counts
     if counts[REHEARSALS] == 0 and counts[COMPLETED] + running.sum() >= total_slots:
         return True
@@ -297,7 +297,7 @@ def is_due(seen: Seen, running: IntArray, total_slots: int) -> bool:
 
 @compilable
 def windows_tell(seen: Seen, left: IntArray, look_ahead: int) -> bool:
-    """Whether windows are informative: enough past ends were predicted, or at first, any end is.
+    """Return whether windows are informative: enough ends were predicted or, at first, any end is.
 
     ``left``, shape (A,), are the remaining steps of running requests according to the window.
     """

@@ -1,11 +1,12 @@
 """Rehearsals: simulate every candidate setting on a twin of the machine, and keep the best one.
 
-A rehearsal draws request lengths from those seen in the run so far. For many requests only a lower
-bound on the length is known yet. Therefore a request is drawn at random; while it has not ended,
-it is replaced by a longer one drawn at random. This samples the product-limit estimate (Kaplan and
-Meier 1958), in the form of Efron's redistribution to the right (1967). A running request keeps its
-prompt, and its length if this is known. Beyond the longest length, lives are geometric, with the
-mean (steps observed) / (ends observed).
+A rehearsal draws request lengths from those seen in the run so far. For requests that still run,
+only a lower bound on the length is known. Therefore a request is drawn at random; if it still
+runs, it is replaced by a longer one drawn at random, until the drawn request has ended. This
+samples the product-limit estimate (Kaplan and Meier 1958), in the form of Efron's redistribution
+to the right (1967). A running request keeps its prompt, and its length if this is known. Beyond
+the longest length seen, remaining lengths are geometric with mean (steps observed) / (ends
+observed).
 """
 
 import numpy as np
@@ -62,7 +63,7 @@ from formulations.arrays import IntArray
 
 @compilable(allocates=True)
 def draw_lengths(memory: Memory, step: int) -> int:
-    """Draw remaining steps of running requests, and future requests; return the mean remaining."""
+    """Draw remaining steps of running requests, and future ones; return the mean steps."""
     counts, drawn, past = memory.seen.counts, memory.drawn, memory.scene.past
     num = counts[kept.PAST]
     mean = sort_by_length(drawn, past[:, :num])
@@ -106,7 +107,7 @@ def sort_by_length(drawn: Drawn, past: IntArray) -> int:
 
 @compilable
 def drawn_length(drawn: Drawn, past: IntArray, place: int, age: int, mean: int) -> int:
-    """Draw a length from the requests at ``place`` or later in the order, or beyond ``age``."""
+    """Draw a length from the sorted requests from ``place`` on, or one above ``age``."""
     num = past.shape[1]
     while place < num:
         place += random_below(drawn.word, num - place)
@@ -123,7 +124,7 @@ def drawn_length(drawn: Drawn, past: IntArray, place: int, age: int, mean: int) 
 
 @compilable(allocates=True)
 def admit_by_setting(state: State, memory: Memory, setting: int) -> bool:
-    """Admit waiting requests by a setting; False if 64-bit arithmetic would not be exact.
+    """Admit waiting requests by a setting; return False if 64-bit arithmetic would not be exact.
 
     The window has only as many columns as the setting needs.
     """
@@ -187,7 +188,7 @@ def set_scene(twin: State, memory: Memory, step: int) -> None:
 
 @compilable
 def resume(twin: State, request: int, worker: int, begun: int, last: int) -> None:
-    """Continue a request that started earlier."""
+    """Add a request to the twin that started on its worker before the rehearsal."""
     twin.marks.worker[request] = worker
     twin.marks.start[request] = begun
     twin.marks.last[request] = last
@@ -220,7 +221,7 @@ def rehearsed(twin: State, memory: Memory, setting: int, num_steps: int) -> floa
 
 @compilable
 def reveal_up_to(twin: State, pool: int) -> bool:
-    """Refill the pool of the twin to ``pool`` requests; False if not enough requests are left."""
+    """Fill the waiting pool of the twin to ``pool`` requests; return False if too few are left."""
     counters = twin.counters
     missing = max(0, int(pool - counters[WAITING]))
     if counters[REVEALED] + missing > len(twin.pool):
@@ -237,8 +238,9 @@ def reveal_up_to(twin: State, pool: int) -> bool:
 def rehearse_all(memory: Memory, step: int, grows: bool) -> None:
     """Rehearse settings from the current scene, and select the best one for the next decisions.
 
-    The coarse settings come first, then the neighbours of the best of these. The setting stays if
-    a rehearsal is not exact. ``grows`` says whether loads grow within windows.
+    The coarse settings are rehearsed first, then the neighbours of the best coarse one. If a
+    rehearsal is not exact in 64 bits, the current setting is kept. ``grows`` says whether loads
+    grow within windows.
     """
     counts, rule, twin = memory.seen.counts, memory.rule, memory.twin
     twin.sight[KNOWN] = counts[kept.TELLS] == 1 and twin.settings.look_ahead > 0
@@ -268,7 +270,7 @@ def steps_to_play(memory: Memory, step: int, left: int) -> int:
 
 @compilable(allocates=True)
 def play_each(twin: State, memory: Memory, step: int, num_steps: int, settings: IntArray) -> bool:
-    """Score some settings, up to the first -1, on the same draw; False if one is not exact."""
+    """Score settings, up to the first -1, on the same draw; return False if one is not exact."""
     for setting in settings:
         if setting < 0:
             break
@@ -281,7 +283,7 @@ def play_each(twin: State, memory: Memory, step: int, num_steps: int, settings: 
 
 @compilable
 def best_played(memory: Memory, level: float) -> int:
-    """Return the rehearsed setting of least mean score, earlier rehearsals included."""
+    """Return the rehearsed setting of least mean score over this and earlier rehearsals."""
     best, least = 0, np.inf
     for k in range(len(memory.score)):
         if memory.score[k] >= 0:
@@ -310,7 +312,7 @@ NOT_PLAYED = -1.0
 
 @entry_point
 def rehearse(memory: Memory, step: int, grows: bool) -> None:
-    """Call `rehearse_all` from Python."""
+    """Run `rehearse_all`; this is the entry point for Python."""
     rehearse_all(by_reference(memory), step, grows)
 
 
@@ -325,7 +327,7 @@ def warm_up() -> None:
 
 
 def memory(task: KernelTask) -> Memory | None:
-    """Return the memory of the kernel, or None if it does not support this run."""
+    """Return the memory of the compiled policy, or None if it does not support the run."""
     most = most_waiting(task.workload, task.cluster, task.options)
     look_ahead = look_ahead_of(task.policy)
     cluster = task.cluster
@@ -388,7 +390,7 @@ def write_scene(state: State, memory: Memory) -> None:
 
 @compilable
 def write_past(state: State, column: np.ndarray, request: int, ahead: int) -> None:
-    """Write prompt and known length of a request, and whether it continues beyond this length."""
+    """Write prompt and known length of a request, and whether it continues beyond."""
     start, last, step = state.marks.start[request], state.marks.last[request], state.counters[STEP]
     column[kept.PROMPT] = state.requests.prompt[request]
     if start < 0:
@@ -405,7 +407,7 @@ def write_past(state: State, column: np.ndarray, request: int, ahead: int) -> No
 
 @compilable(allocates=True)
 def loads_grow(state: State) -> bool:
-    """Whether a waiting request is projected to grow in the window."""
+    """Return whether the projected load of a waiting request grows in the window."""
     settings, step = state.settings, state.counters[STEP]
     since = 0 if settings.by_age else step
     grows = gained(state.gains, since + 1) > gained(state.gains, since)

@@ -1,1 +1,1 @@
-"""The features of the machine: `bfio.decode.features.registry` finds each folder and module."""
+"""The optional features of the machine, listed in `bfio.decode.features.registry`."""

@@ -1,19 +1,18 @@
 """Workers with token budgets: prompts are computed in chunks, together with decoding.
 
-A request that starts on a worker takes a slot, and has no cache at first. At each step every
-worker forms a batch from its requests, by a policy of `bfio.batching` and within its budget. A
-prompt that is not yet computed contributes a chunk, any other request one token (throughput paper,
-2.5). The barrier is that of all steps: the next step begins when the slowest worker is done. A
-request that emits no token in a step, because its prompt is not computed or the batch omits it,
-rests (`bfio.decode.features.pausing`). The phases of a step therefore need no knowledge of
-batches.
+A request that starts on a worker takes a slot, and has no KV cache at first. At each step every
+worker forms a batch from its requests, by a policy of `bfio.batching` and within its token budget.
+A request whose prompt is not yet computed contributes a chunk of the prompt, any other request one
+token (throughput paper, 2.5). The next step begins when the slowest worker is done. A request that
+emits no token in a step, because its prompt is not computed or the batch omits it, rests
+(`bfio.decode.features.pausing`). So the phases of a step are the same with and without batches.
 
-The load of a batch is the KV cache that it reads: the caches of the requests in it, as they are
-before the step. Routing policies see whole prompts, since a worker will eventually hold all that
-it has been sent.
+The load of a batch is the KV cache that the batch reads: the caches of its requests before the
+step. Routing policies see whole prompts, because a worker will eventually hold the whole prompt of
+each request sent to it.
 
-The rules of the replay are written independently; they use neither the engine nor a batching
-policy.
+The replay rules that check a run are written independently. They use neither the engine nor a
+batching policy.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ STAGE = "requests"
 
 @dataclass
 class _Task:
-    """A request on its worker."""
+    """A request on its worker, with its remaining prompt and output tokens."""
 
     #: Index of the request, and its prompt tokens.
     request: int
@@ -60,7 +59,7 @@ class _Task:
     entered: int = -1  #: Rank in which it entered its decode phase; -1 before.
 
     def load(self, tokens: int) -> None:
-        """Record that a batch has processed ``tokens`` of it."""
+        """Record that a batch has processed ``tokens`` tokens of this request."""
         if self.prompt_left:
             self.prompt_left -= tokens
         else:
@@ -85,7 +84,7 @@ class Batching:
         self._log: list[tuple[int, int, int]] = []
 
     def run_step(self, state: State, record: Record, row: int) -> None:
-        """Form the batches of a step, and run it like `bfio.decode.machine.phases.run_step`.
+        """Form the batches of a step and run it as `bfio.decode.machine.phases.run_step`.
 
         Raises InputError if a batching policy returns an invalid answer, or if no worker computes
         anything.
@@ -95,8 +94,12 @@ class Batching:
         batches = [self._batch(g, step) for g in range(len(self._queues))]
         totals = np.array([sum(batch) for batch in batches], dtype=np.int64)
         if not totals.any():
-            what = "requests have slots, and no worker computes anything"
-            raise InputError(f"policy {self._name}, step {step}", what, "let one load a token")
+            what = "requests have slots, but all batches are empty"
+            raise InputError(
+                f"policy {self._name}, step {step}",
+                what,
+                "let one worker process at least one token",
+            )
         read, resting = self._chunks(batches, step)
         paces = self._paces(state)
         state.machine.overhead_s[:] = paces * (
@@ -111,7 +114,7 @@ class Batching:
     def pending_prefill(self, state: State) -> IntArray:
         """Return the prompt tokens not yet computed on each worker, shape (G,).
 
-        Before `run_step`, this includes the requests that start at this step.
+        Before `run_step`, the numbers include the requests that start at this step.
         """
         left = np.array([sum(task.prompt_left for task in queue) for queue in self._queues])
         started = state.lists.started[: state.counters[ADMITTED]]
@@ -132,7 +135,7 @@ class Batching:
             self._queues[int(state.marks.worker[request])].append(task)
 
     def _batch(self, worker: int, step: int) -> list[int]:
-        """Return the tokens of each request in a worker's batch, from its policy."""
+        """Return the tokens of each request in a worker's batch, chosen by its batching policy."""
         queue, policy = self._queues[worker], self._policies[worker]
         if not queue:
             return []
@@ -150,7 +153,7 @@ class Batching:
         return ask(policy, seen, f"{self._name} of worker {worker}")
 
     def _chunks(self, batches: list[list[int]], step: int) -> tuple[IntArray, IntArray]:
-        """Record the chunks; return the cache tokens they read, (G,), and the resting requests."""
+        """Record the chunks; return cache tokens read per worker, (G,), and resting requests."""
         read, resting = np.zeros(len(batches), dtype=np.int64), []
         for worker, (queue, batch) in enumerate(zip(self._queues, batches, strict=True)):
             for task, tokens in zip(queue, batch, strict=True):
@@ -190,7 +193,7 @@ RULES = RuleTable()
 
 
 class Chunks(NamedTuple):
-    """The chunks of a run, sorted by request, then by time; each array of shape (m,)."""
+    """The prompt chunks of a run, sorted by request, then by time; each array of shape (m,)."""
 
     #: Request, step, and number of prompt tokens computed.
     request: IntArray
@@ -200,7 +203,7 @@ class Chunks(NamedTuple):
 
 
 def malformed_chunks(run: Run, cluster: Cluster) -> int:
-    """Count chunks with which no replay is possible; 1 if they exist without token budgets."""
+    """Count chunks with which no replay is possible; 1 if there are no token budgets."""
     if (run.chunks is None) != (cluster.token_budget is None):
         return 1
     if run.chunks is None:
@@ -216,7 +219,7 @@ def malformed_chunks(run: Run, cluster: Cluster) -> int:
 
 
 def chunks_of(run: Run) -> Chunks:
-    """Return the chunks of a run with token budgets."""
+    """Return the prompt chunks of a run with token budgets."""
     assert run.chunks is not None
     step, request, tokens = run.chunks[np.lexsort((run.chunks[:, 0], run.chunks[:, 1]))].T
     totals = np.cumsum(tokens) - tokens
@@ -226,7 +229,7 @@ def chunks_of(run: Run) -> Chunks:
 
 
 def on_workers(run: Run, cluster: Cluster, chunks: Chunks, values: IntArray) -> IntArray:
-    """Return the sum of a value of the chunks by step and worker, shape (K, G)."""
+    """Return the sum of a value of the chunks per step and worker, shape (K, G)."""
     cells = np.zeros((run.steps, cluster.workers), dtype=np.int64)
     np.add.at(cells, (chunks.step, run.worker[chunks.request]), values)
     return cells
@@ -234,7 +237,7 @@ def on_workers(run: Run, cluster: Cluster, chunks: Chunks, values: IntArray) -> 
 
 @RULES.rule("batches")
 def _batches(replay: Replay) -> int:
-    """Check that batches keep their budgets, and prompts are computed once, before decoding."""
+    """Check that batches keep their budgets, and prompts are computed before decoding."""
     if not replay.batches:
         return 0
     # Each request has one stint.
@@ -279,7 +282,7 @@ METRICS: MetricTable[RunPart] = MetricTable()
 
 
 def _computed(part: RunPart) -> IntArray | None:
-    """Return prompt tokens computed at each step of the run, shape (K,); None without budgets."""
+    """Return the prompt tokens computed at each step, shape (K,); None without budgets."""
     run = part.run
     if run.chunks is None:
         return None
@@ -289,7 +292,7 @@ def _computed(part: RunPart) -> IntArray | None:
 
 
 def _prefill_times(part: RunPart) -> FloatArray:
-    """Return the time from first step to computed prompt of each completed request [s]."""
+    """Return the time from the first step to the computed prompt of each completed request [s]."""
     run, ids = part.run, part.completed
     if run.chunks is None:
         return np.zeros(0)

@@ -1,4 +1,4 @@
-"""Clients that cancel their requests: a request leaves in any state."""
+"""Clients that cancel their requests, whether a request waits or runs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _STREAM = 4
 
 
 class Cancellations(NamedTuple):
-    """Cancellations in order of time."""
+    """Cancellations (request and time), in order of time."""
 
     #: Shape (E,) [s]; a cancellation takes effect at the first step that starts then or later,
     #: unless the request has finished by then.
@@ -49,13 +49,13 @@ class Cancellations(NamedTuple):
 def cancellations_of(
     given: str | Iterable[tuple[float, int]], arrival_s: FloatArray, seed: int
 ) -> Cancellations:
-    """Return the cancellation schedule of a run, parsed into new arrays.
+    """Return the cancellation schedule of a run.
 
-    The option is ``none``; ``random:patience=SECONDS``, with exponential patience from each
-    arrival on, and optional ``share=0.1`` for a share of the requests only; the name of a CSV
-    file, or its rows: time [s], request. Raises InputError if it cannot be read or is out of
-    order, and for a request that is unknown, is cancelled twice, or is cancelled before it arrives
-    (``arrival_s``).
+    The option ``given`` is ``none``; ``random:patience=SECONDS``, with exponential patience from
+    each arrival on, and optional ``share=0.1`` for a share of the requests only; the name of a CSV
+    file; or its rows: time [s], request. Raises InputError if the schedule cannot be read or is
+    out of order, or if a request is unknown, is cancelled twice, or is cancelled before its
+    arrival (``arrival_s``).
     """
     rows = read_schedule(
         "cancellations",
@@ -71,7 +71,7 @@ def cancellations_of(
 
 
 def _drawn(text: str, arrival_s: FloatArray, seed: int, remedy: str) -> list[tuple[float, int]]:
-    """Draw the patience of each client, exponential from its arrival on."""
+    """Draw the cancellation time of each request: its arrival plus an exponential patience."""
     _, texts = split_options(text, (RANDOM,))
     kinds = {"patience": NUMBER, "share": NUMBER}
     values = {"share": 1.0, **read_texts(kinds, texts, "cancellations")}
@@ -93,17 +93,21 @@ def _checked(
     gone: set[int] = set()
     for place, (time, request) in in_order(rows, where, "request", len(arrival_s)):
         if request in gone:
-            raise InputError(place, f"request {request} gives up twice", "write it once")
+            raise InputError(
+                place, f"request {request} is cancelled twice", "list each request once"
+            )
         if time < arrival_s[request]:
-            what = f"request {request} gives up at {time} s, before it arrives"
-            raise InputError(place, what, f"it arrives at {arrival_s[request]:g} s")
+            what = f"request {request} is cancelled at {time} s, before its arrival"
+            raise InputError(
+                place, what, f"cancel it after its arrival at {arrival_s[request]:g} s"
+            )
         gone.add(request)
     return rows
 
 
 @compilable(part_of="cancellations")
 def cancel_due(state: State, record: Record) -> None:
-    """Remove the unfinished requests whose clients have cancelled by now."""
+    """Remove the unfinished requests whose clients have cancelled by the current time."""
     counters, due = state.counters, state.cancellations
     if (
         counters[CANCELLATIONS] < len(due.time_s)
@@ -140,7 +144,7 @@ RULES = RuleTable()
 
 @RULES.rule("cancellations")
 def _cancellations(replay: Replay) -> int:
-    """Check that a request ends exactly once: done, or cancelled when its client has given up."""
+    """Check that a request ends exactly once: completed, or cancelled at its cancellation time."""
     run, K, schedule = replay.run, replay.run.steps, replay.cancellations
     due = np.full(run.num_requests, K + 1)
     due[schedule.request] = np.searchsorted(run.start_s, schedule.time_s)
@@ -158,7 +162,7 @@ def _cancellations(replay: Replay) -> int:
 
 def _unseen(runs: Sequence[Run]) -> Iterator[str]:
     if runs[0].options.cancellations != NO_EVENTS and not any(run.cancelled for run in runs):
-        yield "No client gave up before its request was done: the runs are the same as without."
+        yield "No request was cancelled in time: the runs equal those without cancellations."
 
 
 FEATURE = Feature(

@@ -1,4 +1,4 @@
-"""Decisions that take effect some steps later (BF-IO, section 7.3)."""
+"""Decisions that take effect a fixed number of steps later (BF-IO, section 7.3)."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 def join_queue_by_age(state: State, request: int, worker: int) -> None:
     """Insert a request into its worker's queue, before younger requests bound at the same step.
 
-    Decisions of a step take effect in order of arrival, in whatever order a policy makes them. The
-    order determines which request finds no memory left.
+    Decisions of a step take effect in order of arrival, in whatever order a policy makes them. If
+    memory runs out, this order determines which request does not start.
     """
     workers, bound, following = state.workers, state.marks.bound, state.requests.next
     step, youngest = state.counters[STEP], workers.tail[worker]
@@ -50,9 +50,9 @@ def join_queue_by_age(state: State, request: int, worker: int) -> None:
 
 @compilable(part_of="delay")
 def decide_late(state: State) -> None:
-    """Execute decisions that are due, and copy the state of the workers for the policy.
+    """Execute the decisions that are due, and copy the state of the workers for the policy.
 
-    With immediate dispatch, due requests start after the policy has been asked.
+    With immediate dispatch, due requests start after the policy has been called.
     """
     if not state.settings.immediate:
         start_queued(state)
@@ -67,7 +67,7 @@ def decide_late(state: State) -> None:
 
 @compilable(part_of="delay")
 def hurry(state: State) -> None:
-    """Execute the next pending decisions at once, since no request runs until then."""
+    """Execute the next pending decisions at once, because no request runs until then."""
     workers, latest = state.workers, -1
     for g in range(len(workers.load)):
         if workers.queued[g] > 0:

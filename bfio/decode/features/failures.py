@@ -1,4 +1,4 @@
-"""Workers that fail and recover: requests that run there or are bound there wait again."""
+"""Workers that fail and recover; requests running on or bound to a failed worker wait again."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ EVENTS = ("fail", "recover")
 
 
 class Failures(NamedTuple):
-    """When workers fail and recover, in order of time."""
+    """Failures and recoveries of workers, in order of time."""
 
     #: Shape (E,) [s]; an event takes effect at the first step that starts then or later.
     time_s: FloatArray
@@ -37,7 +37,7 @@ class Failures(NamedTuple):
 
 
 def _turns(events: Iterable[tuple[str, WorkerEvent]]) -> Iterator[int]:
-    """Yield 0 for a failure and 1 for a recovery, which take turns on each worker."""
+    """Yield 0 for a failure and 1 for a recovery; these must alternate on each worker."""
     down: set[int] = set()
     for place, (_, worker, event) in events:
         if event not in EVENTS:
@@ -82,8 +82,8 @@ def failures_of(
     Raises
     ------
     InputError
-        If it cannot be read, is out of order, has an unknown worker, or lets a worker fail that is
-        down or recover that is up.
+        If the schedule cannot be read, is out of order or has an unknown worker; or if a worker
+        fails while down or recovers while up.
     """
     return Failures(*_FAILURES.read(given, num_workers, seed))
 
@@ -109,9 +109,9 @@ def fail_due(state: State, record: Record) -> None:
 
 @compilable(allocates=True, part_of="failures")
 def fail(state: State, record: Record, worker: int) -> None:
-    """Remove all requests from a worker: the running ones, and those bound to it.
+    """Remove all requests from a worker: those that run on it and those bound to it.
 
-    Its requests on the host stay there until it recovers.
+    Requests of this worker that are swapped out to the host stay there until the worker recovers.
     """
     running = np.sort(state.lists.running[: state.counters[ACTIVE]])
     for request in running:
@@ -136,7 +136,7 @@ RULES = RuleTable()
 
 @RULES.rule("failures")
 def _failures(replay: Replay) -> int:
-    """Check that nothing runs on a failed worker, and only a failure takes its requests away."""
+    """Check that no request runs on a failed worker; only a failure removes its requests."""
     K = replay.run.steps
     down = np.zeros((K + 1, replay.cluster.workers), dtype=np.bool_)
     failed = np.zeros((K + 1, replay.cluster.workers), dtype=np.bool_)

@@ -1,8 +1,8 @@
-"""The interface of a feature of the machine, for everything outside the phases of a step.
+"""The interface of a machine feature, for all code outside the phases of a step.
 
-It includes a feature's settings, checks and metrics; tables of replay rules, with helpers to count
-violations; and schedules of events from CSV files or drawn at random, such as failures, slowdowns
-and cancellations.
+The interface includes the settings, checks and metrics of a feature; tables of replay rules, with
+helpers that count violations; and schedules of events from CSV files or drawn at random, such as
+failures, slowdowns and cancellations.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Used: TypeAlias = "Callable[[Cluster, RunOptions], bool]"
 
 @dataclass(frozen=True)
 class Feature:
-    """What a feature adds to settings, checks, remarks, record and replay."""
+    """A machine feature: what it adds to settings, checks, remarks, record and replay."""
 
     name: str  #: Name of its part of the line of settings.
     #: Names by which its compilable functions are marked (``part_of``), and whether a run uses
@@ -80,7 +80,7 @@ class Feature:
 
 
 def schedule_setting(name: str, given: str | Sequence[object]) -> str:
-    """Return the text of a schedule of events: as given, or the number of events and a digest."""
+    """Return the text of an event schedule: as given, or number of events and digest."""
     if not isinstance(given, str):
         digest = sha256(repr(tuple(given)).encode()).hexdigest()[:8]
         return f"{name} at {len(given)} times ({digest})"
@@ -94,7 +94,7 @@ Rule: TypeAlias = "Callable[[Replay], int]"
 
 
 class RuleTable(dict[str, Rule]):
-    """Replay rules by name; each returns the number of requests, steps or cells in violation."""
+    """Replay rules by name; each returns how many requests, steps or cells violate it."""
 
     def rule(self, name: str) -> Callable[[Rule], Rule]:
         """Register the decorated function; the first line of its docstring describes it."""
@@ -107,14 +107,14 @@ class RuleTable(dict[str, Rule]):
 
 
 def count(at_step: IntArray, steps: int) -> IntArray:
-    """Return the number of entries at each step; -1 and steps beyond the end are ignored."""
+    """Return how many entries of ``at_step`` equal each step; other steps are ignored."""
     inside = at_step[(at_step >= 0) & (at_step < steps)]
     counts: IntArray = np.bincount(inside, minlength=steps).astype(np.int64)
     return counts
 
 
 def grouped(at_step: IntArray, who: IntArray, steps: int) -> list[list[int]]:
-    """Return the requests at each step."""
+    """Return the entries of ``who`` for each step, given the step of each entry."""
     groups: list[list[int]] = [[] for _ in range(steps)]
     for step, request in zip(at_step.tolist(), who.tolist(), strict=True):
         if 0 <= step < steps:
@@ -123,7 +123,7 @@ def grouped(at_step: IntArray, who: IntArray, steps: int) -> list[list[int]]:
 
 
 def running_total(at_step: IntArray, steps: int) -> IntArray:
-    """Return the number of entries at each step or before."""
+    """Return the number of entries at each step or earlier."""
     totals: IntArray = np.cumsum(count(at_step, steps))
     return totals
 
@@ -143,8 +143,8 @@ def profile(
 ) -> IntArray:
     """Return the loads of ``steps`` steps of a request that starts at step ``start`` [tokens].
 
-    The first load is ``prompt``; the request has emitted ``emitted`` tokens before. ``rests`` has
-    the first step and the end of each of its rests.
+    The first load is ``prompt``; the request has emitted ``emitted`` tokens before. ``rests``
+    holds the first step and the end step of each rest of the request.
     """
     runs = np.ones(steps - 1, dtype=np.int64)
     for first, end in rests:
@@ -179,9 +179,9 @@ def read_schedule(
 ) -> Schedule:
     """Return the schedule of an option: ``none``, ``random:...``, a CSV file, or events.
 
-    ``draw`` makes a random schedule from a text and a remedy for errors; ``check`` checks events
-    and gets their origin. ``columns`` has the columns of a file, with a parser for each. ``drawn``
-    is an example of a random schedule, ``example`` one of a line of a file.
+    ``draw`` makes a random schedule from a text and a remedy for errors. ``check`` checks events,
+    and receives the place named in errors. ``columns`` gives the columns of a file, with a parser
+    for each. ``drawn`` is an example of a random schedule, ``example`` an example line of a file.
     """
     names = ",".join(columns)
     form = f"write {drawn}, or the name of a CSV file with {names}"
@@ -214,7 +214,7 @@ def read_schedule(
 
 
 def in_order(rows: Iterable[Row], where: str, whose: str, count: int) -> Iterator[tuple[str, Row]]:
-    """Yield events (time [s], worker or request, ...), each with its place for messages.
+    """Yield events (time [s], worker or request, ...), each with its place for errors.
 
     Raises InputError for events out of order, and for an index of a ``worker`` or ``request``
     (``whose``) outside ``0..count-1``.
@@ -223,11 +223,17 @@ def in_order(rows: Iterable[Row], where: str, whose: str, count: int) -> Iterato
     for k, row in enumerate(rows):
         place, (time, index) = f"{where}, event {k}", row[:2]
         if not 0 <= time < math.inf:
-            raise InputError(place, f"at {time} s", "give a finite time >= 0")
+            raise InputError(
+                place, f"the time of the event is {time} s", "give a finite time >= 0"
+            )
         if time < before:
-            raise InputError(place, f"at {time} s after {before} s", "sort events by time")
+            raise InputError(
+                place,
+                f"an event at {time} s follows an event at {before} s",
+                "sort events by time",
+            )
         if not 0 <= index < count:
-            raise InputError(place, f"{whose} {index} of {count}", "count from 0")
+            raise InputError(place, f"{whose} {index} is not one of the {count}", "count from 0")
         before = time
         yield place, row
 
@@ -240,11 +246,11 @@ Columns: TypeAlias = "tuple[FloatArray, IntArray, Any, float]"
 
 @dataclass(frozen=True, eq=False)
 class WorkerEvents:
-    """An option that gives events of workers, such as failures.
+    """An option that gives events of workers, such as failures or slowdowns.
 
-    It is ``none``; ``random:mtbf=SECONDS:mttr=SECONDS``, with optional ``until=SECONDS``, for
-    alternating times up and down of each worker, exponential with these means; the name of a CSV
-    file; or its rows.
+    The option is ``none``; ``random:mtbf=SECONDS:mttr=SECONDS``, with optional ``until=SECONDS``,
+    for alternating up and down times of each worker, exponential with these means; the name of a
+    CSV file; or its rows.
     """
 
     option: str
@@ -264,10 +270,10 @@ class WorkerEvents:
     more: Mapping[str, float] = field(default_factory=dict)
 
     def read(self, given: str | Iterable[WorkerEvent], num_workers: int, seed: int) -> Columns:
-        """Return the schedule of a run.
+        """Return the event schedule of a run.
 
-        Raises InputError if it cannot be read, is out of order, has an unknown worker, or has
-        values that ``numbers`` rejects.
+        Raises InputError if the schedule cannot be read, is out of order, has an unknown worker,
+        or has values that ``numbers`` rejects.
         """
         return read_schedule(
             self.option,
@@ -282,14 +288,14 @@ class WorkerEvents:
     def columns(
         self, rows: list[WorkerEvent], num_workers: int, where: str, until_s: float = math.inf
     ) -> Columns:
-        """Return checked events as arrays."""
+        """Return events as arrays, after checks."""
         numbers = list(self.numbers(in_order(rows, where, "worker", num_workers)))
         time_s = np.array([time for time, _, _ in rows], dtype=np.float64)
         worker = np.array([g for _, g, _ in rows], dtype=np.int64)
         return time_s, worker, np.array(numbers, dtype=self.number_type), until_s
 
     def feature(self, until_s: Callable[[State], float], **more: Any) -> Feature:
-        """Return the feature of the option; ``until_s`` gives the end of a run's schedule [s]."""
+        """Return the machine feature of the option; ``until_s`` gives the schedule's end [s]."""
         name = self.option
 
         def unseen(runs: Sequence[Run]) -> Iterator[str]:
@@ -299,7 +305,7 @@ class WorkerEvents:
             time_s = self.read(given, first.cluster.workers, first.options.seed)[0]
             last_s = max((float(run.start_s[-1]) for run in runs if run.steps), default=0.0)
             if len(time_s) == 0:
-                yield f"The schedule has no {self.event}: the runs are the same as without."
+                yield f"The schedule has no {self.event}: the runs equal those without a schedule."
             elif time_s[0] > last_s:
                 yield (
                     f"No {self.event} took place: the first is at {time_s[0]:,.6g} s, and the "
@@ -310,7 +316,7 @@ class WorkerEvents:
         def record(state: State) -> dict[str, object]:
             end_s, drawn_s = float(state.clock[NOW]), until_s(state)
             if end_s > drawn_s:
-                what = f"drawn for {drawn_s:g} s, and the run lasts {end_s:g} s"
+                what = f"events are drawn for {drawn_s:g} s, but the run lasts {end_s:g} s"
                 raise InputError(name, what, f"write e.g. until={2 * end_s:.0f}")
             return {}
 
@@ -327,7 +333,7 @@ class WorkerEvents:
 # Cached, since energy, metrics and replay ask for the schedule of a run many times.
 @lru_cache(maxsize=8)
 def _drawn(events: WorkerEvents, text: str, num_workers: int, seed: int, remedy: str) -> Columns:
-    """Draw the events of workers."""
+    """Draw the events of all workers at random."""
     option, (_, texts) = events.option, split_options(text, (RANDOM,))
     kinds = dict.fromkeys(("mtbf", "mttr", "until", *events.more), NUMBER)
     values = {"until": DEFAULT_UNTIL_S, **events.more, **read_texts(kinds, texts, option)}

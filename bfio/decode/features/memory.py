@@ -1,4 +1,4 @@
-"""Memory of the workers: which requests may start, and what happens on overflow."""
+"""KV-cache memory of the workers: which requests may start, and the rules on overflow."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class Host(NamedTuple):
-    """Swapped-out requests, in order of their swap; a counter has their number."""
+    """Requests swapped out to host memory, in order of their swap, with their number."""
 
     request: IntArray  #: Shape (n,) or (0,).
     ready_s: FloatArray  #: Same shape: earliest time at which each may return [s].
@@ -51,8 +51,9 @@ class Host(NamedTuple):
 def peaks(workload: Workload, drift: Drift, leaves: bool, pauses: bool = False) -> IntArray:
     """Return the largest memory that each request may need, shape (n,) [tokens].
 
-    A request that ``leaves`` its worker may miss the steps with the least growth. The same holds
-    for a request that ``pauses``, unless its growth depends on its age.
+    If requests may leave a worker (``leaves``), a request may miss the steps of least growth, so
+    its peak may be higher. The same holds if requests may rest (``pauses``), unless growth depends
+    on age.
     """
     steps, misses = workload.output_tokens - 1, leaves
     if pauses and drift.reading is DriftReading.GLOBAL_STEP:
@@ -64,7 +65,7 @@ def peaks(workload: Workload, drift: Drift, leaves: bool, pauses: bool = False) 
 
 @compilable(part_of="overflow")
 def relieve(state: State, record: Record) -> None:
-    """Interrupt the youngest requests of each worker until the rest fits its memory."""
+    """Interrupt the youngest requests of each worker until the remaining ones fit its memory."""
     loads, memory = state.workers.load, state.machine.memory
     for g in range(len(loads)):
         while loads[g] > memory[g]:
@@ -73,7 +74,7 @@ def relieve(state: State, record: Record) -> None:
 
 @compilable
 def make_room(state: State, record: Record, worker: int, request: int) -> None:
-    """Interrupt a request of a worker whose memory is full.
+    """Interrupt one request of a worker whose memory is full.
 
     A request that does not fit even alone waits in the pool for another worker.
     """
@@ -98,7 +99,7 @@ def make_room(state: State, record: Record, worker: int, request: int) -> None:
 
 @compilable(part_of="overflow")
 def swap_in(state: State) -> None:
-    """Resume the requests that are back from the host and fit, in the order of their swap."""
+    """Resume the swapped-out requests that are back and fit, in order of their swap."""
     kept = 0
     for place in range(state.counters[SWAPPED]):
         request = int(state.host.request[place])
@@ -116,7 +117,7 @@ def swap_in(state: State) -> None:
 
 @compilable(part_of="overflow", otherwise=False)
 def leave_host(state: State, request: int, worker: int) -> bool:
-    """Remove a request from the host; False if it is not there."""
+    """Remove a request from the host; return False if the request is not on the host."""
     counters, host = state.counters, state.host
     kept = 0
     for place in range(counters[SWAPPED]):
@@ -136,7 +137,7 @@ RULES = RuleTable()
 
 @RULES.rule("memory")
 def _memory(replay: Replay) -> int:
-    """Check that no worker ever holds more than its memory, reserved peaks included."""
+    """Check that the requests of a worker never exceed its memory, reserved peaks included."""
     memory = replay.cluster.worker_memory()
     if replay.cluster.memory is None:
         return 0
@@ -153,7 +154,7 @@ def _memory(replay: Replay) -> int:
 
 @RULES.rule("overflow")
 def _overflow(replay: Replay) -> int:
-    """Check that overflow preempts only what would not have fitted, the youngest first."""
+    """Check that overflow preempts only requests that would not fit, the youngest first."""
     if not np.isin(replay.stints.cause, (Cause.RECOMPUTATION, Cause.SWAP)).any():
         return 0
     memory, all_loads = replay.cluster.worker_memory(), replay.held[0]
@@ -198,7 +199,7 @@ def _setting(cluster: Cluster, options: RunOptions) -> str:
 def _check(
     workload: Workload, cluster: Cluster, options: RunOptions, look_ahead: int, pauses: bool
 ) -> None:
-    """Raise InputError if the peak of a request fits no worker."""
+    """Raise InputError if the peak memory of a request exceeds that of every worker."""
     if cluster.memory is None:
         return
     most = int(cluster.worker_memory().max())
@@ -208,7 +209,7 @@ def _check(
         first = int(too_large[0])
         raise InputError(
             f"request {first}",
-            f"takes up to {largest[first]} tokens of memory where the largest worker has {most} "
+            f"needs up to {largest[first]} tokens of memory, but the largest worker has {most} "
             f"({len(too_large)} such requests)",
             "give more memory, or leave such requests out",
         )

@@ -1,8 +1,9 @@
-"""Resting requests: for a step, a request keeps worker, slot and memory, and emits nothing.
+"""Resting requests: a request keeps worker, slot and memory for a step and emits no token.
 
-A resting request is removed before the step, so that measuring, completion and growth apply to
-running requests only. Afterwards it is restored, with its end one step later. The phases of a step
-(`bfio.decode.machine.phases`) need no knowledge of rests. Compiled runs do not support rests.
+A resting request is removed before the step, so that measurement, completion and growth apply to
+running requests only. After the step the request is restored, and its end is one step later. So
+the phases of a step (`bfio.decode.machine.phases`) are the same with and without rests. Compiled
+runs do not support rests.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class _Rest(NamedTuple):
-    """The last rest of each request, shape (n,); -1 if it has not rested."""
+    """The last rest of each request, shape (n,); -1 if the request has not rested."""
 
     #: Its first step, and the first step after it.
     first: IntArray
@@ -60,7 +61,7 @@ class Rests:
         return np.where(goes_on, last.end - last.first, 0)
 
     def run_step(self, state: State, record: Record, row: int, resting: IntArray) -> None:
-        """Run a step as `phases.run_step` does, while some active requests rest."""
+        """Run a step as `phases.run_step` does, while the requests in ``resting`` rest."""
         self._note(state, resting)
         aside = [(request, set_aside(state, request)) for request in resting.tolist()]
         run_step(state, record, row)
@@ -96,7 +97,7 @@ def active_requests(state: State, rests: Rests | None) -> ActiveRequests:
 def set_aside(state: State, request: int) -> int:
     """Remove a resting request from its worker for this step; return its load [tokens].
 
-    No other request can take its slot or memory, since all starts of this step have taken place.
+    No other request can take the slot or memory, because all starts of this step have taken place.
     """
     step, last = int(state.counters[STEP]), int(state.marks.last[request])
     strike_from_wheel(state, request, last)
@@ -110,8 +111,8 @@ def set_aside(state: State, request: int) -> int:
 def take_back(state: State, request: int, load: int) -> None:
     """Restore a request on its worker after a step at which it rested.
 
-    The step counts neither as emitted nor for its growth. ``emitted`` and ``size`` are set to the
-    values of a request that runs from ``start`` until now without a rest.
+    The step counts neither as an emitted token nor for growth. ``emitted`` and ``size`` are set to
+    the values of a request that runs from ``start`` until now without a rest.
     """
     step, requests = int(state.counters[STEP]), state.requests
     requests.emitted[request] -= 1
@@ -130,7 +131,7 @@ def check_at_least_one_runs(state: State, resting: IntArray, policy: str) -> Non
         raise InputError(
             f"policy {policy}, step {int(state.counters[STEP])}",
             "all active requests rest and none starts",
-            "let at least one run",
+            "let at least one request run",
         )
 
 
@@ -147,10 +148,14 @@ def checked_rests(
     for place in rests:
         is_whole = isinstance(place, int | np.integer) and not isinstance(place, bool)
         if not is_whole or not 0 <= place <= most:
-            raise InputError(where, f"{shown(place)} rests", f"use places 0..{most} of active")
+            raise InputError(
+                where,
+                f"{shown(place)} is to rest, which is no place of an active request",
+                f"use places 0..{most} of active",
+            )
         if active.rested[place] >= max_pauses:
             what = f"active request {place} has rested {active.rested[place]} steps"
-            raise InputError(where, what, f"let it run: max_pauses is {max_pauses}")
+            raise InputError(where, what, f"let the request run: max_pauses is {max_pauses}")
     if len(set(rests)) < len(rests):
         raise InputError(where, "a request rests twice", "name each place once")
     return active.request[np.sort(np.array(rests, dtype=np.int64))]
@@ -161,7 +166,7 @@ def check_nobody_rests(answer: object, policy: str, step: int) -> None:
     if isinstance(answer, Decision) and answer.rests:
         raise InputError(
             f"policy {policy}, step {step}",
-            "pauses requests, and is not a pausing policy",
+            "pauses requests, but declares no max_pauses",
             "give it an attribute max_pauses, the most steps in a row",
         )
 
@@ -170,7 +175,7 @@ RULES = RuleTable()
 
 
 def _malformed_rests(run: Run, cluster: Cluster) -> int:
-    """Count rests with which no replay is possible."""
+    """Count rests that are too malformed for a replay."""
     if run.rests is None:
         return 0
     if run.rests.ndim != 2 or run.rests.shape[1:] != (3,):

@@ -1,16 +1,16 @@
 """The prefill tier: the stage between the arrival of a request and the pool for decoding.
 
 A request that arrives waits for one of ``workers`` prefill workers, oldest first. Its prefill
-takes ``overhead_s + token_time_s·prompt``. Its transfer starts if fewer than ``places`` requests
-wait in the pool or are in transfer. Otherwise it blocks its prefill worker until a place is free
-(back-pressure). After ``transfer_time_s·prompt`` it is ready, and the policy first sees it. A
-ready request that is not sent to a decode worker within ``ttl_s`` loses its cache, and joins the
-end of the prefill queue again.
+takes ``overhead_s + token_time_s·prompt``. The transfer of its KV cache starts if fewer than
+``places`` requests wait in the pool or are in transfer. Otherwise the request blocks its prefill
+worker until a place is free (back-pressure). After ``transfer_time_s·prompt`` the request is ready
+and enters the pool, where the policy sees it. If a ready request is not sent to a decode worker
+within ``ttl_s``, it loses its cache and joins the end of the prefill queue again.
 
 In a run, all events are in one heap, by time, ties by request: ends of prefills, ends of
 transfers, and expiries of ready requests. The meaning of an event follows from the place of its
-request at that time, so that no event is ever removed from the middle of the heap. The rules of
-the replay are written independently, event by event; they do not use the engine.
+request at that time, so that no event is ever removed from the middle of the heap. The replay
+rules that check a run are written independently, event by event, and do not use the engine.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 
 class Tier(NamedTuple):
-    """The state of the tier; without a tier, arrays of requests are empty."""
+    """The state of the prefill tier; without a tier, arrays over requests are empty."""
 
     is_on: bool  #: Whether there is a tier.
     #: See `bfio.decode.option_kinds.PrefillTier`.
@@ -79,7 +79,7 @@ class Tier(NamedTuple):
 
 
 def new_tier(given: PrefillTier | None, num_requests: int) -> Tier:
-    """Return the empty tier of a run."""
+    """Return the empty prefill tier of a run."""
     n = num_requests if given is not None else 0
     kept = given or PrefillTier(1, 0.0)
     where, queue, held, due = np.zeros((4, n), dtype=np.int64)
@@ -106,7 +106,7 @@ def new_tier(given: PrefillTier | None, num_requests: int) -> Tier:
 
 @compilable
 def note_due(tier: Tier, request: int, time_s: float) -> None:
-    """Add an event to the heap."""
+    """Add an event of a request to the heap."""
     place = int(tier.counts[DUE])
     tier.counts[DUE] += 1
     while place > 0:
@@ -130,7 +130,7 @@ def join_prefill(tier: Tier, request: int) -> None:
 
 @compilable(part_of="prefill")
 def leave_tier(tier: Tier, request: int) -> None:
-    """Remove a cancelled request from the tier, wherever it is before the pool."""
+    """Remove a cancelled request from the prefill tier, wherever it is before the pool."""
     where = tier.where[request]
     tier.where[request] = OUTSIDE
     if where in (COMPUTED, HELD):
@@ -148,7 +148,7 @@ _MOST_JUMPS = 4
 
 @compilable(part_of="prefill", otherwise=True)
 def catch_up(state: State, record: Record) -> bool:
-    """Process tier events up to the current time; False if the record is full before that."""
+    """Process tier events up to the current time; return False if the record is full."""
     return bool(go_on(state, record, state.clock[NOW], False) >= 0)
 
 
@@ -162,9 +162,9 @@ def close_up(state: State, record: Record) -> None:
 
 @compilable(part_of="prefill", otherwise=np.inf)
 def go_on(state: State, record: Record, until_s: float, to_ready: bool) -> float:
-    """Process tier events up to a time, or until a request is ready; return its time [s].
+    """Process tier events up to a time, or until a request is ready; return the time reached [s].
 
-    Returns `inf` if no request becomes ready or if that is not asked for, and -1 if the record is
+    Returns `inf` if no request becomes ready or ``to_ready`` is false, and -1 if the record is
     full.
     """
     while True:
@@ -183,11 +183,11 @@ def go_on(state: State, record: Record, until_s: float, to_ready: bool) -> float
 
 @compilable(part_of="prefill", otherwise=False)
 def may_jump(state: State, comes: bool) -> bool:
-    """Whether the clock may jump again; not if no request starts however often it jumps.
+    """Return whether the clock may jump again although no request has started.
 
-    If some workers are down or wait for the host, they may be the reason. The clock may then jump
-    as long as other events (``comes``) are pending. If all workers are down for good, jumps are of
-    no use.
+    If some workers are down or wait for the host, requests may start later. The clock may then
+    jump as long as other events are pending (``comes``). If all workers are down for good, no jump
+    helps.
     """
     counts, step, num_open = state.tier.counts, state.counters[STEP], 0
     for g in range(len(state.workers.load)):
@@ -218,7 +218,7 @@ def next_s(state: State) -> float:
 
 @compilable
 def hand_on(state: State) -> None:
-    """Start the transfer of held requests while the pool has places."""
+    """Start the transfer of requests that block a prefill worker while the pool has places."""
     tier, counts = state.tier, state.tier.counts
     while (
         counts[HANDED_ON] < counts[STOPPED]
@@ -237,7 +237,7 @@ def hand_on(state: State) -> None:
 
 @compilable
 def take_up(state: State) -> None:
-    """Start prefills of waiting requests on free prefill workers."""
+    """Start the prefill of queued requests on free prefill workers."""
     tier, counts = state.tier, state.tier.counts
     while counts[LEFT] < counts[JOINED] and counts[BUSY] < tier.workers:
         request = tier.queue[counts[LEFT] % len(tier.queue)]
@@ -317,7 +317,7 @@ RULES = RuleTable()
 
 @dataclass
 class PrefillReplay:
-    """The state of the tier at some time."""
+    """The state of the prefill tier at some time, for the replay."""
 
     tier: PrefillTier  #: The tier.
     prompts: list[int]  #: Prompt of each request [tokens].
@@ -396,7 +396,7 @@ class PrefillReplay:
         self.pool.add(who)
 
     def cancel(self, who: int) -> None:
-        """Remove a cancelled request, wherever it is."""
+        """Remove a cancelled request, wherever it is in the tier."""
         self.leave(who)
         self.prefill_ends.pop(who, None)
         self.transfer_ends.pop(who, None)
@@ -437,7 +437,7 @@ def _prefill(replay: Replay) -> int:
 
 
 def tells_who_left(replay: Replay) -> bool:
-    """Whether the record has every time at which a request left the pool for a worker."""
+    """Return whether the record holds every time at which a request left the pool for a worker."""
     run = replay.run
     stays = len(run.interruptions) == 0 and run.options.failures == NO_EVENTS
     if run.options.dispatch is Dispatch.POOLED:
@@ -496,7 +496,7 @@ METRICS: MetricTable[RunPart] = MetricTable()
 
 
 def _dropped(part: RunPart) -> IntArray | None:
-    """Return the requests whose cache the pool dropped before these steps, with repetitions."""
+    """Return the requests whose cache expired in the pool before these steps, with repetitions."""
     expiries = part.run.expiries
     return None if expiries is None else expiries[np.isin(expiries[:, 2], part.steps), 0]
 

@@ -1,11 +1,11 @@
-"""Prefix caches: the blocks of prompts that each worker keeps, with least-recently-used eviction.
+"""Prefix caches: prompt blocks that each worker keeps, with least-recently-used eviction.
 
-A worker has a table with one place per block that it can keep. Each place is in two linked lists:
-that of its hash bucket, for look-ups, and that of all places in order of last use. Finding, using
-and evicting a block take constant time.
+A worker has a table with one entry per block that fits its cache. Each entry is in two linked
+lists: one per hash bucket, for look-ups, and one of all entries in order of last use. Finding,
+using and evicting a block take constant time.
 
-A request that starts uses the first blocks of its prompt, last block first. The end of a prompt is
-therefore evicted before its beginning, without which the rest is of no use.
+A starting request uses the blocks of its prompt, last block first. So the end of a prompt is
+evicted before its beginning; later blocks are useless without the earlier ones.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def new_caches(workload: Workload, cluster: Cluster) -> PrefixCaches:
 
 @compilable
 def use_prefix(caches: PrefixCaches, request: int, worker: int) -> int:
-    """Use the blocks of a request that starts on a worker; return how many first blocks it had."""
+    """Use the blocks of a starting request; return how many leading blocks were cached."""
     found = matched_blocks(caches, request, worker)
     first = caches.first[request]
     count = min(int(caches.first[request + 1] - first), int(caches.capacity[worker]))
@@ -108,7 +108,7 @@ def matched_blocks(caches: PrefixCaches, request: int, worker: int) -> int:
 
 @compilable
 def place_of(caches: PrefixCaches, worker: int, block: int) -> int:
-    """Return the place of a block in a worker's table, or -1 if it is not there."""
+    """Return the entry of a block in a worker's table, or -1 if the block is not cached."""
     place = int(caches.heads[worker, block & (caches.heads.shape[1] - 1)])
     while place >= 0 and caches.block[worker, place] != block:
         place = int(caches.chained[worker, place])
@@ -141,7 +141,7 @@ def use_block(caches: PrefixCaches, worker: int, block: int) -> None:
 
 @compilable
 def take_from_order(caches: PrefixCaches, worker: int, place: int) -> None:
-    """Remove a place from the list of last uses."""
+    """Remove an entry from the list of last uses."""
     newer, older = caches.newer[worker, place], caches.older[worker, place]
     if newer >= 0:
         caches.older[worker, newer] = older
@@ -155,7 +155,7 @@ def take_from_order(caches: PrefixCaches, worker: int, place: int) -> None:
 
 @compilable
 def put_in_bucket(caches: PrefixCaches, worker: int, place: int, block: int) -> None:
-    """Store a block at a free place, and add it to its bucket."""
+    """Store a block at a free entry, and add the entry to the block's hash bucket."""
     bucket = block & (caches.heads.shape[1] - 1)
     caches.block[worker, place] = block
     caches.chained[worker, place] = caches.heads[worker, bucket]
@@ -164,7 +164,7 @@ def put_in_bucket(caches: PrefixCaches, worker: int, place: int, block: int) -> 
 
 @compilable
 def take_from_bucket(caches: PrefixCaches, worker: int, place: int) -> None:
-    """Remove the block at a place from its bucket."""
+    """Remove the block at an entry from its hash bucket."""
     bucket = caches.block[worker, place] & (caches.heads.shape[1] - 1)
     behind = caches.chained[worker, place]
     before = int(caches.heads[worker, bucket])
@@ -188,7 +188,7 @@ def lose_cache(caches: PrefixCaches, worker: int) -> None:
 def matched_tokens(caches: PrefixCaches, requests: IntArray, prompts: IntArray) -> IntArray:
     """Return the cached tokens of each prompt on each worker, shape (N, G) [tokens].
 
-    Vectorised form of `matched_blocks` over requests and workers, block by block.
+    This is `matched_blocks` for all requests and workers at once, computed block by block.
     """
     G = len(caches.held)
     matched = np.zeros((len(requests), G), dtype=np.int64)
@@ -207,7 +207,7 @@ def matched_tokens(caches: PrefixCaches, requests: IntArray, prompts: IntArray) 
 
 
 def _places_of(caches: PrefixCaches, workers: IntArray, blocks: IntArray) -> IntArray:
-    """Return `place_of` of blocks on workers, both of shape (k,)."""
+    """Return `place_of` for pairs of a block and a worker, both of shape (k,)."""
     places: IntArray = caches.heads[workers, blocks & (caches.heads.shape[1] - 1)]
     while True:
         wrong = np.flatnonzero((places >= 0) & (caches.block[workers, places] != blocks))
@@ -218,7 +218,7 @@ def _places_of(caches: PrefixCaches, workers: IntArray, blocks: IntArray) -> Int
 
 @compilable(part_of="prefixes")
 def look_up_prefixes(state: State, record: Record, row: int) -> None:
-    """Count cached tokens of requests that start, in order of arrival, and cache their blocks."""
+    """Count cached tokens of starting requests, in order of arrival; cache their blocks."""
     started, found = state.lists.started[: state.counters[ADMITTED]], 0
     sort_few(started)
     for request in started:
@@ -229,7 +229,7 @@ def look_up_prefixes(state: State, record: Record, row: int) -> None:
 
 
 class Prefixes:
-    """The prefixes of the waiting requests of a step, computed on demand; by default none.
+    """The prefixes of the waiting requests of a step, computed on demand; empty by default.
 
     ``keys`` caches `routing_keys` of all requests by number of blocks.
     """
@@ -255,7 +255,11 @@ class Prefixes:
         state, requests = self._state, self._requests
         if state.counters[STEP] != self._step:
             # The caches have changed since.
-            raise InputError("cached_tokens", "asked after its step", "ask while deciding")
+            raise InputError(
+                "cached_tokens",
+                "is read after the step for which it is valid",
+                "read it while the policy decides",
+            )
         if not state.settings.caches:
             return frozen(np.zeros((len(requests), len(state.workers.load)), np.int64))
         return frozen(matched_tokens(state.prefixes, requests, state.requests.prompt[requests]))
@@ -270,8 +274,9 @@ class Prefixes:
 def routing_keys(workload: Workload, num_blocks: int) -> IntArray:
     """Return the routing keys of prompts, shape (n,).
 
-    The key is the hash of the last of the first ``num_blocks`` blocks, since it identifies all of
-    them. Without hashes it is the prompt key. A prompt with neither has a unique key.
+    The key is the hash of the last of the first ``num_blocks`` blocks, which identifies all of
+    them. If a prompt has no block hashes, the key is the prompt key; if it has neither, the key is
+    unique.
     """
     blocks, keys = workload.prompt_blocks, -1 - np.arange(len(workload))
     if blocks is None:
@@ -287,7 +292,7 @@ METRICS: MetricTable[RunPart] = MetricTable()
 
 
 def _started_again_tokens(part: RunPart) -> FloatArray:
-    """Return the prompts of requests that start or restart at each step, shape (K,) [tokens]."""
+    """Return the prompt tokens of requests that start or restart at each step, shape (K,)."""
     stints = part.stints
     which = stints.was_waiting
     prompts = part.run.prompt_tokens[stints.request[which]]
@@ -328,7 +333,7 @@ RULES = RuleTable()
 
 @RULES.rule("prefixes")
 def _prefixes(replay: Replay) -> int:
-    """Check prefix cache hits against when and where requests started."""
+    """Check the prefix cache hits against the times and workers at which requests started."""
     hits = replay.run.prefix_hit_tokens
     if hits is None:
         return int(replay.cluster.prefix_cache is not None)
@@ -351,7 +356,7 @@ def _prefixes(replay: Replay) -> int:
 def _found_and_kept(
     workload: Workload, request: int, cache: OrderedDict[int, None], most: int
 ) -> int:
-    """Return the cached tokens of a prompt, and put the prompt into the cache."""
+    """Return the number of cached tokens of a prompt, and put the prompt into the cache."""
     blocks = workload.prompt_blocks
     own = [] if blocks is None else blocks[request].tolist()
     found = next((k for k, block in enumerate(own) if block not in cache), len(own))
@@ -372,28 +377,28 @@ def _setting(cluster: Cluster, options: RunOptions) -> str:
 def _check(
     workload: Workload, cluster: Cluster, options: RunOptions, look_ahead: int, pauses: bool
 ) -> None:
-    """Raise InputError for prefix caches that hold no block, or that need too much memory here."""
+    """Raise InputError for prefix caches that hold no block or exceed this computer's memory."""
     if cluster.prefix_cache is None or len(workload) == 0:
         return
     blocks = workload.prompt_blocks
     if blocks is None:
         raise InputError(
             "prefix_cache",
-            f"the requests of {workload.name} carry no hashes of their blocks",
-            "use a trace with them (hash_ids, block_hashes), or keep no prefixes",
+            f"the requests of {workload.name} have no block hashes",
+            "use a trace with hash_ids or block_hashes, or no prefix cache",
         )
     kept = cluster.worker_prefix_blocks()
     if kept.min() == 0:
-        raise InputError("prefix_cache", "holds no block of 512 tokens", "give 512 or more")
+        raise InputError("prefix_cache", "holds no block of 512 tokens", "give 512 tokens or more")
     if int(np.minimum(kept, len(blocks.ids)).max()) * cluster.workers > MAX_PREFIX_BLOCKS:
         what = f"more than {MAX_PREFIX_BLOCKS} blocks on {cluster.workers} workers"
-        raise InputError("prefix_cache", what, "keep fewer, or simulate fewer workers")
+        raise InputError("prefix_cache", what, "give a smaller cache, or fewer workers")
 
 
 def _idle(
     policies: Sequence[PolicySpec], cluster: Cluster, options: RunOptions, tells_prompts: bool
 ) -> Iterator[str]:
-    """Yield the fallback rule of each policy that uses prefixes, if there are none."""
+    """Yield the fallback rule of each policy that uses prefixes, if requests have none."""
     for policy in policies:
         if said := policy.unled(tells_prompts, cluster.prefix_cache is not None):
             yield f"{policy.name} {said}"

@@ -27,7 +27,7 @@ FEATURES: tuple[Feature, ...] = tuple(
 
 
 def settings_after(part: str, cluster: Cluster, options: RunOptions) -> dict[str, str]:
-    """Return the texts of the features that follow a part of the line of settings."""
+    """Return the settings texts of the features that follow a part of the settings line."""
     told = (each for each in FEATURES if each.after == part)
     return {each.name: each.setting(cluster, options) for each in told}
 
@@ -35,9 +35,9 @@ def settings_after(part: str, cluster: Cluster, options: RunOptions) -> dict[str
 def idle(
     names: Sequence[str], cluster: Cluster, options: RunOptions, *, tells_prompts: bool
 ) -> Iterator[str]:
-    """Yield the requested feature options without effect, a sentence each.
+    """Yield the requested feature options that have no effect, one sentence each.
 
-    ``names`` are the policies of the runs; ``tells_prompts`` says whether requests have prefix
+    ``names`` are the policies of the runs; ``tells_prompts`` is true if requests have prefix
     information.
     """
     known = built_in()
@@ -47,6 +47,6 @@ def idle(
 
 
 def unseen(runs: Sequence[Run]) -> Iterator[str]:
-    """Yield the schedules without events in any run; the runs differ in the policy only."""
+    """Yield the event schedules of which no event took place in any run."""
     for feature in FEATURES:
         yield from feature.unseen(runs)

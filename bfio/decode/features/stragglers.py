@@ -1,4 +1,4 @@
-"""Workers that are slow for some time; policies do not see it."""
+"""Workers that are slow for some time; policies do not see the slowdown."""
 
 from __future__ import annotations
 
@@ -47,7 +47,11 @@ def _factors(events: Iterable[tuple[str, WorkerEvent]]) -> Iterator[float]:
     """Yield the slowdown factors of events."""
     for place, (_, _, factor) in events:
         if not 0 < real(factor, place) <= MAX_FACTOR:
-            raise InputError(place, f"factor {factor}", f"give one in (0, {MAX_FACTOR:g}]")
+            raise InputError(
+                place,
+                f"slowdown factor {factor} is out of range",
+                f"give one in (0, {MAX_FACTOR:g}]",
+            )
         yield factor
 
 
@@ -69,7 +73,7 @@ _STRAGGLERS = WorkerEvents(
 def stragglers_of(
     given: str | Iterable[tuple[float, int, float]], num_workers: int, seed: int
 ) -> Stragglers:
-    """Return the straggler schedule of a run, see `WorkerEvents`; values are factors > 0."""
+    """Return the slowdown schedule of a run, see `WorkerEvents`; values are factors > 0."""
     return Stragglers(*_STRAGGLERS.read(given, num_workers, seed))
 
 

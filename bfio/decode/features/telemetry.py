@@ -1,9 +1,9 @@
 """Telemetry: delay and loss of the load reports that a policy sees.
 
 At each step every worker reports its load, its requests, the requests bound to it, its memory in
-use and its projected loads. A report of step k arrives at step k + ``delay``; with probability
-``loss`` it never arrives. The last report remains valid until the next one arrives. Reports
-exclude slots, because a router knows which requests it has sent and which have ended.
+use and its projected loads. A report of step k arrives at step k + ``delay``, or never with
+probability ``loss``. A policy uses the last report until the next one arrives. Reports do not
+include slots, because a router knows which requests it has sent and which have ended.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _NUM_NOW = 5
 
 
 class Reports(NamedTuple):
-    """The known state of each worker; without telemetry, these are the arrays of the workers."""
+    """The known state of each worker; without telemetry, the arrays of the workers themselves."""
 
     is_on: bool  #: Whether reports are late or lost.
     #: Whether the arrays of shape (G,) are copies. A request that a policy sends then counts here
@@ -75,10 +75,10 @@ def new_reports(
     seed: int,
     starts_late: bool,
 ) -> Reports:
-    """Return the reports before the first step; without telemetry, all is known at once.
+    """Return the reports before the first step; without telemetry, the true state is known.
 
     ``now`` has loads, running requests, queued requests and their tokens, and memory in use, each
-    of shape (G,). ``starts_late`` says whether decisions take effect later.
+    of shape (G,). ``starts_late`` is true if decisions take effect later.
     """
     is_on, G = given is not None, len(now[0])
     is_apart = is_on or starts_late
@@ -109,7 +109,7 @@ def new_reports(
 
 @compilable
 def show(reports: Reports, g: int) -> None:
-    """Copy the last report of a worker to its known state."""
+    """Copy the last report of a worker to the known state of the worker."""
     report, width = reports.last[g], reports.base.shape[1]
     reports.load[g] = report[LOAD]
     reports.running[g] = report[RUNNING]
@@ -123,7 +123,7 @@ def show(reports: Reports, g: int) -> None:
 
 @compilable
 def note_sent(reports: Reports, worker: int, size: int, is_bound: bool) -> None:
-    """Add a request that a policy sends at this step to the known state, until the next report."""
+    """Add a request sent at this step to the known state of its worker, until the next report."""
     if is_bound:
         reports.queued[worker] += 1
         reports.queued_tokens[worker] += size
@@ -134,7 +134,7 @@ def note_sent(reports: Reports, worker: int, size: int, is_bound: bool) -> None:
 
 @compilable
 def nobody_runs(reports: Reports) -> bool:
-    """Whether no request is known to run."""
+    """Return whether no request is known to run."""
     return bool(reports.running.sum() == 0)
 
 
@@ -147,7 +147,7 @@ def losses(given: Telemetry, num_workers: int, seed: int) -> NDArray[np.int8]:
 
 @compilable(part_of="telemetry")
 def show_projection(state: State, window: Window) -> None:
-    """Write the reported projected loads to the window; its level is set by `receive`."""
+    """Write the reported projected loads to the window; `receive` sets their sum."""
     for g in range(len(window.base)):
         copy_to(window.base[g], state.reports.base[g])
         copy_to(window.running[g], state.reports.left[g])
@@ -155,7 +155,7 @@ def show_projection(state: State, window: Window) -> None:
 
 @compilable
 def receive(state: State, window: Window) -> None:
-    """Send the reports of this step, after the projection of loads, and receive those due.
+    """Send the reports of this step, after the projection of loads, and receive the reports due.
 
     While no request runs, no step passes, and all reports arrive.
     """
@@ -176,7 +176,7 @@ def receive(state: State, window: Window) -> None:
 
 @compilable
 def write_report(state: State, window: Window, report: IntArray, g: int) -> None:
-    """Write the state of a worker to a report."""
+    """Write the state of a worker into its report."""
     workers, width = state.workers, len(window.level)
     report[LOAD] = workers.load[g]
     report[RUNNING] = workers.running[g]
@@ -212,7 +212,7 @@ def _check(
     if options.telemetry is not None:
         entries = (options.telemetry.delay + 1) * cluster.workers * (2 * look_ahead + 7)
         if entries > MAX_REPORTED:
-            what = f"more than {MAX_REPORTED} numbers are on their way"
+            what = f"reports in transit would hold more than {MAX_REPORTED} numbers"
             raise InputError("telemetry", what, "use a shorter delay or look-ahead")
 
 
@@ -223,8 +223,8 @@ def _idle(
     deaf = [policy.name for policy in policies if not policy.reads_reports]
     if options.telemetry is not None and deaf:
         yield (
-            f"Telemetry changes nothing for {', '.join(deaf)}: no report of a worker is read, "
-            "only which slots are free."
+            f"Telemetry has no effect on {', '.join(deaf)}: the policy reads no reports of "
+            f"workers, only free slots."
         )
 
 

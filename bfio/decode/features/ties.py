@@ -1,4 +1,4 @@
-"""Tie-breaking: policies take the lowest worker, so workers are permuted before they see them."""
+"""Tie-breaking: workers are permuted for policies, because these break ties by lowest index."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -32,7 +32,7 @@ _STREAM = 1
 
 
 def orders(ties: Ties, num_workers: int, seed: int) -> Iterator[IntArray] | None:
-    """Yield the order of workers for each decision; None if it is always the identity."""
+    """Yield the order of workers for each decision; None if the order never changes."""
     if ties is Ties.LOWEST:
         return None
     if ties is Ties.ROTATING:
@@ -67,7 +67,7 @@ def _held(active: Callable[[], ActiveRequests], place: IntArray) -> Callable[[],
 
 @dataclass(frozen=True)
 class _Places:
-    """The prefixes of waiting requests, with permuted workers."""
+    """The prefixes of the waiting requests, with permuted workers."""
 
     prefixes: Prefixes
     order: IntArray

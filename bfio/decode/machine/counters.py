@@ -1,4 +1,4 @@
-"""Names of the entries of a state, and of some of their values."""
+"""Names of the entries of the machine's arrays of counters, and of some values."""
 
 # Entries of `State.counters`:
 # STEP, current step; REVEALED, end of the pool; WAITING, requests in the pool; ACTIVE, running

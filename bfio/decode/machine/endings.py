@@ -1,13 +1,13 @@
-"""Known or predicted ends of running requests, in a ring buffer for the look-ahead window.
+"""Known or predicted end steps of running requests, in a ring buffer for the look-ahead window.
 
-The ring has the requests that end at each step of the window, by worker. With predictions
+The ring buffer holds the requests that end at each step of the window, by worker. With predictions
 (BalanceRoute, appendix C.2.3), a request is predicted when it starts, after every q tokens, and
 when it outlives its prediction (the paper's floor). In between, each token reduces the remaining
 steps by one, so the predicted last step stays fixed. A request predicted to outlive the window
 keeps this prediction until the next one. (In the paper its ``ŷ``, reset to H, is decremented like
-any other: `Prediction.counts_down`.) A calendar has the step of the next prediction of each
-request, so the cost of a step depends on the predictions due, not on the number of running
-requests. This is for compiled runs; interpreted runs do the same with whole arrays
+any other: `Prediction.counts_down`.) A calendar holds the step of the next prediction of each
+request. So the cost of a step depends on the predictions due, not on the number of running
+requests. Compiled runs use this module; interpreted runs do the same with whole arrays
 (`bfio.decode.refresh`).
 """
 
@@ -31,7 +31,7 @@ FAR = 2**40
 
 @compilable
 def gained(gains: IntArray, steps: int) -> int:
-    """Return ``D(steps)``, the drift of the first ``steps`` steps [tokens]."""
+    """Return ``D(steps)``, the load that a request gains in its first ``steps`` steps [tokens]."""
     period = len(gains) - 1
     if period == 1:
         return int(steps * gains[1])
@@ -40,13 +40,13 @@ def gained(gains: IntArray, steps: int) -> int:
 
 @compilable
 def column_of(state: State, step: int) -> int:
-    """Return the column of a step in the ring, whose width is a power of two."""
+    """Return the column of a step in the ring buffer, whose width is a power of two."""
     return int(step & (state.ending_load.shape[1] - 1))
 
 
 @compilable(allocates=True)
 def gained_each(gains: IntArray, steps: IntArray) -> IntArray:
-    """Return ``D`` of each entry of ``steps``, shape (n,) [tokens]."""
+    """Return the gain ``D`` for each entry of ``steps``, shape (n,) [tokens]."""
     period = len(gains) - 1
     gained: IntArray = (steps // period) * gains[period] + gains[steps % period]
     return gained
@@ -54,7 +54,7 @@ def gained_each(gains: IntArray, steps: IntArray) -> IntArray:
 
 @compilable
 def add_ending(state: State, request: int, last: int, times: int) -> None:
-    """Add a request to the column of its last step in the ring of endings, or remove it.
+    """Add a request to the ring column of its last step, or remove it.
 
     ``times`` is 1 to add and -1 to remove.
     """
@@ -67,7 +67,7 @@ def add_ending(state: State, request: int, last: int, times: int) -> None:
 
 @compilable
 def enter_window(state: State) -> None:
-    """Add running requests whose known last step has just entered the window to the ring."""
+    """Add running requests to the ring whose known last step has just entered the window."""
     last = int(state.counters[STEP] + state.settings.look_ahead)
     request = int(state.wheel[last & (len(state.wheel) - 1)])
     while request >= 0:
@@ -78,7 +78,7 @@ def enter_window(state: State) -> None:
 
 @compilable
 def leave_window(state: State) -> None:
-    """Clear the column of the step that is about to end."""
+    """Clear the ring column of the step that is about to end."""
     column = column_of(state, int(state.counters[STEP]))
     state.ending_load[:, column] = 0
     state.ending_count[:, column] = 0
@@ -86,7 +86,7 @@ def leave_window(state: State) -> None:
 
 @compilable(part_of="predictions", otherwise=False)
 def predicts(state: State) -> bool:
-    """Whether this run uses predictions."""
+    """Return whether this run uses predictions."""
     return bool(state.prediction.learns or state.prediction.draws)
 
 
@@ -101,7 +101,7 @@ def predicted_steps(prediction: Prediction, request: int, age: int) -> int:
 
 @compilable(part_of="predictions")
 def predict(state: State, request: int, age: int) -> None:
-    """Predict a request that is in neither the ring of endings nor the calendar."""
+    """Predict the end of a request that is in neither the ring nor the calendar."""
     prediction, step = state.prediction, int(state.counters[STEP])
     steps, look_ahead = predicted_steps(prediction, request, age), state.settings.look_ahead
     if prediction.learns and steps > look_ahead and not prediction.counts_down:
@@ -122,7 +122,7 @@ def predict(state: State, request: int, age: int) -> None:
 
 @compilable(part_of="predictions")
 def predict_due(state: State) -> None:
-    """Predict again the requests that are due."""
+    """Predict again the ends of the requests that are due."""
     prediction, step = state.prediction, int(state.counters[STEP])
     calendar = prediction.calendar
     slot = step & (len(calendar.first) - 1)
@@ -158,7 +158,7 @@ def leave_ring(state: State, request: int) -> None:
 
 @compilable(part_of="predictions")
 def learn_lengths(state: State) -> None:
-    """Learn from the requests that finished with this step, in order of arrival."""
+    """Let the predictor learn from requests that finished, in order of arrival."""
     prediction = state.prediction
     ended = state.lists.ended[: state.counters[FINISHED]]
     sort_few(ended)
@@ -184,7 +184,7 @@ def enlist(prediction: Prediction, request: int, due: int, step: int) -> None:
 
 @compilable
 def strike(calendar: Calendar, request: int, due: int) -> None:
-    """Remove a request from the calendar."""
+    """Remove a request from the calendar of predictions."""
     previous, following = calendar.previous[request], calendar.following[request]
     if previous >= 0:
         calendar.following[previous] = following

@@ -1,6 +1,6 @@
-"""Kernels of policies that serve requests one by one: an order, and a choice of worker.
+"""Kernels of policies that assign requests one by one: a serving order, and a choice of worker.
 
-The tally of the chosen worker is updated before the next request is served, as in
+The known load of the chosen worker is updated before the next request is assigned, as in
 `bfio.decode.tally`.
 """
 
@@ -32,7 +32,7 @@ from formulations.arrays import IntArray
 
 
 class Greedy(NamedTuple):
-    """The memory of a greedy policy."""
+    """The memory of the kernel of a greedy policy."""
 
     rule: int  #: Index of its choice among the choices compiled together.
     order: int  #: A `ServingOrder`.
@@ -52,7 +52,7 @@ Choose = Callable[[State, Greedy, int], int]
 
 
 def least_by(key: Key) -> Choose:
-    """Return a choice function: the worker of least key that accepts the request."""
+    """Return a function that chooses the accepting worker of least key for a request."""
 
     @compilable
     def choose(state: State, greedy: Greedy, request: int) -> int:
@@ -76,10 +76,10 @@ def greedy_kernel(
     supports: Callable[[Cluster], bool] = lambda cluster: True,
     table: Callable[[KernelTask], IntArray] = lambda task: np.zeros(0, dtype=np.int64),
 ) -> Kernel:
-    """Return the kernel of a policy that serves requests one by one.
+    """Return the kernel of a policy that assigns requests one by one.
 
-    ``numbers`` makes `Greedy.numbers` from the policy's options, ``table`` makes `Greedy.table`
-    from the task. ``supports`` says whether the choice is exact on a machine.
+    ``numbers`` computes `Greedy.numbers` from the policy's options, and ``table`` computes
+    `Greedy.table` from the task. ``supports`` returns whether the choice is exact on a machine.
     """
 
     def memory(task: KernelTask) -> Greedy | None:
@@ -105,7 +105,7 @@ def greedy_kernel(
 
 @compilable
 def list_open(state: State, greedy: Greedy, request: int) -> int:
-    """Write the workers that accept a request to ``sampled[0]``; return their number."""
+    """Write the workers that accept a request to ``greedy.sampled[0]``; return their number."""
     num_open = 0
     for g in range(len(state.workers.load)):
         if takes(worker_tally(state, g), state.requests.need[request]):
@@ -115,9 +115,9 @@ def list_open(state: State, greedy: Greedy, request: int) -> int:
 
 
 def one_of(chooses: Sequence[Choose]) -> Choose:
-    """Return a choice function that selects one of several by ``greedy.rule``.
+    """Return a choice function that calls the one of ``chooses`` selected by ``greedy.rule``.
 
-    Its source is generated as a flat list, since nested functions take long to compile.
+    Its source is generated as a flat list of calls, because nested functions take long to compile.
     """
     if len(chooses) == 1:
         return chooses[0]
@@ -173,7 +173,7 @@ def serving(choose: Choose) -> Callable[[State, Window, Greedy], bool]:
 
 @compilable
 def order_by_size(state: State, greedy: Greedy, num_admissible: int) -> int:
-    """Build a heap of the requests that compete, by size, then age; return their number."""
+    """Build a heap of the waiting requests, by size, then age; return their number."""
     if greedy.order == ServingOrder.OLDEST or num_admissible == 0:
         return 0
     num_keys = int(state.counters[WAITING])

@@ -1,4 +1,4 @@
-"""Kernels: how a policy's decisions become part of a compiled run, and the loop around them."""
+"""Kernels: the compiled decisions of a policy, and the loop of a run around them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ STALLED = -2
 
 
 class KernelTask(NamedTuple):
-    """The task of a kernel: requests, machine, options, and the readable policy object."""
+    """Input of a kernel: requests, machine, options, and the policy object in Python."""
 
     #: The run to simulate. ``policy_options`` are the options from which ``policy`` was made.
     workload: Workload
@@ -99,11 +99,11 @@ def begin_step(state: State, record: Record) -> None:
 
 
 def run_chunk(state: State, window: Window, memory: Any, record: Record) -> int:
-    """Run until the record is full or the run is over; this function defines a step.
+    """Run steps until the record is full or the run is over; this function defines a step.
 
-    Compiled runs link it with the kernel of their policy, without the features that they do not
-    use. Interpreted runs replace some of the functions it calls (`decide`, `is_over`, `report`,
-    `run_step`) by their own.
+    A compiled run links this function with the kernel of its policy, without the features that the
+    run does not use. An interpreted run replaces some of the functions called here (`decide`,
+    `is_over`, `report`, `run_step`) by its own.
 
     Returns the number of steps run, `NOT_EXACT` or `STALLED`.
     """
@@ -145,9 +145,9 @@ def run_chunk(state: State, window: Window, memory: Any, record: Record) -> int:
 def compiled_loop(
     name: str, kernel: Callable[..., bool], without: frozenset[str] = frozenset()
 ) -> Callable[[State, Window, Any, Record], int]:
-    """Return `run_chunk` with a kernel that decides, compiled at its first call, kept on disk.
+    """Return `run_chunk` linked with a kernel's decisions, compiled at its first call.
 
-    ``name`` (``module:function``) is the key of its machine code. ``without`` has the features of
-    the machine to leave out, see `bfio.decode.machine.whole_run`.
+    ``name`` (``module:function``) is the key of the machine code on disk. ``without`` holds the
+    features of the machine to leave out, see `bfio.decode.machine.whole_run`.
     """
     return entry_point(rewired(run_chunk, decide=kernel), name=name, without=without)

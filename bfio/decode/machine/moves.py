@@ -1,4 +1,4 @@
-"""Moves of requests: they wait in the pool or in a worker's queue, start, run and end.
+"""Moves of requests between the waiting pool, the queues of workers, and running on a worker.
 
 An interrupted request keeps the tokens that it has emitted. When it starts again, its size is its
 prompt plus its growth so far.
@@ -40,7 +40,7 @@ def first_waiting(state: State) -> int:
 
 @compilable
 def reveal(state: State) -> None:
-    """Reveal requests; with timed arrivals this may be called several times per step.
+    """Reveal new requests to the policy; with timed arrivals, possibly several times per step.
 
     A prefill tier reveals requests when they become ready.
     """
@@ -61,7 +61,7 @@ def reveal(state: State) -> None:
 
 @compilable
 def wait_again(state: State, request: int) -> None:
-    """Return a request to the waiting requests, in order of arrival."""
+    """Return a request to the waiting pool, in order of arrival."""
     place = first_waiting(state) - 1
     state.marks.bound[request] = -1
     if place < 0:
@@ -77,7 +77,7 @@ def wait_again(state: State, request: int) -> None:
 
 @compilable
 def join_pool(state: State, request: int) -> None:
-    """Insert a request that becomes ready into the pool in order of arrival, mostly at its end."""
+    """Insert a ready request into the pool in order of arrival."""
     counters, first = state.counters, first_waiting(state)
     if counters[REVEALED] == len(state.pool):
         for k in range(counters[WAITING]):
@@ -139,7 +139,7 @@ def join_queue_at_its_head(state: State, request: int, worker: int) -> None:
 
 @compilable
 def leave_queue(state: State, request: int, worker: int) -> None:
-    """Take a request from the queue of the worker it is bound to."""
+    """Remove a request from the queue of the worker it is bound to."""
     workers, following = state.workers, state.requests.next
     if workers.head[worker] == request:
         workers.head[worker] = following[request]
@@ -156,7 +156,7 @@ def leave_queue(state: State, request: int, worker: int) -> None:
 
 
 class StartOrder(NamedTuple):
-    """Running requests of each worker as linked lists, the youngest first; -1 for none."""
+    """Linked lists of each worker's running requests in order of start, youngest first."""
 
     is_on: bool  #: Whether the lists are kept.
     #: Shape (G,): the request that started last on each worker; ties go to the last revealed.
@@ -167,7 +167,7 @@ class StartOrder(NamedTuple):
 
 
 def new_start_order(num_workers: int, num_requests: int, *, is_on: bool) -> StartOrder:
-    """Return empty lists."""
+    """Return empty lists of running requests."""
     kept = num_requests if is_on else 0
     rows = (np.full(count, -1, dtype=np.int64) for count in (num_workers, kept, kept))
     return StartOrder(is_on, *rows)
@@ -177,7 +177,8 @@ def new_start_order(num_workers: int, num_requests: int, *, is_on: bool) -> Star
 def put_in_order(order: StartOrder, start: IntArray, request: int, worker: int) -> None:
     """Insert a request into the list of its worker.
 
-    Mostly it is the youngest; a request that has rested returns to its place in the order.
+    Usually the request is the youngest; a request that has rested returns to its place in the
+    order.
     """
     older, younger = int(order.youngest[worker]), -1
     while older >= 0 and (
@@ -213,13 +214,13 @@ def take_from_order(order: StartOrder, request: int, worker: int) -> None:
 
 @compilable
 def start_queued(state: State) -> None:
-    """Start requests at the heads of queues that fit and whose decisions take effect by now."""
+    """Start fitting requests at the heads of queues whose decisions have taken effect by now."""
     start_queued_until(state, state.counters[STEP] - state.settings.delay)
 
 
 @compilable
 def start_queued_until(state: State, latest: int) -> None:
-    """Start requests at the heads of queues that fit and were bound by step ``latest``.
+    """Start fitting requests at the heads of queues that were bound by step ``latest``.
 
     With pooled dispatch, requests that no longer fit wait in the pool again.
     """
@@ -267,7 +268,7 @@ def begin(state: State, request: int, worker: int) -> None:
 
 @compilable
 def occupy(state: State, request: int, worker: int, load: int) -> None:
-    """Add a request to the running ones of a worker, and to the list of its last step."""
+    """Add a request to the running requests of a worker, and to the list of its last step."""
     counters, last = state.counters, int(state.marks.last[request])
     state.workers.load[worker] += load
     state.workers.running[worker] += 1
@@ -302,7 +303,7 @@ def end(state: State, request: int) -> None:
 
 @compilable
 def growth(state: State, request: int) -> int:
-    """Return the growth of a running request since its last start [tokens]."""
+    """Return the growth in load of a running request since its last start [tokens]."""
     step, begun = int(state.counters[STEP]), int(state.marks.start[request])
     if state.settings.by_age:
         emitted = int(state.requests.emitted[request])
@@ -312,7 +313,7 @@ def growth(state: State, request: int) -> int:
 
 @compilable(allocates=True)
 def ages_of(state: State, running: IntArray) -> IntArray:
-    """Return the tokens emitted by running requests, shape (n,)."""
+    """Return the number of tokens emitted by each running request, shape (n,)."""
     since: IntArray = state.counters[STEP] - state.marks.start[running]
     return state.requests.emitted[running] + since
 
@@ -342,7 +343,7 @@ def interrupt(state: State, record: Record, request: int, cause: int) -> None:
 
 @compilable
 def strike_from_wheel(state: State, request: int, last: int) -> None:
-    """Remove a request from the list of those that end at a step."""
+    """Remove a request from the list of requests that end at a step."""
     slot = last & (len(state.wheel) - 1)
     following = state.requests.next[request]
     before = int(state.wheel[slot])
@@ -356,6 +357,6 @@ def strike_from_wheel(state: State, request: int, last: int) -> None:
 
 @compilable(part_of="interruptions", otherwise=False)
 def log_is_full(state: State, record: Record) -> bool:
-    """Whether the record may be too small for the interruptions of the next step."""
+    """Return whether the record may be too small for the interruptions of the next step."""
     left = len(record.interruptions) - state.counters[LOGGED]
     return bool(left < state.counters[ACTIVE])

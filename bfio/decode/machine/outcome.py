@@ -1,4 +1,4 @@
-"""The results of a run: views for observers, the final record, and errors of stalled runs."""
+"""Results of a run: views for observers, the final record, and errors of stalled runs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def step_view(
 ) -> StepView:
     """Return the view of the last step for observers; ``row`` is its row of the record.
 
-    It includes the state that the policy saw and its answer, if known.
+    The view includes the state that the policy saw and the policy's answer, if known.
     """
     counters = state.counters
     return StepView(
@@ -66,7 +66,7 @@ def finished_run(
     batching: Batching | None = None,
     **told: Any,
 ) -> Run:
-    """Return the record of a run with read-only arrays; ``told`` are fields that others know."""
+    """Return the record of a run, with read-only arrays; ``told`` are further fields of `Run`."""
     record, marks = chunks.joined(), state.marks
     # Stored as a single number.
     nowhere = np.broadcast_to(np.int64(-1), len(marks.last))
@@ -121,20 +121,17 @@ _MOST_NAMED = 4
 
 
 def stalled(policy: str, state: State) -> InputError:
-    """Return the error of a run in which nothing runs and no event is pending."""
+    """Return the error of a run in which no request runs and no event is pending."""
     counters = state.counters
     step, waits = int(counters[STEP]), counters[WAITING] + counters[QUEUED] + counters[SWAPPED]
     failed = _failed(state)
     if failed and not _somebody_fits(state):
         return InputError(
             f"failures, step {step}",
-            f"nothing can run any more: {waits} requests wait, and workers never recover: "
-            f"{failed}",
+            f"no request can run: {waits} requests wait, and workers never recover: {failed}",
             "let workers recover, or limit the run by --steps",
         )
-    what = (
-        f"stalled: nothing runs, nothing can arrive, {waits} requests wait and none was admitted"
-    )
+    what = f"stalled: no request runs or can arrive, {waits} requests wait and none was admitted"
     remedy = "admit at least one request when no worker is busy"
     if failed:
         what += f"; workers never recover: {failed}"
@@ -143,7 +140,7 @@ def stalled(policy: str, state: State) -> InputError:
 
 
 def _failed(state: State) -> str:
-    """Return the workers that stay down for good and since when, in words; "" if there is none."""
+    """Return in words which workers stay down for good, and since when; "" for none."""
     time_s, worker = state.outages.time_s, state.outages.worker
     down = np.flatnonzero(state.machine.slots == 0).tolist()
     names = [f"worker {g} failed at {time_s[worker == g].max():g} s" for g in down[:_MOST_NAMED]]
@@ -151,7 +148,7 @@ def _failed(state: State) -> str:
 
 
 def _somebody_fits(state: State) -> bool:
-    """Whether a request in the pool could start on some worker."""
+    """Return whether a request in the pool could start on some worker."""
     pool = state.pool[first_waiting(state) : state.counters[REVEALED]]
     workers = [worker_tally(state, g) for g in range(len(state.machine.slots))]
     needs = state.requests.need[pool].tolist()

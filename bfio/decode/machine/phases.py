@@ -1,8 +1,8 @@
 """The phases of one step, shared by interpreted and compiled runs.
 
-Loads are updated incrementally: a start adds the prompt, a running request adds the increment of
-the step, and an end subtracts the load. Requests that end at the same step form a linked list, so
-a step takes time proportional to its events plus O(G).
+The load of a worker is updated incrementally: a starting request adds its prompt, a running
+request adds the increment of the step, and an ending request subtracts its load. Requests that end
+at the same step form a linked list, so a step takes time proportional to its events plus O(G).
 """
 
 import numpy as np
@@ -60,14 +60,14 @@ def free_slots(state: State) -> IntArray:
 
 @compilable
 def is_over(state: State) -> bool:
-    """Whether the limit of steps is reached or all requests are done."""
+    """Return whether the limit of steps is reached or all requests are done."""
     counters = state.counters
     return bool(counters[STEP] == state.settings.steps or counters[COMPLETED] == len(state.pool))
 
 
 @compilable
 def look_ahead(state: State) -> None:
-    """Advance the window by one step, and update the predictions that are due."""
+    """Advance the look-ahead window by one step, and update the predictions that are due."""
     if state.sight[KNOWN]:
         enter_window(state)
     if predicts(state):
@@ -76,7 +76,7 @@ def look_ahead(state: State) -> None:
 
 @compilable(allocates=True)
 def open_in_flight(state: State) -> IntArray:
-    """Return how many more requests may be sent to each worker, shape (G,); 1 for no limit."""
+    """Return how many more requests may be sent to each worker, (G,); 1 for no limit."""
     left = np.empty(len(state.workers.load), dtype=np.int64)
     for g in range(len(left)):
         left[g] = left_in_flight(state, g)
@@ -95,7 +95,7 @@ def most_bound(state: State) -> int:
 
 @compilable
 def may_be_bound(state: State, request: int) -> bool:
-    """Whether a worker that accepts requests could ever run this request."""
+    """Return whether a worker that accepts requests could ever run this request."""
     for g in range(len(state.workers.load)):
         if takes(worker_tally(state, g), state.requests.need[request]):
             return True
@@ -104,10 +104,10 @@ def may_be_bound(state: State, request: int) -> bool:
 
 @compilable
 def bind(state: State, position: int, worker: int) -> bool:
-    """Append the request at a position of the pool to a worker's queue.
+    """Append a request, given by position in the pool, to a worker's queue; return success.
 
-    It keeps waiting if it could never run there, or if too many requests are in flight. Call
-    `close_gaps` after all requests are bound.
+    The request keeps waiting if it could never run on this worker, or if too many requests are in
+    flight. Call `close_gaps` after all requests are bound.
     """
     request = state.pool[position]
     if state.requests.need[request] > state.machine.memory[worker]:
@@ -133,10 +133,10 @@ def take_from_pool(state: State, position: int, worker: int) -> None:
 
 @compilable
 def admit(state: State, position: int, worker: int) -> bool:
-    """Start the request at a position of the pool; False if its worker no longer accepts it.
+    """Start the request at a position of the pool; return False if its worker does not accept it.
 
-    With a delay, it is bound to the worker until the decision takes effect. Call `close_gaps`
-    after all requests are admitted.
+    With a decision delay, the request is bound to the worker until the decision takes effect. Call
+    `close_gaps` after all requests are admitted.
     """
     request = state.pool[position]
     if not takes(worker_tally(state, worker), state.requests.need[request]):
@@ -153,7 +153,7 @@ def admit(state: State, position: int, worker: int) -> bool:
 def close_gaps(state: State) -> None:
     """Close the gaps in the pool by moving waiting requests towards its younger end.
 
-    Only positions up to the last one taken move. Taking the oldest requests is therefore cheap,
+    Only entries before the last removed position move. So removing the oldest requests is cheap,
     however many others wait.
     """
     counters = state.counters
@@ -166,7 +166,7 @@ def close_gaps(state: State) -> None:
 
 @compilable
 def admit_assigned(state: State, assignment: IntArray) -> None:
-    """Admit the oldest waiting requests to the workers of an assignment, -1 for none."""
+    """Admit the oldest waiting requests to the workers of an assignment (-1: keep waiting)."""
     first = first_waiting(state)
     for i in range(len(assignment)):
         if assignment[i] >= 0:
@@ -177,10 +177,10 @@ def admit_assigned(state: State, assignment: IntArray) -> None:
 
 @compilable
 def wait_for_arrival(state: State, record: Record) -> bool:
-    """Advance the clock to the next event, if nothing runs; False if there is none.
+    """Advance the clock to the next event if no request runs; return False if there is no event.
 
     Events are: a request arrives or becomes ready, a request returns from the host, a client
-    cancels, a worker fails or recovers. The clock stays if all requests are done.
+    cancels, a worker fails or recovers. If all requests are done, the clock does not advance.
     """
     if is_over(state):
         return True
@@ -208,7 +208,7 @@ def wait_for_arrival(state: State, record: Record) -> bool:
 
 @compilable
 def run_step(state: State, record: Record, row: int) -> None:
-    """Measure the step, write its row of the record, and go on to the next step."""
+    """Measure the step, write its row of the record, and advance to the next step."""
     counters = state.counters
     if state.settings.caches:
         look_up_prefixes(state, record, row)
@@ -256,7 +256,7 @@ def measure(state: State, record: Record, row: int) -> float:
 
 @compilable
 def complete(state: State) -> None:
-    """Complete the requests whose last step this is."""
+    """Complete the requests whose last step is the current one."""
     step = int(state.counters[STEP])
     state.counters[FINISHED] = 0
     slot = step & (len(state.wheel) - 1)
@@ -284,7 +284,7 @@ def complete(state: State) -> None:
 
 @compilable
 def grow(state: State) -> None:
-    """Add the increment between this step and the next to every running request."""
+    """Add the drift increment of this step to the load of every running request."""
     step, workers = int(state.counters[STEP]), state.workers
     if state.settings.by_age:
         grow_by_age(state)
@@ -295,7 +295,7 @@ def grow(state: State) -> None:
 
 @compilable(allocates=True, part_of="age")
 def grow_by_age(state: State) -> None:
-    """Add the increment at its own age to every running request."""
+    """Add the drift increment at its age to the load of every running request."""
     active = state.lists.running[: state.counters[ACTIVE]]
     ages = ages_of(state, active)
     gains = gained_each(state.gains, ages + 1) - gained_each(state.gains, ages)

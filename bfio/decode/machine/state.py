@@ -1,4 +1,4 @@
-"""The state of a run as flat arrays, and its record."""
+"""The state of a run as flat arrays, and the record of a run."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class RequestRows(NamedTuple):
 
 
 class Marks(NamedTuple):
-    """Events of each request for the record of the run, shape (n,); -1 if not happened."""
+    """Step of each event of each request, shape (n,), for the record; -1 before the event."""
 
     #: Steps of its reveal, its first start, and its last start.
     reveal: IntArray
@@ -91,7 +91,7 @@ class WorkerRows(NamedTuple):
 
 
 class Machine(NamedTuple):
-    """Current capacities and speeds of the workers, each array of shape (G,)."""
+    """Current capacity and speed of each worker, each array of shape (G,)."""
 
     #: ``B_g`` and ``κ_g`` [tokens].
     slots: IntArray
@@ -107,7 +107,7 @@ class Machine(NamedTuple):
 
 
 class Lists(NamedTuple):
-    """Lists of requests in arbitrary order; counters have their lengths."""
+    """Lists of requests in arbitrary order; `State.counters` holds their lengths."""
 
     #: Shape (most running requests,): running; started and ended at this step.
     running: IntArray
@@ -116,7 +116,7 @@ class Lists(NamedTuple):
 
 
 class State(NamedTuple):
-    """The complete state of a run, with its constants."""
+    """The complete state of a run, with the constants of the run."""
 
     settings: Settings
     #: See `bfio.decode.machine.counters` for the names of the entries.
@@ -190,10 +190,10 @@ def new_state(
     prediction: Prediction | None = None,
     pauses: bool = False,
 ) -> State:
-    """Return the state before the first step.
+    """Return the state of a run before the first step.
 
-    The window has ``look_ahead`` steps. Projections may use the true lengths (``known``) or the
-    predictions of a compiled run (``prediction``). Requests may rest (``pauses``).
+    ``look_ahead`` is the number of steps in the window. ``known``: projections may use the true
+    output lengths. ``prediction``: predictions of a compiled run. ``pauses``: requests may rest.
     """
     n, G = len(workload), cluster.workers
     counters = np.zeros(TAKEN + 1, dtype=np.int64)
@@ -288,7 +288,7 @@ def _gains(drift: Drift) -> IntArray:
 
 
 def _wheel_size(longest: int, look_ahead: int) -> int:
-    """Return a power of two above the look-ahead, and above ``longest`` if that is small."""
+    """Return the number of end-step lists: a power of two above the look-ahead."""
     wanted = max(min(longest, MAX_WHEEL - 1), look_ahead, MIN_WHEEL - 1)
     return 1 << wanted.bit_length()
 
@@ -296,7 +296,7 @@ def _wheel_size(longest: int, look_ahead: int) -> int:
 def _arrival_seconds(workload: Workload, cluster: Cluster, options: RunOptions) -> FloatArray:
     """Return the arrival times, shape (n,) [s]; empty unless arrivals are timed.
 
-    The array is writeable, like all arrays for which phases are compiled.
+    The array is writeable, because phases are compiled for writeable arrays.
     """
     if options.arrivals is ArrivalMode.POOL:
         return np.zeros(0)
@@ -348,7 +348,7 @@ class Chunks:
         return Record._make([*times, *counts, *self._shared, balanced_s, *rows])
 
     def keep(self, record: Record, num_steps: int, state: State) -> None:
-        """Keep the first ``num_steps`` of a record, with their interruptions and expiries."""
+        """Keep the first ``num_steps`` rows of a record, with their interruptions and expiries."""
         rows = num_steps if self.keeps else 0
         new = Record._make(array[:num_steps] for array in record)._replace(
             loads=record.loads[:rows],

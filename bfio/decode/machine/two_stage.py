@@ -61,7 +61,7 @@ _SAFE = 2.0**61
 
 @compilable(allocates=True)
 def bind_by_score(state: State, window: Window, rule: TwoStage) -> bool:
-    """Bind each unbound request to a worker; False if 64-bit scores would not be exact."""
+    """Bind each unbound request to a worker; return False if 64-bit scores would not be exact."""
     counters, most = state.counters, most_bound(state)
     if most > 0:
         project_running(state, window)
@@ -97,7 +97,7 @@ def bind_by_score(state: State, window: Window, rule: TwoStage) -> bool:
 def best_worker(
     state: State, request: int, loads: IntArray, added: IntArray, time: IntArray, rule: TwoStage
 ) -> int:
-    """Return the open worker of highest score; ties: most slots, largest least margin, lowest."""
+    """Return the open worker of highest F-score for a request."""
     envelope = np.zeros(loads.shape[1], dtype=np.int64)
     for g in range(len(loads)):
         for h in range(len(envelope)):
@@ -151,7 +151,7 @@ class TwoStage(NamedTuple):
 
 
 def memory(task: KernelTask) -> TwoStage | None:
-    """Return the memory of the kernel, or None if it does not support this run."""
+    """Return the memory of the kernel, or None if the kernel does not support this run."""
     if task.policy_options.benefit > 0:
         # With a cache benefit, the candidates differ between workers.
         return None
@@ -181,15 +181,15 @@ def memory(task: KernelTask) -> TwoStage | None:
 
 
 def _own(paces: IntArray | None) -> IntArray:
-    """Return a writeable array, since kernels are compiled for writeable arrays."""
+    """Return a writeable copy, because kernels are compiled for writeable arrays."""
     return np.zeros(0, dtype=np.int64) if paces is None else paces.copy()
 
 
 @compilable(allocates=True)
 def decide(state: State, window: Window, rule: TwoStage) -> bool:
-    """Admit waiting requests by the two-stage heuristic; False if it would not be exact.
+    """Admit waiting requests by the two-stage heuristic; return False if sums are not exact.
 
-    With immediate dispatch, arriving requests are bound by the score only.
+    With immediate dispatch, arriving requests are bound to the worker of highest F-score.
     """
     if state.settings.immediate:
         return bind_by_score(state, window, rule)
@@ -234,10 +234,10 @@ def admit_by_score(
     by_product: bool,
     assignment: IntArray,
 ) -> bool:
-    """Project, and admit by `two_stage_decide`; False if it would not be exact.
+    """Project loads and admit by `two_stage_decide`; return False if 64-bit sums are not exact.
 
-    Rows of contributions are computed only if requests differ in growth; otherwise sizes and a
-    common growth suffice.
+    Contributions over the window are computed per request only if requests differ in growth;
+    otherwise sizes and a common growth suffice.
     """
     num_rows = 0
     if grow_alike(state):
@@ -267,7 +267,7 @@ def admit_by_score(
 
 @compilable(allocates=True)
 def planned_loads(state: State, window: Window) -> IntArray:
-    """Return the projected loads, shape (G, H+1), including requests that start later."""
+    """Return projected loads, (G, H+1), including requests whose start is decided."""
     if state.settings.delay == 0:
         return window.base
     return window.base + bound_loads(state, window)
@@ -277,7 +277,7 @@ def planned_loads(state: State, window: Window) -> IntArray:
 def overdue_first(state: State, waiting: IntArray, max_wait: int, by_size: IntArray) -> int:
     """Move the requests that must start now to the front, keeping the order; return their number.
 
-    `bfio.decode.policies.balance_route.overdue` has the rule.
+    `bfio.decode.policies.balance_route.overdue` defines these requests.
     """
     is_overdue, left = np.zeros(len(waiting), dtype=np.bool_), free_slots(state).sum()
     num = 0
@@ -297,7 +297,7 @@ def overdue_first(state: State, waiting: IntArray, max_wait: int, by_size: IntAr
 def admit_within(
     state: State, window: Window, by_size: IntArray, num_required: int, rule: TwoStage
 ) -> bool:
-    """Admit within memory, with loads weighted by worker speed; False if it would not be exact.
+    """Admit within memory, with loads weighted by speed; return False if sums are not exact.
 
     The first ``num_required`` of ``by_size`` start before the others.
     """

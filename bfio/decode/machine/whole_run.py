@@ -1,8 +1,9 @@
-"""Whole runs of policies with a kernel, as machine code.
+"""Compiled whole runs of policies that have a kernel.
 
-Functions of a feature are marked with its name (``part_of`` of `bfio.common.compilable`). A policy
-has two loops: one compiled without these functions, and one with all of them. A loop for each set
-of features would be recompiled for every new combination.
+Functions of a feature are marked with the feature's name (``part_of`` of
+`bfio.common.compilable`). A policy has two loops: one compiled without these functions, and one
+with all of them. With a loop for each set of features, every new combination would need to be
+compiled.
 """
 
 from __future__ import annotations
@@ -53,12 +54,12 @@ EVERY_PART = frozenset(PARTS)
 
 
 def parts_used(cluster: Cluster, options: RunOptions) -> frozenset[str]:
-    """Return the features that a run uses."""
+    """Return the machine features that a run uses."""
     return frozenset(name for name, is_used in PARTS.items() if is_used(cluster, options))
 
 
 def parts_linked(cluster: Cluster, options: RunOptions) -> frozenset[str]:
-    """Return the features in the loop of a run: all, or none if the run uses none."""
+    """Return the machine features in the loop of a run: all, or none if the run uses none."""
     return EVERY_PART if parts_used(cluster, options) else frozenset()
 
 
@@ -77,7 +78,7 @@ CompiledLoop = Callable[[State, Window, Any, Record], int]
 
 @dataclass(frozen=True)
 class Loop:
-    """The compiled loop of a policy."""
+    """Key of a compiled loop of runs: the policy's kernel and the features."""
 
     name: str  #: ``module:function``, the key of its machine code on disk.
     #: The policies that share the loop; several if they are greedy.
@@ -100,20 +101,20 @@ def loop_of(spec: PolicySpec, parts: frozenset[str] = frozenset()) -> Loop:
 
 
 def group_of(loop: Loop) -> KernelGroup:
-    """Return the kernel group of a loop; a loop that is not built in is its own group."""
+    """Return the kernel group of a loop; the loop of a user's policy is its own group."""
     alone = KernelGroup(loop.name, (partial(machine_code_of, loop),), lambda: None, _SECONDS)
     return next((group for group in groups().values() if loop.name in group.made), alone)
 
 
 def kernel_of(spec: PolicySpec) -> Kernel:
-    """Return the kernel of a policy that has one."""
+    """Return the kernel of a policy; the policy must have one."""
     kernel = load_object(spec.kernel, "kernel") if isinstance(spec.kernel, str) else spec.kernel
     assert isinstance(kernel, Kernel)
     return kernel
 
 
 def pays(spec: PolicySpec, workload: Workload, cluster: Cluster, options: RunOptions) -> bool:
-    """Whether a run saves enough time to load or compile the loop of its policy."""
+    """Return whether a run saves enough time to load or compile the loop of its policy."""
     outputs = workload.output_tokens
     steps = max(int(outputs.max(initial=0)), exact_sum(outputs) // cluster.total_slots)
     requests = len(outputs)
@@ -127,7 +128,7 @@ def pays(spec: PolicySpec, workload: Workload, cluster: Cluster, options: RunOpt
 
 @cache
 def greedy_policies() -> tuple[PolicySpec, ...]:
-    """Return the built-in policies that serve requests one by one; they share one loop."""
+    """Return the built-in policies that assign requests one by one; they share one loop."""
     return tuple(
         spec
         for spec in policy_registry.built_in().values()
@@ -142,7 +143,7 @@ def machine_code_of(loop: Loop) -> CompiledLoop:
 
 
 def decide_of(loop: Loop) -> Callable[..., bool]:
-    """Return the function that decides in a loop (see `Kernel.decide`), as plain Python."""
+    """Return the decision function of a loop (see `Kernel.decide`), as plain Python."""
     kernels = [kernel_of(member) for member in loop.members]
     chooses = [kernel.choose for kernel in kernels if kernel.choose is not None]
     decide = serving(one_of(chooses)) if chooses else kernels[0].decide
@@ -151,7 +152,7 @@ def decide_of(loop: Loop) -> Callable[..., bool]:
 
 
 def compile_loop(spec: PolicySpec, parts: frozenset[str] = frozenset()) -> None:
-    """Compile the loop of a policy, or load it from disk, with a message if that takes long."""
+    """Compile the loop of a policy, or load it from disk; announce long compiling."""
     loop = loop_of(spec, parts)
     name = group_of(loop).name
     if name in groups():
@@ -172,7 +173,7 @@ def warm_up(loop: Loop) -> None:
 
 
 class _Prepared(NamedTuple):
-    """A run before its first step: options, state, chunk function, and statistics function."""
+    """A compiled run before its first step: options, state and functions."""
 
     options: RunOptions
     state: State
@@ -181,7 +182,7 @@ class _Prepared(NamedTuple):
 
 
 def _prepared(spec: PolicySpec, task: KernelTask, loop: Loop) -> _Prepared | None:
-    """Return a run of a policy before its first step, or None if its kernel is not exact."""
+    """Return a run of a policy before its first step, or None if the kernel would not be exact."""
     kernel = kernel_of(spec)
     memory = kernel.memory(task._replace(rule=loop.members.index(spec)))
     if memory is None:
@@ -214,11 +215,11 @@ def _prepared(spec: PolicySpec, task: KernelTask, loop: Loop) -> _Prepared | Non
 
 
 def run_compiled(spec: PolicySpec, task: KernelTask, watching: Watching) -> Run | None:
-    """Simulate a policy with a kernel, or return None if the kernel is not exact.
+    """Simulate a run of a policy with a kernel; return None if the kernel is not exact.
 
-    Observers must be `ProgressObserver` and see the last step of each chunk. The stop condition is
-    checked before each chunk. ``wall_s`` of the run excludes compilation. ``decide_s`` is 0, since
-    decisions in kernels are not timed.
+    Observers must be of type `ProgressObserver`, and see the last step of each chunk. The stop
+    condition is checked before each chunk. ``wall_s`` of the run excludes compilation.
+    ``decide_s`` is 0, because decisions in kernels are not timed.
     """
     parts = parts_linked(task.cluster, task.options)
     compile_loop(spec, parts)
@@ -243,7 +244,7 @@ def run_compiled(spec: PolicySpec, task: KernelTask, watching: Watching) -> Run 
 
 
 def _run_chunks(prepared: _Prepared, chunks: Chunks, watching: Watching, policy: str) -> bool:
-    """Run until the end or a stop; False if the kernel is not exact."""
+    """Run until the end or a stop; return False if the kernel is not exact."""
     num_steps = min(FIRST_CHUNK_STEPS, chunks.most_steps)
     while not watching.is_stopped():
         record = chunks.new(num_steps)

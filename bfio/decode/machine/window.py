@@ -1,10 +1,11 @@
-"""Projected loads over the look-ahead window (BF-IO section 4, BalanceRoute eq. 7).
+"""Projected loads of workers over the look-ahead window (BF-IO section 4, BalanceRoute eq. 7).
 
-Two independent choices define a projection. The first is the load of a request in the window: it
-grows by the drift, or stays constant. The second is its end, after which it adds 0; the ends of
-waiting requests may be hidden from the policy (`bfio.decode.options.WindowKnows`). With known
-lengths, a ring of H + 1 columns per worker has the requests that end at each step, so that the
-projection of a step costs O(G·H), independent of the number of running requests.
+Two independent choices define a projection. The first is the load of a request in the window:
+either it grows by the drift, or it stays constant. The second is the end of a request, after which
+its load is 0. The ends of waiting requests may be hidden from the policy
+(`bfio.decode.options.WindowKnows`). With known lengths, a ring buffer of H + 1 columns per worker
+holds the requests that end at each step. So a projection costs O(G·H), independent of the number
+of running requests.
 """
 
 from typing import NamedTuple
@@ -22,7 +23,7 @@ from formulations.arrays import IntArray
 
 
 class Window(NamedTuple):
-    """The projections at one step."""
+    """The projected loads and contributions at one step."""
 
     #: Shape (H+1,): drift since step 0 included in the loads at each step of the window [tokens].
     level: IntArray
@@ -34,7 +35,7 @@ class Window(NamedTuple):
 
 
 def new_window(num_workers: int, look_ahead: int, most_waiting: int) -> Window:
-    """Return a window of ``H + 1`` columns."""
+    """Return an empty window of ``H + 1`` columns."""
     return Window(
         level=np.zeros(look_ahead + 1, dtype=np.int64),
         base=np.zeros((num_workers, look_ahead + 1), dtype=np.int64),
@@ -45,7 +46,7 @@ def new_window(num_workers: int, look_ahead: int, most_waiting: int) -> Window:
 
 @compilable(allocates=True)
 def project(state: State, window: Window) -> None:
-    """Compute projected loads and contributions of this step, without asking a predictor."""
+    """Compute projected loads and contributions at this step, without calling a predictor."""
     waiting = waiting_requests(state)
     if len(window.level) == 1:
         # Without look-ahead, nothing ends or grows.
@@ -59,7 +60,7 @@ def project(state: State, window: Window) -> None:
 
 @compilable(allocates=True)
 def project_running(state: State, window: Window) -> None:
-    """Compute projected loads of this step, or take the reported ones, as policies see them."""
+    """Compute the projected loads that policies see, either the true or the reported ones."""
     if state.reports.is_on:
         show_projection(state, window)
     else:
@@ -68,7 +69,7 @@ def project_running(state: State, window: Window) -> None:
 
 @compilable(allocates=True)
 def project_as_it_is(state: State, window: Window) -> None:
-    """Compute projected loads of this step from the true state of the workers."""
+    """Compute the projected loads from the true state of the workers."""
     active = state.lists.running[: state.counters[ACTIVE]]
     remaining = active
     if state.settings.by_age and len(window.level) > 1:
@@ -78,7 +79,7 @@ def project_as_it_is(state: State, window: Window) -> None:
 
 @compilable(allocates=True, part_of="telemetry")
 def report(state: State, window: Window) -> None:
-    """Project the true loads and let workers report them, if reports are late or lost."""
+    """Project the true loads and let workers report them, if reports can be late or lost."""
     if state.reports.is_on:
         project_as_it_is(state, window)
         receive(state, window)
@@ -86,21 +87,21 @@ def report(state: State, window: Window) -> None:
 
 @compilable(allocates=True)
 def waiting_requests(state: State) -> IntArray:
-    """Return the requests that wait, oldest first."""
+    """Return the waiting requests, oldest first."""
     waiting: IntArray = state.pool[first_waiting(state) : state.counters[REVEALED]]
     return waiting
 
 
 @compilable
 def grow_alike(state: State) -> bool:
-    """Whether all waiting requests have the same growth over the window, as no end is known."""
+    """Return whether all waiting requests grow equally, because no end is known."""
     told = state.sight[KNOWN] or predicts(state)
     return not (told and state.settings.waiting_ends)
 
 
 @compilable(allocates=True)
 def remaining_running(state: State, active: IntArray) -> IntArray:
-    """Return the remaining steps of running requests, as far as known or predicted."""
+    """Return the remaining steps of running requests, shape (A,); H + 1 if no end is known."""
     if predicts(state):
         left: IntArray = state.prediction.last[active] - state.counters[STEP] + 1
         return left
@@ -109,7 +110,7 @@ def remaining_running(state: State, active: IntArray) -> IntArray:
 
 @compilable
 def left_of(state: State, request: int) -> int:
-    """Return the remaining steps of one running request, as far as known or predicted."""
+    """Return the remaining steps of one running request; H + 1 if no end is known."""
     if predicts(state):
         return int(state.prediction.last[request] - state.counters[STEP] + 1)
     if state.sight[KNOWN]:
@@ -119,7 +120,7 @@ def left_of(state: State, request: int) -> int:
 
 @compilable(allocates=True)
 def remaining_waiting(state: State, waiting: IntArray) -> IntArray:
-    """Return the steps of waiting requests, if the window has them and they are known."""
+    """Return the output lengths of waiting requests, shape (N,); H + 1 if hidden or unknown."""
     if predicts(state) and state.settings.waiting_ends:
         steps = np.empty_like(waiting)
         for i in range(len(waiting)):
@@ -133,7 +134,7 @@ def remaining_waiting(state: State, waiting: IntArray) -> IntArray:
 
 @compilable(allocates=True)
 def remaining_of(state: State, true: IntArray, may_ask: bool) -> IntArray:
-    """Return the true remaining steps if they are known and allowed, else ``H + 1``."""
+    """Return the true remaining steps if these are known and may be used, else ``H + 1``."""
     if state.sight[KNOWN] and may_ask:
         return true
     return np.full(len(true), state.settings.look_ahead + 1)
@@ -141,7 +142,7 @@ def remaining_of(state: State, true: IntArray, may_ask: bool) -> IntArray:
 
 @compilable(allocates=True)
 def project_loads(state: State, window: Window, remaining: IntArray) -> None:
-    """Compute the projected loads ``b_g(h)``.
+    """Compute the projected loads ``b_g(h)`` of each worker.
 
     ``remaining``, the remaining steps of running requests, is read only if growth depends on age.
     """
@@ -166,7 +167,7 @@ def project_loads(state: State, window: Window, remaining: IntArray) -> None:
 
 @compilable(allocates=True, part_of="age")
 def project_by_age(state: State, window: Window, remaining: IntArray) -> None:
-    """Compute ``b_g(h)`` request by request, since increments depend on age."""
+    """Compute ``b_g(h)`` request by request, for increments that depend on age."""
     active = state.lists.running[: state.counters[ACTIVE]]
     ages = ages_of(state, active)
     gone = gained_each(state.gains, state.requests.emitted[active])
@@ -185,9 +186,9 @@ def project_by_age(state: State, window: Window, remaining: IntArray) -> None:
 def project_contributions(
     state: State, window: Window, waiting: IntArray, remaining: IntArray
 ) -> None:
-    """Compute ``v_i(h)`` of waiting requests if admitted now; call `project_loads` before.
+    """Compute the loads ``v_i(h)`` that waiting requests add if admitted now.
 
-    ``remaining`` has the number of steps that each request will run.
+    Call `project_loads` before. ``remaining`` is the number of steps that each request will run.
     """
     growth = growth_of_waiting(state, window)
     sizes = state.requests.size[waiting]
@@ -205,9 +206,9 @@ def growth_of_waiting(state: State, window: Window) -> IntArray:
 
 @compilable(allocates=True)
 def bound_loads(state: State, window: Window) -> IntArray:
-    """Return the load of requests bound to each worker if they started now, shape (G, H+1).
+    """Return the load of the requests bound to each worker if all started now, shape (G, H+1).
 
-    Their start is not known, so none of them ends within the window.
+    Their starts are unknown, so none of these requests ends within the window.
     """
     growth, workers = growth_of_waiting(state, window), state.reports
     loads = np.empty_like(window.base)
@@ -217,7 +218,7 @@ def bound_loads(state: State, window: Window) -> IntArray:
 
 
 def note_predicted(state: State, remaining: IntArray) -> None:
-    """Fill the ring with the predicted remaining steps of running requests, 1..H+1."""
+    """Fill the ring buffer with the predicted remaining steps of running requests, in 1..H+1."""
     look_ahead, width = int(state.settings.look_ahead), state.ending_load.shape[1]
     within = remaining <= look_ahead
     ending = state.lists.running[: state.counters[ACTIVE]][within]

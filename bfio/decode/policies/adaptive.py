@@ -1,4 +1,4 @@
-"""Adaptive: the two-stage heuristic with the look-ahead chosen by rehearsals."""
+"""The policy `adaptive`: the two-stage heuristic with the look-ahead chosen by rehearsals."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ KERNELS = "adaptive decisions"
 
 @dataclass(frozen=True)
 class AdaptiveOptions(StageOptions):
-    """Options of `adaptive`."""
+    """Options of the policy `adaptive`."""
 
-    look_ahead: int = look_ahead_option(80, "look-ahead steps, at most (80)")
+    look_ahead: int = look_ahead_option(80, "largest look-ahead in steps (80)")
 
 
 class Adaptive(LooksAhead):
-    """Tunes discount, window length and penalty of `br-h` by rehearsals.
+    """The policy `adaptive`: chooses discount, window length and penalty of `br-h` by rehearsals.
 
-    `bfio.decode.adaptive` describes settings and rehearsals. The policy sees which requests end
-    (`finished`); it knows the lengths of other requests only through its window, which has at most
-    ``look_ahead`` steps.
+    `bfio.decode.adaptive` describes settings and rehearsals. The policy receives the lengths of
+    requests that end (`finished`). Lengths of other requests are known only through the window of
+    at most ``look_ahead`` steps.
     """
 
     def __init__(self, options: AdaptiveOptions) -> None:
@@ -49,7 +49,7 @@ class Adaptive(LooksAhead):
         load_if_compiled(KERNELS)
 
     def __call__(self, state: DecodeState) -> list[int | None]:
-        """Assign by the current setting, after a rehearsal if one is due."""
+        """Assign waiting requests by the current setting, after a rehearsal if one is due."""
         if state.num_admissible == 0:
             return [None] * state.num_waiting
         if not self._requests.follows(state):
@@ -80,11 +80,11 @@ class Adaptive(LooksAhead):
         return answer
 
     def finished(self, requests: IntArray, outputs: IntArray) -> None:
-        """Record the requests that ended, in order of arrival, and their lengths."""
+        """Record the requests that ended, in order of arrival, and their output lengths."""
         self._requests.finish(requests, outputs)
 
     def statistics(self) -> dict[str, object]:
-        """Return the rehearsals, the decisions by each setting, and the step of each choice."""
+        """Return counts of rehearsals and of decisions by setting, and the step of each choice."""
         return kept.statistics(self._memory or kept.new_memory(1, 1, 0, 0, self.parameters))
 
 
@@ -101,7 +101,7 @@ class _Requests:
         self._running: set[int] = set()
 
     def follows(self, state: DecodeState) -> bool:
-        """Whether a state can be the next state of the same run."""
+        """Return whether a state can be the next state of the same run."""
         left = [self._prompt[i] for i in self._waiting]
         same_waiting: bool = state.sizes[: len(left)].tolist() == left
         return same_waiting and len(self._running) == sum(state.running.tolist())
@@ -116,7 +116,7 @@ class _Requests:
             book += [-1] * len(new)
 
     def start(self, answer: list[int | None], step: int, running: IntArray) -> None:
-        """Record the requests that start, and add them to ``running``, shape (G,)."""
+        """Record the requests that start, and count them in ``running``, shape (G,)."""
         for request, worker in zip(self._waiting, answer, strict=True):
             if worker is not None:
                 self._start[request], self._worker[request] = step, worker

@@ -1,6 +1,6 @@
-"""BR-0 and BR-H: the two-stage heuristic on the state of a step (BalanceRoute, sections 3 and 4).
+"""The policies BR-0 and BR-H: the two-stage heuristic on the state of a step (BalanceRoute).
 
-`adaptive` and `bf-io` use its steps as well.
+The policies `adaptive` and `bf-io` also use functions of this module.
 """
 
 from collections.abc import Sequence
@@ -26,19 +26,19 @@ from formulations.step.problem import geometric_weights
 POOLED = "dispatch=pooled"
 #: Two options shared with `bf-io`, as arguments of `bfio.common.options.option`.
 BENEFIT = (Fraction(0), SMALL_RATIO, "MU", "tokens of imbalance per cached prompt token (0)")
-MAX_WAIT = (None, whole(), "W", "requests that have waited W steps start before others (never)")
+MAX_WAIT = (None, whole(), "W", "start requests that have waited W steps before others (never)")
 #: Largest benefit of a placement [tokens], so that its millionths fit 64-bit integers.
 MAX_WORTH = 2**42
 
 
 @dataclass(frozen=True)
 class StageOptions(CheckedOptions):
-    """Options of how the two-stage heuristic selects requests.
+    """Options that control how the two-stage heuristic selects requests.
 
-    If at most ``threshold`` slots are free in total, it selects subsets (stage 2) of at most
-    ``candidates`` requests: by default 64 if all waiting requests have the same growth (reachable
-    sums), else 12 (enumeration; at most 16). The ``key`` of stage 2 is lexicographic (free slots,
-    then margin) or a product.
+    If at most ``threshold`` slots are free in total, the heuristic selects subsets of requests
+    (stage 2) from at most ``candidates`` requests. The default is 64 if all waiting requests have
+    the same growth (reachable sums), else 12 (enumeration; at most 16). The ``key`` that orders
+    workers in stage 2 is lexicographic (free slots, then margin) or a product.
     """
 
     threshold: int = option(7, whole(), "N", "θ, slots for stage 2 (7)", beside=POOLED)
@@ -58,7 +58,7 @@ class StageOptions(CheckedOptions):
 
 @dataclass(frozen=True)
 class ScoreOptions(StageOptions):
-    """Options of the heuristic that apply with and without look-ahead."""
+    """Options of the two-stage heuristic that apply with and without look-ahead."""
 
     max_wait: int | None = option(*MAX_WAIT, beside=POOLED)
     alpha: Fraction = option(Fraction(1), EXACT, "A", "reward scale (1)")
@@ -72,7 +72,7 @@ def two_stage_of(
     required: BoolArray | None = None,
     worth: IntArray | None = None,
 ) -> list[int | None]:
-    """Assign by the heuristic, within memory and with loads weighted by worker speed.
+    """Assign waiting requests by the two-stage heuristic, within memory and worker speeds.
 
     If the state has fewer columns than ``weights``, the window is shortened. ``required``, shape
     (N,), marks requests that start before all others (`overdue`). ``worth``, shape (N, G), is the
@@ -97,10 +97,11 @@ def bound_by_score(
 ) -> list[int | None]:
     """Bind one request that has just arrived, with immediate dispatch (BalanceRoute, D.6).
 
-    It goes to the worker of highest F-score against virtual loads, which are the projected loads
-    plus the requests bound to each worker. If nothing overflows, all scores are equal. Ties go to
-    the worker that accepts most further requests, then to the one of largest least margin (the
-    keys of stage 2), then to the lowest index. Only the factors of ``parameters`` are used.
+    The request goes to the worker of highest F-score against virtual loads, which are the
+    projected loads plus the requests bound to each worker. If no worker would exceed the maximum
+    load, all scores are equal. Ties go to the worker that accepts most further requests, then to
+    the worker of largest least margin (the keys of stage 2), then to the lowest index. Only the
+    factors of ``parameters`` are used.
     """
     columns = min(len(weights), state.projected_loads.shape[1])
     G = state.num_workers
@@ -128,9 +129,10 @@ def bound_by_score(
 
 
 def overdue(state: DecodeState, max_wait: int | None) -> BoolArray | None:
-    """Return which requests must start now to prevent starvation, shape (N,); None if none.
+    """Return which requests must start now to prevent starvation, shape (N,); None for none.
 
-    These have waited ``max_wait`` steps; if more of them wait than can start, the oldest.
+    A request must start after ``max_wait`` steps of waiting. If more such requests wait than can
+    start, only the oldest are marked.
     """
     if max_wait is None:
         return None
@@ -145,14 +147,15 @@ def overdue(state: DecodeState, max_wait: int | None) -> BoolArray | None:
 def cache_worth(state: DecodeState, benefit: Fraction) -> IntArray | None:
     """Return ``μ`` times the cached tokens of each placement, shape (N, G); None if μ = 0.
 
-    It is rounded down to whole tokens. Raises InputError if scores would exceed 64-bit integers.
+    The product is rounded down to whole tokens. Raises InputError if scores would exceed 64-bit
+    integers.
     """
     if benefit == 0:
         return None
     worth: IntArray = state.cached_tokens * benefit.numerator // benefit.denominator
     if int(worth.max(initial=0)) > MAX_WORTH:
         what = f"{float(benefit):g} makes a placement worth more than {MAX_WORTH} tokens"
-        raise InputError("benefit", what, "use a smaller one")
+        raise InputError("benefit", what, "use a smaller benefit")
     return worth
 
 
@@ -196,16 +199,17 @@ class BRHOptions(ScoreOptions):
 class BalanceRoute(LooksAhead):
     """BalanceRoute with look-ahead ``H`` and discount ``γ``; BR-0 is BR-H at H = 0, α = 1, β = G.
 
-    Weights are ``round(γ^h·10^6)``. If a state has fewer than ``H + 1`` columns, the window is
-    shortened. ``benefit`` times the prompt tokens cached on the chosen worker is added to the
-    score.
+    The weight of step h is ``round(γ^h·10^6)``. If a state has fewer than ``H + 1`` columns, the
+    window is shortened. ``benefit`` times the prompt tokens cached on the chosen worker is added
+    to the score.
 
     Attributes
     ----------
     weights : tuple of int
         Discount weight of each look-ahead step.
     parameters : TwoStageParameters
-        Threshold, candidates, factors, and key; with immediate dispatch only the factors are used.
+        Threshold, candidates, score factors, and key; with immediate dispatch only the factors are
+        used.
     max_wait : int or None
         Steps after which a waiting request takes precedence.
     """
@@ -222,7 +226,7 @@ class BalanceRoute(LooksAhead):
         prepare_kernels()
 
     def __call__(self, state: DecodeState) -> list[int | None]:
-        """Assign by the loads projected over the window."""
+        """Assign waiting requests by the loads projected over the window."""
         worth = cache_worth(state, self._benefit)
         scaled = None if worth is None else worth * self._scale
         if state.binds:

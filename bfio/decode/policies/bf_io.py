@@ -1,4 +1,4 @@
-"""BF-IO: the integer program of each step, solved exactly."""
+"""The policy BF-IO: the integer program of each step, solved exactly."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ NO_SECOND = "none"
 
 
 class SecondChoice:
-    """The secondary objective of the steps of one run: it selects among optimal assignments.
+    """The secondary objective of a run, which selects among optimal assignments of a step.
 
-    ``look_ahead`` is the number of look-ahead steps that it uses.
+    ``look_ahead`` is the number of look-ahead steps that the secondary objective uses.
     """
 
     def __init__(self, options: BFIOOptions) -> None:
@@ -67,10 +67,10 @@ class SecondChoice:
         *,
         proven: bool,
     ) -> tuple[list[int | None], bool]:
-        """Return an assignment as good as ``found``, of least secondary objective.
+        """Return the assignment of least secondary objective among those as good as ``found``.
 
-        ``found`` is feasible, and ``proven`` says whether it is optimal. The second result is
-        whether the time limit ended the search.
+        ``found`` is a feasible assignment, and ``proven`` is true if it is optimal. The second
+        result is true if the time limit ended the search.
         """
         from bfio.step.second.solve import solve_second
 
@@ -97,7 +97,7 @@ class SecondChoice:
 
     @property
     def all_proven(self) -> bool:
-        """Whether every step so far has a proven optimum of the secondary objective."""
+        """Whether the secondary optimum of every step so far is proven."""
         return self._num_proven == len(self._seconds)
 
     def statistics(self) -> dict[str, object]:
@@ -123,7 +123,7 @@ NAMED_SOLVER = "pyomo:"
 
 
 def is_own_backend(name: str) -> bool:
-    """Whether a backend is a user's ``module:NAME``."""
+    """Return whether a backend is a user's ``module:NAME``."""
     return is_users(name) and not name.startswith(NAMED_SOLVER)
 
 
@@ -186,7 +186,7 @@ class BFIOOptions(CheckedOptions):
 
 
 class Answer(NamedTuple):
-    """The answer of a solver, whether the time limit ended any part of it, and the ticks used."""
+    """The answer of a solver, the ticks used, and whether the time limit ended a search."""
 
     assignment: tuple[int | None, ...] | None
     is_proven: bool
@@ -209,10 +209,11 @@ class BFIO(LooksAhead):
     on the chosen workers.
 
     With a secondary objective, the answer has the least secondary objective among equally good
-    ones. ``look_ahead`` is that of the secondary objective if it is longer.
+    assignments. ``look_ahead`` is that of the secondary objective if this is longer.
 
-    With immediate dispatch, the program covers all unbound requests of a step: loads are the
-    projected and bound loads, slots are the numbers of requests that each worker still accepts.
+    With immediate dispatch, the program covers all unbound requests of a step. Its loads are the
+    projected and bound loads. Its slots are the numbers of requests that each worker still
+    accepts.
     """
 
     binds_together = True
@@ -235,7 +236,7 @@ class BFIO(LooksAhead):
         self._tie_rules: set[TieRule] = set()
 
     def __call__(self, state: DecodeState) -> list[int | None]:
-        """Return a minimiser of the program of this step."""
+        """Return an optimal assignment of the program of this step."""
         options = self._options
         problem = StepProblem.from_state(
             state,
@@ -279,9 +280,9 @@ class BFIO(LooksAhead):
             ``trivial_steps`` without a choice; ``clocked_steps``, whose solve the time limit
             ended, so that they may differ between machines; ``solve_s`` in total and
             ``max_solve_s`` of one step; likewise the work in ``ticks`` and ``max_ticks`` (None if
-            not counted); ``kept_steps``, which keep the two-stage answer because none better was
-            found; ``tie_rule``: that of every step, or ``backend`` if they differ. With a
-            secondary objective also `SecondChoice.statistics`.
+            not counted); ``kept_steps``, which keep the two-stage answer because no better one was
+            found; ``tie_rule``, the tie rule of every step, or ``backend`` if steps differ. With a
+            secondary objective, also `SecondChoice.statistics`.
         """
         rules = self._tie_rules or {TieRule.LEXICOGRAPHIC}
         second = self._second
@@ -327,7 +328,7 @@ class BFIO(LooksAhead):
 
 
 def _has_no_choice(problem: StepProblem) -> bool:
-    """Whether there is only one assignment: no request starts, or all start on the only worker."""
+    """Return whether there is only one assignment: no starts, or all on the only worker."""
     num_open = int((problem.capacity > 0).sum())
     return problem.num_admitted == 0 or (
         num_open == 1 and problem.num_admitted == problem.num_requests

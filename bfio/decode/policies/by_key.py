@@ -1,6 +1,6 @@
 """Baselines that assign each request in turn to the worker of least key.
 
-They differ in the key, and in the order in which they serve the waiting requests.
+The baselines differ in the key, and in the order in which waiting requests are assigned.
 """
 
 from bfio.common.compilable import compilable
@@ -14,40 +14,41 @@ WAITING_WEIGHT = 4
 
 @compilable
 def most_free(worker: WorkerTally) -> int:
-    """Most free slots (BF-IO, Algorithm 2)."""
+    """Return the key of `fcfs`: most free slots first (BF-IO, Algorithm 2)."""
     return -worker.free
 
 
 @compilable
 def lowest_number(worker: WorkerTally) -> int:
-    """Fill all free slots of worker 0 with the oldest requests, then worker 1, and so on.
+    """Return the key of `fcfs-by-index`: lowest worker index first.
 
-    BF-IO, text of appendix B, which differs from its Algorithm 2.
+    All free slots of worker 0 are filled with the oldest requests, then those of worker 1, and so
+    on (BF-IO, text of appendix B, which differs from its Algorithm 2).
     """
     return worker.number
 
 
 @compilable
 def fewest_requests(worker: WorkerTally) -> int:
-    """Fewest requests, counting running, queued and newly assigned ones.
+    """Return the key of `jsq`: the number of running, queued and newly assigned requests.
 
-    BF-IO, appendix A.1.1.
+    Source: BF-IO, appendix A.1.1.
     """
     return worker.requests
 
 
 @compilable
 def fewest_tokens(worker: WorkerTally) -> int:
-    """Fewest tokens, counting the load, queued prompts and newly assigned prompts.
+    """Return the key of `jsq-tokens`: load plus queued and newly assigned prompts [tokens].
 
-    This is JSQ in the simulator released with BF-IO; the paper's text counts requests.
+    The simulator released with BF-IO uses this key for JSQ; the paper's text counts requests.
     """
     return worker.tokens
 
 
 @compilable
 def fewest_cached(worker: WorkerTally) -> int:
-    """Fewest tokens in the KV cache; queued prompts do not count yet.
+    """Return the tokens in the KV cache of a worker; queued prompts do not count yet.
 
     With pooled dispatch nothing is queued, and the rule equals `jsq-tokens`.
     """
@@ -56,18 +57,17 @@ def fewest_cached(worker: WorkerTally) -> int:
 
 @compilable
 def router_score(worker: WorkerTally) -> int:
-    """Least ``4·waiting + running``.
+    """Return the key ``4·waiting + running`` of vLLM's default data-parallel load balancer.
 
     Waiting requests are those bound to the worker but not running (none with pooled dispatch). A
-    request assigned in this step takes a free slot and counts as running. This is the default load
-    balancer of vLLM's data-parallel deployment.
+    request assigned in this step takes a free slot and counts as running.
     """
     return (WAITING_WEIGHT - 1) * worker.queued + worker.requests
 
 
 @compilable
 def token_score(worker: WorkerTally) -> int:
-    """Least ``4·waiting tokens + running tokens``.
+    """Return the key ``4·waiting tokens + running tokens``.
 
     Waiting tokens are the prompts bound to the worker but not running. With pooled dispatch there
     are none, and the rule equals `jsq-tokens`.

@@ -23,11 +23,12 @@ emptiest = least_by(fewest_requests)
 
 
 def assign_unless_full(state: DecodeState) -> list[int | None]:
-    """Admit nothing while any worker's running queue is at its cap; then fill all workers.
+    """Admit nothing while any worker has no free slot; otherwise fill all workers.
 
-    The compared counts are those at the end of the last step, so within a step workers fill up to
-    the cap. A full worker has requests that end. So a run stalls only if a worker fails and never
-    recovers, since its cap is then 0. Requests go to the worker with fewest requests.
+    A worker counts as full if its running requests reached its cap at the end of the last step, so
+    within a step workers fill up to the cap. Requests on a full worker end some time, so a run
+    stalls only if a worker fails and never recovers (its cap is then 0). Requests go to the worker
+    with fewest requests.
     """
     if not state.free_slots.all():
         return [None] * state.num_waiting
@@ -62,24 +63,25 @@ BALANCE_SCHEDULING = PolicySpec(
 class AttentionDPBalanceOptions(CheckedOptions):
     """Options of `attention-dp-balance`."""
 
-    timeout_steps: int = option(50, whole(), "N", "steps it waits for all workers (50)")
-    batching_steps: int = option(10, whole(), "N", "steps it gathers requests (10)")
+    timeout_steps: int = option(50, whole(), "N", "steps to wait for all workers (50)")
+    batching_steps: int = option(10, whole(), "N", "steps to gather requests (10)")
 
 
 class AttentionDPBalance:
-    """Requests start when every worker can start one, or after a limited number of decisions.
+    """Delay starts until every worker can start a request, for a limited number of decisions.
 
     Every worker can start one if each has a free slot and at least as many requests wait as there
     are workers. Starts are then delayed by another ``batching_steps`` decisions, so that more
-    requests start together. If this is not possible for ``timeout_steps`` decisions, or if some
-    worker runs nothing, requests start anyway. They go to the worker with fewest requests.
+    requests start together. If a worker cannot start a request for ``timeout_steps`` decisions, or
+    if some worker runs no request, requests start anyway. Each goes to the worker with fewest
+    requests.
     """
 
     def __init__(self, options: AttentionDPBalanceOptions) -> None:
         self._numbers = np.array([options.timeout_steps, options.batching_steps, 0, 0])
 
     def __call__(self, state: DecodeState) -> list[int | None]:
-        """Assign the oldest requests, or nothing."""
+        """Assign the oldest requests, or none while starts are delayed."""
         all_can = bool(state.free_slots.all()) and state.num_waiting >= state.num_workers
         if is_held(self._numbers, all_can, bool(state.running.all())):
             return [None] * state.num_waiting
@@ -103,10 +105,10 @@ def choose_together(state: State, greedy: Greedy, request: int) -> int:
 
 @compilable
 def is_held(numbers: IntArray, all_can: bool, all_run: bool) -> bool:
-    """Whether starts are delayed in this step; updates the counts in ``numbers``.
+    """Return whether starts are delayed in this step, and update the counts in ``numbers``.
 
-    ``all_can`` is whether every worker can start a request, ``all_run`` whether every worker runs
-    one.
+    ``all_can`` is true if every worker can start a request, ``all_run`` if every worker runs a
+    request.
     """
     if all_can:
         numbers[WAITED] = 0
@@ -153,8 +155,8 @@ class Throttled:
     """Oldest request to the first worker with a free slot and less than ``Θ`` tokens.
 
     If every open worker holds ``Θ`` tokens or more, the remaining requests wait: this policy
-    leaves slots idle on purpose. If nothing runs or was assigned, the oldest request goes to the
-    first open worker anyway, so that a run never stalls.
+    leaves slots idle on purpose. If no request runs or was assigned, the oldest request goes to
+    the first open worker anyway, so that a run never stalls.
 
     ``Θ`` is ``cap_threshold``. The default is the mean load per worker after a full admission,
     ``⌈(Σ loads + Σ sizes of the U oldest) / G⌉``, computed at each step. BF-IO, appendix A.1.1.
@@ -167,7 +169,7 @@ class Throttled:
         self._threshold = options.cap_threshold
 
     def __call__(self, state: DecodeState) -> list[int | None]:
-        """Assign oldest first until no open worker is under the threshold."""
+        """Assign the oldest requests first, until no open worker is under the threshold."""
         threshold = self._threshold if self._threshold is not None else fair_share(state)
         idle = not state.running.any()
 
@@ -179,7 +181,7 @@ class Throttled:
 
 
 def fair_share(state: DecodeState) -> int:
-    """Mean load per worker if the ``U`` oldest requests were admitted, rounded up [tokens]."""
+    """Return the mean load per worker if the ``U`` oldest requests start, rounded up [tokens]."""
     admitted = int(state.sizes[: state.num_admissible].sum())
     total = int((state.loads + state.queued_tokens).sum()) + admitted
     return -(-total // state.num_workers)
@@ -187,7 +189,7 @@ def fair_share(state: DecodeState) -> int:
 
 @compilable
 def choose_below(state: State, greedy: Greedy, request: int) -> int:
-    """Return the first open worker under the threshold; if nothing runs, the first open worker."""
+    """Return the first open worker under the threshold; any open one if nothing runs."""
     if state.counters[TAKEN] == 0:
         greedy.numbers[SHARE] = greedy.numbers[GIVEN] or share_of(state)
     first = -1

@@ -1,4 +1,4 @@
-"""Pausing: another policy routes, and a program at each step decides which requests rest."""
+"""The policy `pausing`: another policy routes, and a program decides which requests rest."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ class PausingOptions(CheckedOptions):
 
 
 class Pausing:
-    """Keep, pause, resume, admit and freeze requests for the least time per token at each step.
+    """The policy `pausing`: start, pause and resume requests for least time per token.
 
-    A base policy routes, and then the program of ``docs/pausing.md`` decides which active requests
-    rest; or the program does both (base `PROGRAM`). Requests that start in a step run in it. With
-    ``P = 0``, runs equal those of the base policy; ``P`` is ``max_pauses``.
+    A base policy assigns waiting requests, and then the program of ``docs/pausing.md`` decides
+    which active requests rest. With base `PROGRAM`, the program does both. A request runs in the
+    step in which it starts. With ``max_pauses = 0``, runs equal those of the base policy.
     """
 
     def __init__(self, options: PausingOptions) -> None:
@@ -67,7 +67,7 @@ class Pausing:
         self._proven = self._unproven = 0
 
     def __call__(self, state: DecodeState) -> Decision:
-        """Ask the base policy as in a run without rests, then solve the program."""
+        """Call the base policy as in a run without rests, then solve the program."""
         waits = state.num_waiting > 0 and bool(state.free_slots.any())
         if self._base is None:
             return self._program(state)
@@ -89,8 +89,10 @@ class Pausing:
 
     def _program(self, state: DecodeState) -> Decision:
         if state.reserves:
-            what = "its program counts loads, and peaks are reserved"
-            raise InputError("policy pausing:base=program", what, "use another base or overflow")
+            what = "does not support overflow=reserve, because the program counts loads, not peaks"
+            raise InputError(
+                "policy pausing:base=program", what, "use another base or overflow rule"
+            )
         none = np.zeros(0, dtype=np.int64)
         runs, assignment = self._solved(self._problem(state, none, none, admits=True))
         return _decision(list(assignment), runs)
@@ -102,7 +104,7 @@ class Pausing:
         from formulations.pausing import PausingProblem
 
         if state.step_units is None:
-            what = "a token takes no time, so no step is shorter for a rest"
+            what = "token_time_s is 0, so no rest shortens a step"
             raise InputError("policy pausing", what, "give token_time_s > 0, or max_pauses 0")
         active, must = state.active, np.full(len(sizes), self.max_pauses)
         overheads, rates = state.step_units
@@ -142,7 +144,7 @@ def _decision(assignment: list[int | None], runs: tuple[bool, ...] | BoolArray) 
 
 
 def _router(options: PausingOptions) -> Policy | None:
-    """Return the policy that routes, or None if the program does.
+    """Return the policy that routes, or None if the program routes.
 
     Raises InputError for a policy that is not built in, looks ahead, tracks requests by itself, or
     pauses requests.
@@ -161,7 +163,7 @@ def _router(options: PausingOptions) -> Policy | None:
         raise InputError("base", f"{options.base!r} cannot route for pausing", remedy)
     router = options.router or choose(options.base)
     if router.look_ahead() > 0:
-        what = f"{options.base} looks ahead, and a resting request ends later"
+        what = f"{options.base} looks ahead, but rests shift the ends of requests"
         raise InputError("base", what, f"use {LOOK_AHEAD} 0")
     return router.make()
 

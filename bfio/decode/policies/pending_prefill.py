@@ -1,4 +1,4 @@
-"""Pending prefill: least prefill backlog, then fewest requests, then earliest free slot."""
+"""The policy `pending-prefill`: least prefill backlog, fewest requests, earliest free slot."""
 
 from dataclasses import dataclass
 
@@ -20,19 +20,19 @@ class PendingPrefillOptions(CheckedOptions):
 
 
 class PendingPrefill(LooksAhead):
-    """Oldest request to the worker with the least prefill backlog.
+    """The policy `pending-prefill`: oldest request to the worker with the least prefill backlog.
 
-    The backlog is the prompts bound to a worker but not running, those assigned in this step, and
-    with token budgets the uncomputed rest of running prompts. Ties go to the worker with fewest
-    requests, then to the one on which a running request ends soonest. Ends are known only with a
-    predictor, and are distinguished within the window.
+    The backlog [tokens] sums the prompts bound to a worker but not running, the prompts assigned
+    in this step and, with token budgets, the uncomputed part of running prompts. Ties go to the
+    worker with fewest requests, then to the worker on which a running request ends soonest. Ends
+    are known only with a predictor, and only within the window.
     """
 
     def __init__(self, options: PendingPrefillOptions) -> None:
         self.look_ahead = options.look_ahead
 
     def __call__(self, state: DecodeState) -> list[int | None]:
-        """Assign the ``U`` oldest requests."""
+        """Assign the ``U`` oldest waiting requests, where ``U`` is the number that can start."""
         backlog: list[int] = (state.queued_tokens + state.pending_prefill).tolist()
         ends = first_ends(state)
 
@@ -46,7 +46,7 @@ class PendingPrefill(LooksAhead):
 
 
 def first_ends(state: DecodeState) -> list[int]:
-    """Return the steps until a running request of each worker ends; H + 1 if none is known to."""
+    """Return the steps until a running request of each worker ends; H + 1 if no end is known."""
     has_ended = state.projected_running < state.projected_running[:, :1]
     ends = np.where(has_ended.any(axis=1), has_ended.argmax(axis=1), has_ended.shape[1])
     found: list[int] = ends.tolist()

@@ -1,9 +1,9 @@
 """Routers that estimate the load of workers between two load reports.
 
-A report has the tokens that a worker holds. Until the next report, the router adds the prompts
-sent since, and optionally one token per step and request. It does not see ends of requests in
-between. All workers report together, with the first decision at least ``every`` steps after the
-last report.
+A report holds the number of tokens on a worker. Until the next report, the router adds the prompts
+sent since, and optionally one token per step and request. The router does not see requests that
+end in between. All workers report together, at the first decision at least ``every`` steps after
+the last report.
 """
 
 from dataclasses import dataclass
@@ -35,13 +35,13 @@ class MinimumTokensOptions(CheckedOptions):
 
 @dataclass(frozen=True)
 class TotalTokensOptions(CheckedOptions):
-    """Options of `total-tokens`: reports come with streamed output, as measured in the source."""
+    """Options of `total-tokens`; the default report interval was measured in the source."""
 
     report_every: int = option(60, whole(1), "N", "steps between two reports (60)")
 
 
 class ReportedTokens:
-    """Oldest request to the worker with the fewest estimated tokens.
+    """Assign the oldest request to the worker of fewest estimated tokens.
 
     Reports come every ``every`` steps; with 1 the rule equals `jsq-tokens`. Each request is
     estimated to grow by ``growth`` tokens per step.
@@ -52,7 +52,7 @@ class ReportedTokens:
         self._believed = np.zeros((2, 0), dtype=np.int64)
 
     def __call__(self, state: DecodeState) -> list[int | None]:
-        """Assign the ``U`` oldest requests."""
+        """Assign the ``U`` oldest waiting requests, where ``U`` is the number that can start."""
         held = np.array([state.running + state.queued, state.loads + state.queued_tokens])
         if self._believed.size == 0:
             self._believed = held.copy()
@@ -91,9 +91,10 @@ def choose(state: State, greedy: Greedy, request: int) -> int:
 
 @compilable(allocates=True)
 def bring_up_to_date(numbers: IntArray, believed: IntArray, held: IntArray, step: int) -> None:
-    """Take a new report if one is due; otherwise add the growth since the last decision.
+    """Update the estimates: read a new report if due, else add growth since the last decision.
 
-    ``held``, shape (2, G), is the true state of the workers, with the rows of ``believed``.
+    ``held``, shape (2, G), is the true state of the workers; ``believed``, with the same rows, is
+    the estimate.
     """
     if numbers[REPORTED] < 0 or step - numbers[REPORTED] >= numbers[EVERY]:
         believed[:] = held

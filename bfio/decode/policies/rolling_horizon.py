@@ -1,4 +1,4 @@
-"""Rolling horizon: a plan of the whole window at every step; only the current step is used."""
+"""The policy `rolling-horizon`: plan the whole window, start only this step's requests."""
 
 from dataclasses import dataclass
 
@@ -18,14 +18,15 @@ class RollingHorizonOptions(CheckedOptions):
     """Options of `rolling-horizon`."""
 
     look_ahead: int = look_ahead_option(40, "look-ahead steps (40)")
-    moves: int = option(40_000, whole(1), "N", "exchanges looked at per decision (40000)")
+    moves: int = option(40_000, whole(1), "N", "exchanges tried per decision (40000)")
 
 
 class RollingHorizon(LooksAhead):
-    """Plans the request of each slot of the window, and starts those whose slots are free now.
+    """The policy `rolling-horizon`: plans a request for each slot of the window.
 
-    `bfio.decode.rolling` describes the plan, its objective and the search. It uses only the sizes
-    of waiting requests. If a state has fewer than ``H + 1`` columns, the window is shortened.
+    Requests planned for slots that are free now are started. `bfio.decode.rolling` describes the
+    plan, its objective and the search. Of waiting requests, the plan uses only the sizes. If a
+    state has fewer than ``H + 1`` columns, the window is shortened.
     """
 
     def __init__(self, options: RollingHorizonOptions) -> None:
@@ -33,7 +34,7 @@ class RollingHorizon(LooksAhead):
         load_if_compiled(KERNELS)
 
     def __call__(self, state: DecodeState) -> list[int | None]:
-        """Assign by the plan of this step."""
+        """Assign waiting requests by the plan of this step."""
         from bfio.decode.rolling.plan import planned
 
         load(KERNELS)

@@ -1,4 +1,4 @@
-"""Policies that compare no or few workers: random, round-robin, power of d choices."""
+"""Policies that compare few workers or none: random, round-robin, power of d choices."""
 
 from dataclasses import dataclass
 
@@ -20,7 +20,7 @@ MAX_SAMPLED_WORKERS = 10_000
 def assign_at_random(state: DecodeState) -> list[int | None]:
     """Assign the oldest request to a worker drawn uniformly from those that accept it.
 
-    BalanceRoute, section 6.1 (baseline Random).
+    Source: BalanceRoute, section 6.1 (baseline Random).
     """
     return assign_each(
         state, lambda tally, request, workers: workers[int(state.rng.integers(len(workers)))]
@@ -29,13 +29,13 @@ def assign_at_random(state: DecodeState) -> list[int | None]:
 
 @compilable(allocates=True)
 def choose_at_random(state: State, greedy: Greedy, request: int) -> int:
-    """Draw an open worker uniformly."""
+    """Return an open worker drawn uniformly."""
     num_open = list_open(state, greedy, request)
     return int(greedy.sampled[0, greedy.rng.integers(0, num_open)]) if num_open > 0 else -1
 
 
 class RoundRobin:
-    """Oldest request to the next worker in the cycle, skipping those that do not accept it.
+    """The policy `round-robin`: oldest request to the next worker in the cycle that accepts it.
 
     The cycle starts at worker 0 and continues across steps. BF-IO, appendix A.1.1.
     """
@@ -44,7 +44,7 @@ class RoundRobin:
         self._next = 0
 
     def __call__(self, state: DecodeState) -> list[int | None]:
-        """Assign the ``U`` oldest requests."""
+        """Assign the ``U`` oldest waiting requests, where ``U`` is the number that can start."""
 
         def choose(tally: StepTally, request: int, workers: list[int]) -> int:
             worker = min(workers, key=lambda g: (g - self._next) % state.num_workers)
@@ -74,17 +74,18 @@ class PowerOfChoicesOptions(CheckedOptions):
 
 
 class PowerOfChoices:
-    """Oldest request to the worker with fewest requests among ``d`` sampled ones.
+    """The policy `power-of-2`: oldest request to the least busy of ``d`` sampled workers.
 
-    The sample is drawn without replacement from the workers that accept the request (all of them
-    if fewer than ``d``); ties go to the lowest index. BF-IO, appendix A.1.1; d = 2 by default.
+    The least busy worker has fewest requests. The sample is drawn without replacement from the
+    workers that accept the request (all of them if fewer than ``d``); ties go to the lowest index.
+    BF-IO, appendix A.1.1; d = 2 by default.
     """
 
     def __init__(self, options: PowerOfChoicesOptions) -> None:
         self._choices = options.choices
 
     def __call__(self, state: DecodeState) -> list[int | None]:
-        """Assign the ``U`` oldest requests."""
+        """Assign the ``U`` oldest waiting requests, where ``U`` is the number that can start."""
 
         def choose(tally: StepTally, request: int, workers: list[int]) -> int:
             if len(workers) > self._choices:
@@ -115,8 +116,8 @@ def draw_sample(greedy: Greedy, num_open: int, num_choices: int) -> None:
     """Mark the open workers that ``Generator.choice`` without replacement would draw.
 
     This is Floyd's algorithm, followed by the draws of the shuffle, so that the generator stays in
-    step with the readable policy; the order given by the shuffle does not matter. Nothing is drawn
-    if all open workers are in the sample.
+    the same state as in the Python policy. The order given by the shuffle is not used. Nothing is
+    drawn if all open workers are in the sample.
     """
     taken = greedy.sampled[1]
     taken[:num_open] = num_choices == num_open
@@ -130,7 +131,7 @@ def draw_sample(greedy: Greedy, num_open: int, num_choices: int) -> None:
 
 
 def is_sampled_alike(cluster: Cluster) -> bool:
-    """Whether the kernel draws the same sample from the run's generator as numpy."""
+    """Return whether the kernel draws the same sample from the run's generator as NumPy."""
     return cluster.workers <= MAX_SAMPLED_WORKERS
 
 

@@ -1,4 +1,4 @@
-"""Sticky routers: a prompt goes to the worker that had it before, by a hash or by cached tokens.
+"""Sticky routers: a prompt goes to the worker that is likely to cache its prefix.
 
 Overload guard (sglang pull request 31170): a worker receives no further sticky requests if its
 load exceeds ``max_load_skew`` times the mean load of all workers, with a mean of at least one
@@ -25,12 +25,12 @@ from formulations.arrays import IntArray
 
 
 def positions(keys: IntArray) -> IntArray:
-    """Return the positions of keys on the ring: 63 pseudo-random bits of each."""
+    """Return the position of each key on the hash ring: 63 pseudo-random bits."""
     return (mixed_bits(keys.astype(np.uint64)) >> np.uint64(1)).astype(np.int64)
 
 
 def ring(num_workers: int, virtual_nodes: int) -> tuple[IntArray, IntArray]:
-    """Return ascending positions of nodes and the worker of each, both of shape (G·V,)."""
+    """Return ascending positions of the ring's nodes, and each node's worker, both (G·V,)."""
     nodes = np.arange(num_workers * virtual_nodes)
     # Hash keys once and nodes twice, so that small keys do not collide with nodes.
     places = positions(positions(nodes))
@@ -50,7 +50,7 @@ MAX_TOTAL = 2**62
 
 @compilable
 def is_overloaded(tokens: int, total: int, num_workers: int, over: int, under: int) -> bool:
-    """Whether a load exceeds ``over/under`` times the mean, in integer arithmetic."""
+    """Return whether a load exceeds ``over/under`` times the mean load, in integer arithmetic."""
     parts = num_workers * under
     whole, rest = max(total, num_workers) // parts, max(total, num_workers) % parts
     # Two steps avoid overflow of 64 bits; no load exceeds the total.
@@ -84,22 +84,25 @@ class ConsistentHashOptions(CheckedOptions):
     """Options of `consistent-hash`."""
 
     max_load_skew: Fraction = option(
-        Fraction(0), SMALL_RATIO, "R", "pass over workers above R times the mean load (0: none)"
+        Fraction(0), SMALL_RATIO, "R", "skip workers above R times the mean load (0: none)"
     )
-    key_blocks: int = option(2, whole(1), "N", "first blocks that are the key (2)")
-    virtual_nodes: int = option(160, whole(1, 10**4), "N", "places of a worker on the ring (160)")
+    key_blocks: int = option(2, whole(1), "N", "number of leading blocks that form the key (2)")
+    virtual_nodes: int = option(
+        160, whole(1, 10**4), "N", "positions of a worker on the ring (160)"
+    )
 
 
 class ConsistentHash:
-    """Oldest request to the first worker after its key on a hash ring.
+    """The policy `consistent-hash`: oldest request to the next worker on a hash ring.
 
     Each worker has ``virtual_nodes`` positions on the ring (160 as in vLLM's router, policy
-    ``consistent_hash``). A request is at the hash of its key: its first ``key_blocks`` blocks (2,
-    since all of Mooncake's conversations share the first), or its prompt key; a request with
-    neither has a unique key. If the worker after the key does not accept it, the next one on the
-    ring does (Karger et al. 1997). With ``max_load_skew``, workers above this multiple of the mean
-    load are skipped while another one accepts the request: bounded loads (Mirrokni et al. 2018),
-    with the guard of sglang's ``bounded_consistent_hashing`` (pull request 33791).
+    ``consistent_hash``). The position of a request is the hash of its key. The key is the first
+    ``key_blocks`` blocks of the prompt (2, because all of Mooncake's conversations share the
+    first), or the prompt key; a request with neither has a unique key. If the worker after this
+    position does not accept the request, the next worker on the ring is tried (Karger et al.
+    1997). With ``max_load_skew``, workers above this multiple of the mean load are skipped while
+    another one accepts the request: bounded loads (Mirrokni et al. 2018), with the guard of
+    sglang's ``bounded_consistent_hashing`` (pull request 33791).
     """
 
     def __init__(self, options: ConsistentHashOptions) -> None:
@@ -108,7 +111,7 @@ class ConsistentHash:
         self._ring: tuple[IntArray, list[int]] | None = None
 
     def __call__(self, state: DecodeState) -> list[int | None]:
-        """Assign the ``U`` oldest requests."""
+        """Assign the ``U`` oldest waiting requests, where ``U`` is the number that can start."""
         G = state.num_workers
         if self._ring is None:
             places, workers = ring(G, self._nodes)
@@ -177,12 +180,12 @@ class PrefixAffinityOptions(CheckedOptions):
     """Options of `prefix-affinity`."""
 
     max_load_skew: Fraction = option(
-        Fraction(3, 2), SMALL_RATIO, "R", "pass over workers above R times the mean load (3/2)"
+        Fraction(3, 2), SMALL_RATIO, "R", "skip workers above R times the mean load (3/2)"
     )
 
 
 class PrefixAffinity:
-    """Oldest request to the worker with the longest cached prefix of its prompt.
+    """The policy `prefix-affinity`: oldest request to the worker with the longest cached prefix.
 
     Ties go to the worker with fewest tokens, then to the lowest index. Workers above
     ``max_load_skew`` times the mean load are skipped while another one accepts the request. This
@@ -195,7 +198,7 @@ class PrefixAffinity:
         self._over, self._under = options.max_load_skew.as_integer_ratio()
 
     def __call__(self, state: DecodeState) -> list[int | None]:
-        """Assign the ``U`` oldest requests."""
+        """Assign the ``U`` oldest waiting requests, where ``U`` is the number that can start."""
         cached = state.cached_tokens.tolist()
 
         def choose(tally: StepTally, request: int, workers: list[int]) -> int:

@@ -1,4 +1,4 @@
-"""Plans as machine code; `bfio.decode.rolling.reference` is the readable version."""
+"""Plans of the window in machine code; `bfio.decode.rolling.reference` is the Python version."""
 
 from typing import NamedTuple
 
@@ -31,14 +31,14 @@ _TOP = np.uint64(63)
 
 
 class Window(NamedTuple):
-    """The sampled look-ahead steps."""
+    """The sampled look-ahead steps and their weights."""
 
     steps: IntArray  #: Shape (T,): increasing, from 0.
     weights: IntArray  #: Shape (T,): weight of each, including the steps nearest to it.
 
 
 class Plan(NamedTuple):
-    """N positions with a request each, those with a slot first; changed in place."""
+    """A plan: the request of each of N positions, those with a slot first."""
 
     worker: IntArray  #: Shape (N,): worker of the slot; -1 without slot.
     #: Shape (N,): first sampled step at which its request counts; T without slot.
@@ -63,14 +63,16 @@ def plan_admissions(
 ) -> int:
     """Plan the window, and assign the requests whose slots are free now.
 
-    All arrays are int64, C-contiguous and writeable; there is at least one request and free slot.
+    All arrays are int64, C-contiguous and writeable. There is at least one waiting request and one
+    free slot.
 
     Parameters
     ----------
     free : IntArray
         Shape (G,): slots free now.
     base, running : IntArray
-        Shape (G, H+1): projected loads [tokens] and requests without new admissions.
+        Shape (G, H+1): projected loads [tokens] and numbers of running requests, without new
+        admissions.
     contribution : IntArray
         Shape (N, H+1): projected loads of the waiting requests in arrival order [tokens].
     by_size : IntArray
@@ -83,7 +85,7 @@ def plan_admissions(
     Returns
     -------
     int
-        `DECIDED`, or `TOO_LARGE` without an assignment.
+        `DECIDED`; or `TOO_LARGE`, without an assignment, if 64-bit sums would not be exact.
     """
     window = _sampled(_step_weights(running))
     if not _is_exact(base, contribution, window, moves):
@@ -100,7 +102,7 @@ def plan_admissions(
 
 @compilable(allocates=True)
 def _step_weights(running: IntArray) -> IntArray:
-    """Return the weights of the steps that count: of step 0 only if no slot becomes free."""
+    """Return the weight of each look-ahead step; only step 0 counts if no slot becomes free."""
     workers, columns = running.shape
     weights = np.empty(columns, np.int64)
     opened, num = 0, 0
@@ -116,7 +118,7 @@ def _step_weights(running: IntArray) -> IntArray:
 
 @compilable(allocates=True)
 def _sampled(weights: IntArray) -> Window:
-    """Sample steps, ever more sparsely; each step counts with the nearest sample, ties earlier."""
+    """Sample the look-ahead steps with growing gaps; each step counts with the nearest sample."""
     steps = np.empty(len(weights), np.int64)
     num, step = 0, 0
     while step < len(weights) - 1:
@@ -136,7 +138,7 @@ def _sampled(weights: IntArray) -> Window:
 
 @compilable(allocates=True)
 def _is_exact(base: IntArray, contribution: IntArray, window: Window, moves: int) -> bool:
-    """Whether no change of the objective can overflow, computed in floats to be safe."""
+    """Return whether no change of the objective can overflow 64 bits, computed in floats."""
     most, largest, weight = 0.0, 0.0, 0.0
     for row in base:
         for load in row:
@@ -152,7 +154,7 @@ def _is_exact(base: IntArray, contribution: IntArray, window: Window, moves: int
 
 @compilable(allocates=True)
 def _growth(contribution: IntArray) -> IntArray:
-    """Return the growth of a request until each step [tokens]: the largest over all requests."""
+    """Return the growth of a request until each step, the largest over all requests [tokens]."""
     growth = np.zeros(contribution.shape[1], np.int64)
     for i in range(len(contribution)):
         for h in range(len(growth)):
@@ -169,7 +171,7 @@ def _first_plan(
     by_size: IntArray,
     window: Window,
 ) -> tuple[Plan, int]:
-    """Return a plan that assigns slots, as they become free, to the oldest requests; its slots."""
+    """Return a plan that assigns slots to the oldest requests, and its number of slots."""
     N, T, G = len(contribution), len(window.steps), len(free)
     sizes, request = np.empty(N, np.int64), np.empty(N, np.int64)
     total = 0
@@ -229,7 +231,7 @@ def _most_free(left: IntArray) -> int:
 def _open(
     plan: Plan, p: int, worker: int, step: int, growth: IntArray, mean_size: int, window: Window
 ) -> None:
-    """Fill a slot from a step on, with the request at position p or else one of mean size."""
+    """Fill a slot from a step on with the request at position p, or one of mean size."""
     since = 0
     while window.steps[since] < step:
         since += 1
@@ -243,7 +245,7 @@ def _open(
 
 @compilable
 def _rank_workers(plan: Plan, t: int) -> None:
-    """Write the three most loaded workers of a sampled step."""
+    """Write the three most loaded workers of a sampled step into the plan."""
     first, second, third = -1, -1, -1
     most, next_most, least = -1, -1, -1
     for g in range(plan.loads.shape[1]):
@@ -261,7 +263,7 @@ def _rank_workers(plan: Plan, t: int) -> None:
 
 @compilable(allocates=True)
 def _improved(plan: Plan, window: Window, num_slots: int, moves: int) -> IntArray:
-    """Search by exchanges of requests; return the requests of the best plan found, shape (N,)."""
+    """Search by exchanging requests; return the requests of the best plan found, shape (N,)."""
     total = 0
     for size in plan.sizes:
         total += size
@@ -305,7 +307,7 @@ def _drawn(plan: Plan, word: np.uint64, num_slots: int) -> tuple[int, int]:
 
 @compilable(into_caller=True)
 def _differ(plan: Plan, p: int, q: int) -> bool:
-    """Whether an exchange changes any load."""
+    """Return whether an exchange changes any load."""
     if plan.since[p] == plan.since[q] and plan.worker[p] == plan.worker[q]:
         return False
     return bool(plan.sizes[plan.request[p]] != plan.sizes[plan.request[q]])
@@ -313,7 +315,7 @@ def _differ(plan: Plan, p: int, q: int) -> bool:
 
 @compilable(into_caller=True)
 def _peak_without(plan: Plan, t: int, worker: int, other: int) -> int:
-    """Return the largest load of the other workers at a sampled step; -1 without any."""
+    """Return the largest load of all workers but two at a sampled step; -1 for none."""
     for k in range(3):
         g = plan.fullest[t, k]
         if g < 0:
@@ -325,7 +327,7 @@ def _peak_without(plan: Plan, t: int, worker: int, other: int) -> int:
 
 @compilable(into_caller=True)
 def _rise(plan: Plan, window: Window, p: int, q: int) -> int:
-    """Return the change of the objective by an exchange, times `LOAD_SHARE`."""
+    """Return the change of the objective by an exchange, multiplied by `LOAD_SHARE`."""
     if plan.since[p] > plan.since[q]:
         p, q = q, p
     worker, other = plan.worker[p], plan.worker[q]
@@ -369,7 +371,7 @@ def _add(plan: Plan, p: int, change: int) -> None:
 
 @compilable(into_caller=True)
 def _may_rank(plan: Plan, t: int, worker: int) -> bool:
-    """Whether a worker whose load has changed was, or now is, among the three most loaded."""
+    """Return whether a worker with changed load was, or now is, among the three most loaded."""
     first, second, third = plan.fullest[t, 0], plan.fullest[t, 1], plan.fullest[t, 2]
     if third < 0 or worker in (first, second, third):
         return True

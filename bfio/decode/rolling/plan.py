@@ -1,4 +1,4 @@
-"""Plans for Python callers, and as a kernel of whole runs."""
+"""Plans of the window for Python callers, and as a kernel of compiled runs."""
 
 from typing import NamedTuple
 
@@ -45,7 +45,7 @@ def warm_up() -> None:
 
 
 class Planner(NamedTuple):
-    """Parameters and buffers for the plans of a run."""
+    """Parameters and buffers of the plans of a run."""
 
     moves: int  #: Number of exchanges that a plan evaluates.
     #: Shape (most waiting,): the waiting requests, largest first; worker of each, -1 for none.
@@ -54,7 +54,7 @@ class Planner(NamedTuple):
 
 
 def memory(task: KernelTask) -> Planner | None:
-    """Return the memory of the kernel, or None with delayed decisions, since these hold slots."""
+    """Return the memory of the kernel; None if decisions are delayed, because these hold slots."""
     if task.options.delay > 0:
         return None
     most = most_waiting(task.workload, task.cluster, task.options)
@@ -64,7 +64,7 @@ def memory(task: KernelTask) -> Planner | None:
 
 @compilable(allocates=True)
 def decide(state: State, window: Window, planner: Planner) -> bool:
-    """Start the requests that the plan starts now; False if 64-bit numbers would not be exact."""
+    """Start the requests that the plan starts now; return False if 64-bit sums are not exact."""
     counters = state.counters
     num_free = counters[SLOTS] - counters[ACTIVE]
     if counters[WAITING] == 0 or num_free == 0:

@@ -1,4 +1,4 @@
-"""Plans in plain Python: every exchange is evaluated by the objective of the whole plan."""
+"""Plans of the window in Python: every exchange is evaluated by the whole objective."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ SEED = 0x9E3779B97F4A7C15
 
 @dataclass(frozen=True)
 class Slot:
-    """A slot of the window."""
+    """A slot of the window: its worker and the step at which it becomes free."""
 
     worker: int  #: Worker of the slot.
     step: int  #: Look-ahead step at which it becomes free.
@@ -35,7 +35,7 @@ class Slot:
 
 @dataclass(frozen=True)
 class Objective:
-    """The objective of a plan, times `LOAD_SHARE`."""
+    """The objective of a plan, multiplied by `LOAD_SHARE`."""
 
     #: Projected loads of each worker at each look-ahead step, with empty slots [tokens].
     base: list[list[int]]
@@ -47,11 +47,11 @@ class Objective:
     mean_size: int  #: Mean size of the waiting requests [tokens].
 
     def loads(self, sizes: Sequence[int]) -> list[list[int]]:
-        """Return the loads at the sampled steps if the first slots take these request sizes."""
+        """Return the loads at the sampled steps if the first slots get requests of these sizes."""
         return [self._loads_at(step, sizes) for step in self.weights]
 
     def cost(self, loads: list[list[int]]) -> int:
-        """Return the cost of loads at the sampled steps."""
+        """Return the objective of given loads at the sampled steps."""
         return sum(
             weight * (LOAD_SHARE * len(row) * max(row) - sum(row))
             for weight, row in zip(self.weights.values(), loads, strict=True)
@@ -90,7 +90,7 @@ def planned_reference(
 
 
 def step_weights(running: IntArray) -> list[int]:
-    """Return the weight of each look-ahead step that counts."""
+    """Return the weight of each look-ahead step with positive weight."""
     workers = len(running)
     opened = [int(total) for total in (running[:, :1] - running).sum(axis=0)]
     if opened[-1] == 0 or opened[0] == TURNOVER * workers:

@@ -46,9 +46,9 @@ def read_packed(path: Path) -> Any:
     try:
         return parse_json(lzma.decompress(path.read_bytes()).decode("utf-8"))
     except FileNotFoundError:
-        raise InputError(str(path), "no such file", "install bfio anew") from None
+        raise InputError(str(path), "no such file", "reinstall bfio") from None
     except (OSError, lzma.LZMAError, UnicodeDecodeError) as error:
-        raise InputError(str(path), f"cannot be read ({error})", "install bfio anew") from None
+        raise InputError(str(path), f"cannot be read ({error})", "reinstall bfio") from None
 
 
 def read_plain(path: Path) -> Any:
@@ -62,7 +62,7 @@ def read_plain(path: Path) -> Any:
     try:
         return parse_json(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(str(path), f"cannot be read ({error})", "install bfio anew") from None
+        raise InputError(str(path), f"cannot be read ({error})", "reinstall bfio") from None
 
 
 def lines_text(head: dict[str, Any], name: str, lines: list[str]) -> str:
@@ -221,7 +221,7 @@ def field_of(document: object, name: str) -> list[Any]:
     Raises
     ------
     InputError
-        If there is no list with this name.
+        If the document has no list with this name.
     """
     if not isinstance(document, Mapping) or document.get(name) is None:
         raise InputError(name, "missing", f'give a JSON object with "{name}", as --json prints it')

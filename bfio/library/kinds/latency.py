@@ -80,7 +80,7 @@ def read_prices(document: Mapping[str, Any]) -> PriceCertificate:
     """
     pairs = [integers({"cell": cell}, "cell", 2) for cell in field_of(document, "cells")]
     if len(set(pairs)) != len(pairs):
-        raise InputError("certificate.cells", "a cell twice", "solve again")
+        raise InputError("certificate.cells", "lists a cell twice", "solve again")
     cells = [(tokens, left) for tokens, left in pairs]
     prices = {
         now: dict(zip(cells, integers({"row": row}, "row", len(cells)), strict=True))

@@ -1,4 +1,4 @@
-"""The specialised exact method for the BF-IO step program.
+"""Our exact method for the BF-IO step program.
 
 Importing this package is cheap: Numba loads with the first problem that needs a kernel.
 """

@@ -1,7 +1,7 @@
-"""Workers that must not take requests of some sizes: their best subsets, in one compiled call.
+"""Best subsets for workers that must not take requests of some sizes, in one compiled call.
 
-Each of them has a table of its own. Branch and price asks for some dozen tables of a few
-microseconds each after every change of prices, so they are not worth a call each.
+Each of these workers has its own table. Branch and price needs some dozen tables of a few
+microseconds each after every change of prices, so separate calls would cost more than the tables.
 """
 
 from typing import NamedTuple
@@ -35,7 +35,7 @@ class BarredWorkers(NamedTuple):
     base, capacity : IntArray
         Shape (P,): loads [tokens] and slots.
     allowed : BoolArray
-        Shape (P, N): whether each may take each request.
+        Shape (P, N): whether each worker may take each request.
     """
 
     base: IntArray
@@ -53,14 +53,14 @@ def best_allowed(
     scans: int,
     spent: IntArray,
 ) -> tuple[IntArray, IntArray, int]:
-    """Find the value of a best subset of each worker, and one such subset.
+    """Find a best subset of requests for each worker, and its value.
 
     Parameters
     ----------
     workers : BarredWorkers
-        See there.
+        The workers.
     peak : int
-        What loads must not exceed [tokens].
+        Limit on the loads [tokens].
     sizes, values : IntArray
         Shape (N,): size [tokens], ascending, and value of each request.
     units : array of int32 or int64
@@ -71,8 +71,8 @@ def best_allowed(
     Returns
     -------
     tuple of (IntArray, IntArray, int)
-        Values, shape (P,), `UNREACHABLE` or less where nothing fits; positions, shape (P, C),
-        filled up with -1; and how many cells of tables were visited.
+        Value of each worker's subset, shape (P,), `UNREACHABLE` or less if none fits; positions of
+        its requests, shape (P, C), padded with -1; number of table cells visited.
     """
     P = len(workers.base)
     best = np.empty(P, np.int64)
@@ -113,12 +113,12 @@ def add_allowed(
     peaks : IntArray
         Shape (P,), ascending.
     total : IntArray
-        Shape (P,): added to; `UNREACHABLE` where a worker cannot be filled.
+        Shape (P,): the values are added here; `UNREACHABLE` where a worker cannot be filled.
 
     Returns
     -------
     int
-        Cells visited.
+        Number of table cells visited.
     """
     visited = 0
     for p in range(len(workers.base)):
@@ -146,7 +146,7 @@ def _tabulated(
     margins: IntArray,
     spread: int,
 ) -> tuple[PricedRequests, int]:
-    """Return requests with a table for one worker of this margin, or ``spread`` less."""
+    """Return requests with a table for workers of a margin, or up to ``spread`` less."""
     order, top_sum, top_value = most_valuable(sizes, values, slots[0])
     reach = last_sums(top_sum, slots, margins, spread)
     cells = np.empty((slots[0] + 1, reach.max() + 1), units.dtype)

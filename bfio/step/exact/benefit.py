@@ -1,10 +1,10 @@
-"""Steps whose placements are worth something: what our own method says, and what it leaves.
+"""Steps with benefits of placements: bounds from the step without benefits.
 
-The objective is ``J(x) − Σ c_ig x_ig``. Our method solves J alone, and a transportation problem
-says what the placements are worth at most, W: no assignment is below ``min J − W``. Where one
-meets that, it is proven. In between the two pull apart, and CP-SAT closes what is open: with a
-benefit a worker's load is no longer all that counts of the requests it takes, so the sums and
-subsets of our method do not carry over.
+The objective is ``J(x) − Σ c_ig x_ig``. Our method minimises J alone, and a transportation problem
+gives the largest total benefit W. No assignment has an objective below ``min J − W``. An
+assignment that attains this bound is optimal. Otherwise CP-SAT closes the gap: with benefits, the
+objective depends on more than the loads of workers, so the sums and subsets of our method do not
+apply.
 """
 
 from dataclasses import replace
@@ -23,7 +23,7 @@ _MOST_WORK = 1 << 28
 
 
 def without_idle_benefit(problem: StepProblem) -> StepProblem:
-    """Return the problem without its benefit, if no worker with a free slot offers any."""
+    """Return the problem without benefits if no worker with a free slot offers any."""
     if problem.benefit is None or problem.benefit[:, problem.capacity > 0].any():
         return problem
     return problem.without_benefit()
@@ -32,14 +32,14 @@ def without_idle_benefit(problem: StepProblem) -> StepProblem:
 def with_benefit(
     problem: StepProblem, of_loads: ExactResult, start: Assignment | None, effort: Effort
 ) -> ExactResult:
-    """Return the best answer in hand and a bound, from those of the step without benefit.
+    """Return the best assignment and a bound, derived from the step without benefits.
 
     Parameters
     ----------
     problem : StepProblem
-        Data, with a benefit.
+        The step problem, with a benefit.
     of_loads : ExactResult
-        What is known of the same step without it.
+        Result of the same step without benefits.
     start : tuple of (int or None), optional
         A feasible assignment.
     effort : Effort
@@ -70,9 +70,10 @@ def with_benefit(
 
 
 def _most_worth(problem: StepProblem) -> tuple[tuple[int, ...], Assignment | None]:
-    """Return slot prices of the most that placements are worth, and an assignment that is.
+    """Return slot prices of the largest total benefit, and an assignment that attains it.
 
-    Neither where that takes too long; no assignment that is not one of the right number.
+    Both are empty if the problem is too large. The assignment is None if it does not admit the
+    right number of requests.
     """
     from bfio.step.exact.transport import best_flow
 
@@ -94,9 +95,10 @@ def _most_worth(problem: StepProblem) -> tuple[tuple[int, ...], Assignment | Non
 
 
 def _slot_prices(problem: StepProblem, owner: IntArray) -> IntArray:
-    """Return what one more slot of each worker would add to the most worth, shape (G,).
+    """Return the increase of the largest benefit by one more slot per worker, shape (G,).
 
-    It goes to one who has none, or to one from another worker, whose slot goes on likewise.
+    The additional slot goes to a request without a slot, or to a request of another worker, whose
+    slot is then free in turn.
     """
     benefit = problem.benefit
     assert benefit is not None

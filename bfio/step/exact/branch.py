@@ -1,8 +1,9 @@
-"""Branch and price: settle who takes a request, and price what is left, until nothing is open.
+"""Branch and price: decide which worker takes a request, and bound the rest by prices.
 
-The solution of the linear program over subsets is seldom integral. Two cases then follow: a worker
-takes a request of some size, which leaves a smaller fill problem, or it takes none of that size.
-Both inherit the subsets found so far, so that a few rounds of prices bound all peaks of a case.
+The solution of the linear program over subsets is seldom integral. The search then splits into two
+cases: either a worker takes a request of some size, which leaves a smaller fill problem, or it
+takes no request of that size. Both cases inherit the subsets found so far, so that a few rounds of
+prices bound all peaks of a case.
 """
 
 from dataclasses import dataclass, field, replace
@@ -24,20 +25,21 @@ _LEAST_SHARE = 1e-4
 
 @dataclass(frozen=True)
 class _Case:
-    """What is settled, and what is left to do.
+    """A node of the search: the requests already assigned, and the remaining problem.
 
     Parameters
     ----------
     core : FillProblem
-        What is left: settled requests are part of the base loads.
+        The remaining problem: assigned requests are part of the base loads.
     barred : dict from int to frozenset of int
         Sizes that workers must not take, by index of the worker.
     taken : tuple of (int, int)
-        Request and worker of each that is settled.
+        Each assigned request and its worker.
     bounds : IntArray
         Shape (P,): lower bound of each peak.
     sizes, workers : IntArray
-        Shape (K, C) and (K,): subsets to begin with, filled up with -1; indices of their workers.
+        Shape (K, C) and (K,): initial subsets, padded with -1, and the index of each subset's
+        worker.
     """
 
     core: FillProblem
@@ -50,37 +52,37 @@ class _Case:
 
 
 class BranchSearch:
-    """Search through cases, depth first.
+    """Depth-first search through the cases of branch and price.
 
     Parameters
     ----------
     core : FillProblem
-        Data; more requests than slots.
+        The fill problem, with more requests than slots.
     first : int
         First peak of interest.
     bounds : IntArray
-        Shape (P,): lower bounds of the peaks from ``first`` on, of which prices prove all that are
-        below ``best``.
+        Shape (P,): lower bound for each peak from ``first`` on; prices prove all bounds below
+        ``best``.
     best : int
-        Objective of the placement in hand, which no peak beyond these beats.
+        Objective of the incumbent placement; no higher peak gives a lower objective.
     found : tuple of IntArray
-        Subsets to begin with, and their workers (`ColumnGeneration.found`).
+        Initial subsets, and their workers (`ColumnGeneration.found`).
     effort : Effort
         Limits.
     prices : IntArray, optional
-        Shape (N,), in the order of the problem's requests: near the best ones.
+        Shape (N,), in the order of the problem's requests: initial prices, near the best prices.
 
     Attributes
     ----------
     best : int
         Objective of the best placement so far; may be lowered between two runs.
     owner : IntArray or None
-        Shape (N,): the open worker of each size or -1, if something better was found.
+        Shape (N,): the open worker of each size or -1; None if no better placement was found.
     prices : list of IntArray
-        Shape (N,), in the order of the problem's requests: what bounds the cases.
+        Shape (N,), in the order of the problem's requests: the prices that bound the cases.
     cases : list of CaseRow
-        How many of these each case has, the worker and the size that it is divided by, and 0;
-        worker -1 and size 0 if it is closed.
+        For each case: its number of prices, the worker and the size by which it is split, and 0.
+        Worker is -1 and size 0 if the case is closed.
     """
 
     def __init__(
@@ -105,7 +107,7 @@ class BranchSearch:
         self.cases: list[CaseRow] = []
 
     def run(self, most: int) -> bool:
-        """Go on until there are so many cases; return whether all are closed."""
+        """Search until there are ``most`` cases; return whether all are closed."""
         while self._waiting and len(self.cases) < most:
             self._effort.spend(CALL)
             before = len(self.prices)
@@ -118,7 +120,7 @@ class BranchSearch:
         return not self._waiting
 
     def _divided(self, case: _Case) -> tuple[tuple[int, int], _Case, _Case] | None:
-        """Bound a case; if it stays open return what divides it, and its parts: none, and one."""
+        """Bound a case; if still open, return its split and the two parts."""
         core = case.core
         below = max(0, core.first_peak() - self._first)
         case.bounds[:below] = IMPOSSIBLE
@@ -142,7 +144,7 @@ class BranchSearch:
         return (worker, size), _without(left, worker, size), _with(left, worker, size)
 
     def _closes(self, case: _Case, generation: ColumnGeneration) -> bool:
-        """Bound the weakest peak again and again, until none is open or none moves."""
+        """Bound the weakest peak repeatedly, until no peak is open or no bound rises."""
         bounds = case.bounds
         seen: set[int] = set()
         while True:
@@ -159,7 +161,7 @@ class BranchSearch:
             seen.add(weakest)
 
     def _bound(self, case: _Case, generation: ColumnGeneration, peak: int) -> None:
-        """Price a peak, unless the subsets in hand show that it stays open."""
+        """Bound a peak by prices, unless the known subsets show that it stays open."""
         core = case.core
         generation.start(peak, np.full(len(core.sizes), -1))
         enough = core.value(peak, 0) - self.best
@@ -176,7 +178,7 @@ class BranchSearch:
             self._accept(case, placement)
 
     def _clearest_doubt(self, core: FillProblem, generation: ColumnGeneration) -> tuple[int, int]:
-        """Return the worker and the size to settle: large, and about half taken."""
+        """Return the worker and size to branch on: a large size, about half taken."""
         shares = generation.shares()
         doubt = np.minimum(shares, 1 - shares)
         doubt[shares < _LEAST_SHARE] = 0
@@ -186,7 +188,7 @@ class BranchSearch:
         return int(core.workers[k]), int(generation.distinct[kind])
 
     def _accept(self, case: _Case, owner: IntArray) -> None:
-        """Keep a placement of what is left if with what is settled it beats the best."""
+        """Keep a placement of a case if it beats the incumbent together with assigned requests."""
         value = case.core.value_of(owner)
         if value >= self.best:
             return
@@ -202,13 +204,13 @@ class BranchSearch:
 
 
 def _without(case: _Case, worker: int, size: int) -> _Case:
-    """Return the part in which a worker takes no request of a size."""
+    """Return the case in which a worker takes no request of a size."""
     barred = case.barred.get(worker, frozenset()) | {size}
     return replace(case, bounds=case.bounds.copy(), barred={**case.barred, worker: barred})
 
 
 def _with(case: _Case, worker: int, size: int) -> _Case:
-    """Return the part in which a worker takes a request of a size, the first one."""
+    """Return the case in which a worker takes the first request of a size."""
     core = case.core
     k = int(np.searchsorted(core.workers, worker))
     i = int(np.searchsorted(core.sizes, size))

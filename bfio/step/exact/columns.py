@@ -1,4 +1,4 @@
-"""Column generation: prices at which no worker's best subset improves the linear program.
+"""Column generation: find prices at which no subset improves the linear program.
 
 For any prices λ ≥ 0 on the requests, the admitted total under a peak M is at most
 
@@ -50,16 +50,17 @@ _FEW_MISSING = 3
 
 
 class Patience(NamedTuple):
-    """How long near-best subsets are listed and searched.
+    """Limits on the listing and the search of near-best subsets.
 
     Parameters
     ----------
     listed : int
-        Most near-best subsets of one worker; if few workers have more, theirs are listed as well.
+        Limit on the near-best subsets per worker. If few workers exceed it, their subsets are
+        listed as well.
     scans : int
-        Requests looked at for such a list.
+        Limit on the requests examined for such a list.
     cover_work : int
-        Operations of the search through the lists.
+        Limit on the operations of the search through the lists.
     """
 
     listed: int
@@ -72,13 +73,13 @@ LONG = Patience(listed=3000, scans=200_000, cover_work=150_000_000)
 
 
 def table_type(values: IntArray, most: int) -> type[np.signedinteger[Any]]:
-    """Return the type of tables of up to ``most`` values: 32 bits where no sum needs more."""
+    """Return the integer type for tables of up to ``most`` values: 32 bits if sums fit."""
     small = most * int(np.abs(values).max(initial=0)) < SMALL_VALUE
     return np.int32 if small else np.int64
 
 
 class PricedSubsets:
-    """Subsets of requests at given prices.
+    """Best and near-best subsets of requests at given prices.
 
     Parameters
     ----------
@@ -101,9 +102,9 @@ class PricedSubsets:
     def price(
         self, prices: IntArray, capacity: IntArray, margins: IntArray, spread: int = 0
     ) -> None:
-        """Take integer prices, and tabulate what workers need.
+        """Set integer prices, and fill the tables that the workers need.
 
-        They have these margins, or up to ``spread`` less.
+        The workers have these margins [tokens], or up to ``spread`` less.
         """
         values: IntArray = PRICE_SCALE * self.sizes - prices
         order, top_sum, top_value = most_valuable(self.sizes, values, self._most)
@@ -121,7 +122,7 @@ class PricedSubsets:
         return known and bool((reach <= self.requests.table.reach).all())
 
     def _fill(self, values: Table, reach: IntArray) -> None:
-        """Fill the buffer, or a larger one, with sums of the type of ``values``."""
+        """Fill the table buffer, or a larger one, with sums of the type of ``values``."""
         if self._buffer.shape[1] <= reach.max() or self._buffer.dtype != values.dtype:
             self._buffer = np.empty((self._most + 1, int(reach.max()) + 1), dtype=values.dtype)
         cells = fill_table(self.sizes, values, reach, self._buffer)
@@ -140,18 +141,18 @@ class PricedSubsets:
 
 
 class ColumnGeneration:
-    """The linear program over subsets of one fill problem, peak after peak.
+    """The linear program over subsets of one fill problem, solved for one peak after another.
 
     Parameters
     ----------
     core : FillProblem
-        Data.
+        The fill problem.
     largest_margin : int
-        Of any worker under any peak of interest; larger requests fit nowhere.
+        Largest margin of any worker under any peak of interest; larger requests fit nowhere.
     effort : Effort
-        Limits; whatever they cut short, bounds are valid.
+        Limits; bounds are valid even if a limit stops the method.
     barred : mapping from int to frozenset of int, optional
-        Sizes that a worker, by its index, must not take. `search` knows nothing of them.
+        Sizes that a worker, given by index, must not take; `search` ignores them.
     """
 
     def __init__(
@@ -196,18 +197,18 @@ class ColumnGeneration:
 
     @property
     def prices(self) -> IntArray:
-        """The duals of the requests, in integer multiples of 1/PRICE_SCALE."""
+        """Dual prices of the requests, in integer multiples of 1/PRICE_SCALE."""
         scaled = np.rint(self._basis.dual[self._num_workers :] * PRICE_SCALE)
         return np.maximum(scaled, 0).astype(np.int64)[self._kind]
 
     def found(self) -> tuple[IntArray, IntArray]:
-        """Return the subsets found so far: their sizes, filled up with -1, and their workers."""
+        """Return the sizes of the subsets found so far, padded with -1, and their workers."""
         members, workers, _ = self._used_pool
         sizes: IntArray = np.where(members >= 0, self.distinct[members], -1)
         return sizes, workers.copy()
 
     def adopt(self, sizes: IntArray, workers: IntArray) -> None:
-        """Begin with subsets found elsewhere, as `found` gives them, that are allowed here too."""
+        """Add initial subsets in the format of `found`, if allowed in this problem."""
         sizes = sizes[:, : self._most]
         kinds = np.minimum(np.searchsorted(self.distinct, sizes), len(self.distinct) - 1)
         first = np.searchsorted(self.subsets.sizes, self.distinct)
@@ -223,7 +224,7 @@ class ColumnGeneration:
         self._count = len(members)
 
     def start(self, peak: int, owner: IntArray) -> None:
-        """Begin under ``peak`` with what of a placement fits."""
+        """Begin under ``peak`` with the subsets of a placement that fit."""
         self._discard_too_large(peak)
         first = np.full(self._num_workers, -1, dtype=np.int64)
         owner = owner[: self.num_fitting]
@@ -245,7 +246,7 @@ class ColumnGeneration:
     def bound_total(
         self, peak: int, enough: int, prices: IntArray | None = None
     ) -> tuple[int, IntArray]:
-        """Bound the admitted total under a peak.
+        """Return an upper bound on the admitted total size under a peak.
 
         Parameters
         ----------
@@ -254,13 +255,13 @@ class ColumnGeneration:
         enough : int
             Bound at which to stop.
         prices : IntArray, optional
-            Those to begin with, near the best ones: they are averaged with the duals, not tried.
-            By default those behind the bound before.
+            Initial prices, near the best ones; they are averaged with the duals, not tried. By
+            default the prices of the previous bound.
 
         Returns
         -------
         tuple of (int, IntArray)
-            The bound and the prices behind it; -1 if some worker cannot be filled.
+            The bound and the prices that prove it; bound -1 if some worker cannot be filled.
         """
         margins = peak - self._core.base
         least = _NO_BOUND
@@ -297,19 +298,19 @@ class ColumnGeneration:
         self._effort.spend((pivots + 1) * (rows * rows // 2 + self._count * (self._most + 2)))
 
     def attains(self, total: int) -> bool:
-        """Whether the subsets in hand make up such a total, in parts: then no prices bound it."""
+        """Return whether fractions of known subsets attain a total, so no prices bound it."""
         self._improve_basis()
         return self._worth() >= total
 
     def _worth(self) -> float:
-        """Return the total that the subsets in hand make up, in parts; low if they are too few."""
+        """Return the total that fractions of known subsets attain; low if they are too few."""
         dual, W = self._basis.dual, self._num_workers
         return float(dual[:W].sum() + dual[W:] @ self._available)
 
     def _first_prices(self) -> IntArray:
-        """Return prices that make all requests alike that are larger than the last admitted.
+        """Return initial prices that make all larger requests equal to the last admitted.
 
-        They are the best ones if no margin binds, and near the best if few do.
+        These prices are optimal if no margin binds, and nearly optimal if few margins bind.
         """
         sizes = self.subsets.sizes
         slots = int(self._core.capacity.sum())
@@ -318,7 +319,7 @@ class ColumnGeneration:
         return prices
 
     def _try(self, prices: IntArray, margins: IntArray) -> tuple[int, bool]:
-        """Bound the total by these prices; add each worker's best subset if it may improve."""
+        """Bound the total by given prices; add each worker's best subset if it may improve."""
         capacity, free, barred = self._core.capacity, self._free, self._barred
         values = np.empty_like(capacity)
         subsets = np.empty((0, self._most), dtype=np.int64)
@@ -344,7 +345,7 @@ class ColumnGeneration:
         return total, self._add_best(margins, values, subsets)
 
     def _worth_of(self, prices: IntArray) -> tuple[IntArray, Table]:
-        """Return what requests are worth at these prices, and the same in the type of tables."""
+        """Return the values of requests at given prices, also in the type of tables."""
         values: IntArray = PRICE_SCALE * self.subsets.sizes - prices
         return values, values.astype(table_type(values, self._most))
 
@@ -363,7 +364,7 @@ class ColumnGeneration:
         return owner
 
     def _take(self, j: int, owner: IntArray) -> bool:
-        """Give a column's worker free requests of its sizes; return whether all are left."""
+        """Assign a column's worker free requests of its sizes; return whether all are free."""
         g = int(self._pool.worker[j])
         free = owner[: self.num_fitting] < 0
         members = []
@@ -377,7 +378,7 @@ class ColumnGeneration:
         return True
 
     def clearest(self) -> IntArray:
-        """Return the owner of each size in the third of the columns that weigh most."""
+        """Return the owner of each size in the third of the columns with the largest weight."""
         columns = self._basis.column[np.argsort(-self._basis.primal, kind="stable")]
         columns = columns[columns >= 0]
         owner = np.full(len(self._core.sizes), -1, dtype=np.int64)
@@ -413,7 +414,7 @@ class ColumnGeneration:
     def search(
         self, peak: int, prices: IntArray, needed: int, patience: Patience = SHORT
     ) -> tuple[IntArray | None, bool]:
-        """Look for a placement of total ``needed`` among the subsets that prices leave possible.
+        """Search for a placement of total ``needed`` among the subsets that prices allow.
 
         Returns
         -------
@@ -449,7 +450,7 @@ class ColumnGeneration:
     ) -> Columns | None:
         """List the subsets within ``budget`` of their worker's best, by cost.
 
-        None if some worker has too many.
+        Return None if some worker has too many subsets.
         """
         lists: dict[int, IntArray] = {}
         listed, scans = patience.listed, patience.scans
@@ -474,7 +475,7 @@ class ColumnGeneration:
         most: int,
         scans: int,
     ) -> None:
-        """List near-best subsets of each worker not yet listed that has at most ``most``."""
+        """List near-best subsets of each unlisted worker that has at most ``most``."""
         for g, count in enumerate(self._core.capacity.tolist()):
             if g not in lists:
                 threshold = int(values[g]) - budget
@@ -487,7 +488,7 @@ class ColumnGeneration:
     def _add_best(self, margins: IntArray, values: IntArray, of_barred: IntArray) -> bool:
         """Add each worker's best subset if it improves the program; return whether any does.
 
-        Those of workers that must not take all requests are known.
+        ``of_barred`` holds the best subsets of workers with forbidden sizes.
         """
         capacity, dual, free = self._core.capacity, self._basis.dual, self._free
         workers = np.concatenate([free, self._barred])
@@ -512,9 +513,9 @@ class ColumnGeneration:
         return bool(improves.any())
 
     def shares(self) -> FloatArray:
-        """Return how much of each size each worker takes in the solution of the program.
+        """Return the fraction of each size that each worker takes in the solution.
 
-        Shape (W, D) beside `distinct`.
+        The result has shape (W, D), with one column per entry of `distinct`.
         """
         taken = np.zeros((self._num_workers, len(self.distinct)))
         for j, weight in zip(self._basis.column, self._basis.primal, strict=True):

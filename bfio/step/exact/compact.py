@@ -1,13 +1,14 @@
-"""The step program in request classes for CP-SAT: what the exact method leaves open goes here.
+"""The step program with one variable per class of equal requests, for CP-SAT.
 
-Requests with the same contribution are one integer variable per open worker, workers without free
-slots are a constant in each peak, and the objective is that of the program (IO):
+CP-SAT solves the problems that the exact method leaves open. Requests with the same contribution
+form a class, with one integer variable per open worker. Workers without free slots are a constant
+in each peak. The objective is that of the program (IO):
 
     min  Σ_h w_h (G·M_h − Σ_g b_g(h) − Σ_k Σ_g r_k(h) y_kg) − Σ_k Σ_g c_kg y_kg
     s.t. M_h ≥ b_g(h) + Σ_k r_k(h) y_kg,  Σ_g y_kg ≤ n_k,  Σ_k y_kg ≤ cap_g,  Σ y = U.
 
-Where placements are worth something, requests of a class have the same benefit c too. Token
-capacities are rows as well, and required requests are classes of their own, all of which start.
+With benefits, requests of a class also have the same benefit c. Token capacities are additional
+constraints. Required requests form separate classes, and all of them start.
 """
 
 from dataclasses import dataclass
@@ -24,9 +25,10 @@ from formulations.step.problem import Objective, StepProblem
 
 @dataclass(frozen=True)
 class CompactResult:
-    """What CP-SAT left: an assignment, an integer bound, and whether it finished.
+    """Result of CP-SAT: an assignment, an integer bound, and whether it finished.
 
-    The bound holds within the range of peaks that was searched; None if nothing is in it.
+    The bound holds within the range of peaks that was searched; None if this range contains no
+    assignment.
     """
 
     assignment: tuple[int | None, ...] | None
@@ -35,7 +37,7 @@ class CompactResult:
 
 
 def is_compact(problem: StepProblem) -> bool:
-    """Whether the problem is one of imbalance without further constraints."""
+    """Return whether the problem minimises imbalance without further constraints."""
     waiting = problem.num_requests > problem.num_admitted
     return (
         can_be_compact(problem)
@@ -45,7 +47,7 @@ def is_compact(problem: StepProblem) -> bool:
 
 
 def can_be_compact(problem: StepProblem) -> bool:
-    """Whether `solve_compact` takes the problem: imbalance at one speed."""
+    """Return whether `solve_compact` supports the problem: imbalance, equal speeds."""
     times = problem.time_weights
     return problem.objective is Objective.IMBALANCE and not (times != times[0]).any()
 
@@ -59,22 +61,22 @@ def solve_compact(
     first_peak: tuple[int, int] | None = None,
     least_of_loads: int | None = None,
 ) -> CompactResult:
-    """Solve an imbalance problem with CP-SAT, one thread.
+    """Solve an imbalance problem with CP-SAT on one thread.
 
     Parameters
     ----------
     problem : StepProblem
-        Data for which `can_be_compact` holds.
+        A problem for which `can_be_compact` is true.
     lower : int
         Proven lower bound on the scaled objective.
     hint : tuple of (int or None), optional
-        An assignment to start from.
+        Initial assignment.
     effort : Effort
-        Limits, and what has been used.
+        Limits, and the work used so far.
     first_peak : tuple of int, optional
-        Range of the peak at the first look-ahead step that could hold an optimum.
+        Range of the first step's peak that contains an optimum.
     least_of_loads : int, optional
-        Proven lower bound on the scaled objective without the benefit.
+        Proven lower bound on the scaled objective without benefits.
     """
     from ortools.sat.python import cp_model
 
@@ -119,7 +121,7 @@ def solve_compact(
 def _known(
     problem: StepProblem, hint: tuple[int | None, ...], first_peak: tuple[int, int] | None
 ) -> int | None:
-    """Return the objective of a hint; None where the range of the first peak leaves it out."""
+    """Return the objective of a hint; None if the range of the first peak excludes it."""
     if first_peak is not None:
         low, high = first_peak
         if not low <= int(problem.loads(hint)[:, 0].max()) <= high:
@@ -128,7 +130,7 @@ def _known(
 
 
 class _Program:
-    """Variables and constraints."""
+    """Variables and constraints of the CP-SAT model."""
 
     def __init__(self, problem: StepProblem) -> None:
         from ortools.sat.python import cp_model
@@ -152,7 +154,7 @@ class _Program:
         self.model.minimize(self.objective)
 
     def _take(self) -> list[list[Any]]:
-        """y[k][p]: requests of class k that open worker p admits."""
+        """Return y[k][p], the number of requests of class k that open worker p admits."""
         capacity = self.problem.capacity[self.workers].tolist()
         return [
             [self.model.new_int_var(0, min(n, c), "") for c in capacity]
@@ -170,7 +172,7 @@ class _Program:
         self.model.add(sum(sum(row) for row in self.take) == self.problem.num_admitted)
 
     def _peaks(self) -> list[Any]:
-        """M_h above every load."""
+        """Return the peaks M_h, constrained to be at least every load."""
         low = self.problem.base.max(axis=0).tolist()
         admitted = np.sort(self.problem.contribution, axis=0)[::-1].cumsum(axis=0)
         most = admitted[int(self.problem.capacity.max()) - 1].tolist()
@@ -187,13 +189,13 @@ class _Program:
         return peaks
 
     def _weighted(self, variables: list[Any], column: int) -> Any:
-        """One variable per class, each times what the class has in a column."""
+        """Return a weighted sum of one variable per class; weights are a column of the classes."""
         from ortools.sat.python import cp_model
 
         return cp_model.LinearExpr.weighted_sum(variables, self.rows[:, column].tolist())
 
     def _benefit(self) -> Any:
-        """Return what the placements are worth; a class has it after its contributions."""
+        """Return the total benefit of the placements."""
         if self.problem.benefit is None:
             return 0
         first = self.problem.num_steps
@@ -213,7 +215,7 @@ class _Program:
         return int(problem.time_weights[0]) * value
 
     def reach(self) -> float:
-        """Return what no row's sum, and no objective, exceeds in size."""
+        """Return an upper bound on the absolute value of every row's sum and the objective."""
         problem = self.problem
         counts, capacity = self.counts[:, None], problem.capacity[self.workers]
         most = np.minimum(counts, capacity).sum(axis=1).astype(np.float64)
@@ -226,7 +228,7 @@ class _Program:
         return max(rows, float(problem.time_weights[0]) * of_loads + float(admitted[steps:].sum()))
 
     def add_hint(self, assignment: tuple[int | None, ...]) -> None:
-        """Start from an assignment."""
+        """Give CP-SAT an assignment as a hint."""
         position = {g: p for p, g in enumerate(self.workers)}
         given = np.zeros((len(self.take), len(self.workers)), dtype=np.int64)
         for k, g in zip(self.classes.tolist(), assignment, strict=True):
@@ -237,7 +239,7 @@ class _Program:
                 self.model.add_hint(variable, count)
 
     def assignment(self, solver: Any) -> tuple[int | None, ...]:
-        """Deal the requests of each class, oldest first, to the workers that take some."""
+        """Assign the requests of each class, oldest first, to the workers that take some."""
         answer: list[int | None] = [None] * self.problem.num_requests
         for k, row in enumerate(self.take):
             members = np.flatnonzero(self.classes == k).tolist()
@@ -248,6 +250,6 @@ class _Program:
 
 
 def _valid_bound(solver: Any, lower: int) -> int:
-    """CP-SAT's bound is an integer kept as a double: exact below 2^53 only."""
+    """Return CP-SAT's bound if exact: it is stored as a double, exact below 2^53."""
     claimed = solver.best_objective_bound
     return max(lower, round(claimed)) if abs(claimed) < 2.0**53 else lower

@@ -1,4 +1,4 @@
-"""Priced bounds of workers and peaks, and the search for one subset each, all disjoint."""
+"""Bounds of workers and peaks at given prices, and the search for disjoint subsets."""
 
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ IMPOSSIBLE = 1 << 60
 
 @entry_point
 def worker_values(margins: IntArray, capacity: IntArray, table: PricedTable) -> IntArray:
-    """Value of the best subset of each worker, shape (W,); `UNREACHABLE` or less if none fits."""
+    """Return the value of the best subset of each worker, shape (W,)."""
     values = np.empty(len(margins), np.int64)
     for g in range(len(margins)):
         values[g] = largest_value(table, capacity[g], margins[g])
@@ -54,12 +54,12 @@ def add_values(
 
 
 class Columns(NamedTuple):
-    """Subsets of requests, each for one worker, by cost.
+    """Subsets of requests, each for one worker, in order of cost.
 
     Parameters
     ----------
     members : IntArray
-        Shape (K, C): positions of requests, filled up with -1.
+        Shape (K, C): positions of requests, padded with -1.
     worker, cost : IntArray
         Shape (K,): worker and cost of each subset, costs ascending.
     """
@@ -102,7 +102,7 @@ def _keep_compatible(
 
 @compilable(allocates=True)
 def _priced_members(columns: Columns, prices: IntArray) -> IntArray:
-    """Return the members of each column that have a price, then -1: no others count as wasted."""
+    """Return the members of each column with a positive price, padded with -1."""
     priced = np.full((len(columns.members), columns.members.shape[1] + 1), -1, np.int64)
     for j in range(len(priced)):
         number = 0
@@ -117,7 +117,7 @@ def _priced_members(columns: Columns, prices: IntArray) -> IntArray:
 def _survey(
     columns: Columns, priced: IntArray, alive: IntArray, served: IntArray, least: IntArray
 ) -> None:
-    """Count the alive columns of each worker and priced request; note workers' least costs."""
+    """Count the alive columns of each worker and priced request; write workers' least costs."""
     W = len(least)
     served[:] = 0
     for j in alive:
@@ -136,9 +136,10 @@ def _survey(
 def _least_cost(
     prices: IntArray, is_open: BoolArray, owner: IntArray, served: IntArray, least: IntArray
 ) -> int:
-    """Bound the cost of what is left: each worker's cheapest column, requests that none serves.
+    """Return a lower bound on the cost of completing a partial choice of columns.
 
-    `IMPOSSIBLE` if a worker has no column.
+    The bound sums each open worker's cheapest column and the prices of requests that no column
+    contains. It is `IMPOSSIBLE` if a worker has no column.
     """
     W = len(is_open)
     cost = 0
@@ -155,7 +156,7 @@ def _least_cost(
 
 @compilable
 def _keep_affordable(columns: Columns, spare: int, least: IntArray, alive: IntArray) -> int:
-    """Move the columns to the front that cost at most ``spare`` more than their worker's least."""
+    """Move columns within ``spare`` of their worker's least cost to the front."""
     kept = 0
     for j in alive:
         if columns.cost[j] - least[columns.worker[j]] <= spare:
@@ -168,7 +169,7 @@ def _keep_affordable(columns: Columns, spare: int, least: IntArray, alive: IntAr
 def _rarest(
     prices: IntArray, spare: int, is_open: BoolArray, owner: IntArray, served: IntArray
 ) -> int:
-    """Return the worker, or W + the request too dear to waste, that fewest columns serve."""
+    """Return the worker, or W + the expensive request, with the fewest columns."""
     W = len(is_open)
     rarest = -1
     for t in range(len(served)):
@@ -192,12 +193,13 @@ def _narrow(
     alive: IntArray,
     spent: IntArray,
 ) -> tuple[int, int]:
-    """Drop the columns that no placement within the budget has.
+    """Drop the columns that no placement within the budget contains.
 
     Returns
     -------
     tuple of (int, int)
-        How many are left, at the front; and what to serve next (`_rarest`), -1 if in vain.
+        Number of columns left, at the front; and the worker or request to branch on (`_rarest`),
+        -1 if no placement is possible.
     """
     number = len(alive)
     while True:
@@ -222,7 +224,7 @@ def _serves(columns: Columns, bits: Words, j: int, target: int, num_workers: int
 
 @compilable
 def _give(columns: Columns, j: int, worker: int, is_open: BoolArray, owner: IntArray) -> None:
-    """Give the requests of a column to its worker, or to nobody (-1)."""
+    """Assign the requests of a column to its worker, or to no worker (-1)."""
     is_open[columns.worker[j]] = worker < 0
     for i in columns.members[j]:
         if i >= 0:
@@ -233,7 +235,7 @@ def _give(columns: Columns, j: int, worker: int, is_open: BoolArray, owner: IntA
 def _last_column(
     columns: Columns, sizes: IntArray, owner: IntArray, alive: IntArray, needed: int
 ) -> int:
-    """Return a column for the last open worker with which all total ``needed``; -1 if none."""
+    """Return a column for the last open worker that attains total ``needed``; -1 if none."""
     placed = 0
     for i in range(len(sizes)):
         if owner[i] >= 0:
@@ -260,33 +262,34 @@ def cover_workers(
     owner: IntArray,
     spent: IntArray,
 ) -> tuple[bool, bool]:
-    """Pick disjoint columns, one for each worker, so that all requests total ``needed``.
+    """Choose disjoint columns, one per worker, with a total size of at least ``needed``.
 
-    Depth first; the worker, or the request too dear to stay unused, with the fewest columns left
-    is served next; the last worker takes any that is enough. Long because it is one loop over the
-    depth: compiled recursion is not kept on disk.
+    The search is depth first. It branches on the worker, or the request too expensive to stay
+    unused, with the fewest columns left. The last worker takes any column that is sufficient. The
+    function is long because it is one loop over the depth: compiled recursion cannot be stored on
+    disk.
 
     Parameters
     ----------
     columns : Columns
-        At least one for each worker.
+        Columns; at least one for each worker.
     num_workers : int
-        W.
+        Number of workers, W.
     sizes, prices : IntArray
         Shape (N,): scaled size of each request, and cost of leaving it unused.
     budget, needed : int
         Most that columns and unused requests may cost, and least total, scaled.
     work : int
-        Operations after which to give up.
+        Limit on the number of operations.
     owner : IntArray
-        Shape (N,), -1: filled with the worker of each request.
+        Shape (N,), initially -1; filled with the worker of each request.
     spent : IntArray
-        Shape (1,): operations, counted on (`bfio.step.exact.effort`).
+        Shape (1,): number of operations (`bfio.step.exact.effort`); increased.
 
     Returns
     -------
     tuple of (bool, bool)
-        Whether such a placement was found, and whether the search came to its end.
+        Whether a placement was found, and whether the search was exhaustive.
     """
     W = num_workers
     last_operation = spent[0] + work

@@ -1,4 +1,4 @@
-"""Dive into the linear program over subsets: settle its clearest columns, price the rest anew."""
+"""Dive into the linear program over subsets: fix its largest columns, then price again."""
 
 from dataclasses import replace
 
@@ -18,25 +18,25 @@ def dive(
     found: tuple[IntArray, IntArray] | None = None,
     prices: IntArray | None = None,
 ) -> IntArray | None:
-    """Look for a placement under ``peak`` whose total is at least ``needed``.
+    """Search for a placement under ``peak`` with a total size of at least ``needed``.
 
     Parameters
     ----------
     core : FillProblem
-        Data; workers that are not yet settled.
+        The fill problem of the workers without a fixed subset.
     peak, needed : int
-        See above [tokens].
+        Largest load, and least total size [tokens].
     effort : Effort
         Limits.
     found : tuple of IntArray, optional
-        Subsets to begin with (`ColumnGeneration.found`).
+        Initial subsets (`ColumnGeneration.found`).
     prices : IntArray, optional
-        Those to begin with, of the requests that fit or of all.
+        Initial prices, of the requests that fit or of all requests.
 
     Returns
     -------
     IntArray or None
-        The owner of each size; None if none was found.
+        The worker of each size; None if no placement was found.
     """
     margin = int(peak - core.base.min())
     generation = ColumnGeneration(core, margin, effort)

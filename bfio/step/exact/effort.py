@@ -1,4 +1,4 @@
-"""What a solve of ours has used, and when that is enough: by work, by the clock, or never."""
+"""Work and limits of one solve: a work limit, a time limit, or none."""
 
 from collections.abc import Callable
 
@@ -14,13 +14,13 @@ CALL = 50_000
 class Effort:
     """The work of one solve, and its limits.
 
-    Phases ask `is_over` before each next piece of work and count what they do in operations, about
-    a nanosecond each. Only kernels know how much that is: they add to ``spent`` themselves.
+    Phases call `is_over` before each piece of work, and count their work in operations of about a
+    nanosecond. Kernels count their own operations in ``spent``.
 
     Parameters
     ----------
     time_limit : float or Deadline, optional
-        Wall-clock seconds from now on, or a clock that runs.
+        Wall-clock seconds from now on, or a running clock.
     work_limit : int, optional
         Ticks (`formulations.deadline`).
 
@@ -29,9 +29,9 @@ class Effort:
     clock : Deadline
         The clock.
     spent : IntArray
-        Shape (1,): operations so far.
+        Shape (1,): number of operations so far.
     stopped_by_time, stopped_by_work : bool
-        Which limit has ended a phase, so that the answer may depend on it.
+        Whether this limit has ended a phase, so that the answer may depend on it.
     """
 
     def __init__(self, time_limit: TimeLimit = None, work_limit: int | None = None) -> None:
@@ -42,28 +42,28 @@ class Effort:
         self._most = None if work_limit is None else work_limit * OPERATIONS
 
     def spend(self, operations: int) -> None:
-        """Count operations."""
+        """Add to the count of operations."""
         self.spent[0] += operations
 
     @property
     def ticks(self) -> int:
-        """The work so far, rounded up."""
+        """Work so far [ticks], rounded up."""
         return -(-int(self.spent[0]) // OPERATIONS)
 
     @property
     def ticks_left(self) -> int | None:
-        """What the work limit leaves, 0 at least; None without one."""
+        """Ticks left under the work limit, at least 0; None without a limit."""
         if self._most is None:
             return None
         return max(0, self._most - int(self.spent[0])) // OPERATIONS
 
     @property
     def is_over(self) -> bool:
-        """Whether a limit has struck; whoever asks stops if so, and it is kept which it was."""
+        """Return whether a limit is reached, and record which; the caller must then stop."""
         return self._is_past(self.clock, self._most)
 
     def part(self, share: float) -> Callable[[], bool]:
-        """Return what says whether a share of what is left now has been used."""
+        """Return a function that tells whether a share of the remaining effort is used."""
         clock, spent = self.clock.share(share), int(self.spent[0])
         most = None if self._most is None else spent + int(share * (self._most - spent))
         return lambda: self._is_past(clock, most)

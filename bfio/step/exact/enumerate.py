@@ -1,4 +1,4 @@
-"""Depth-first enumeration of placements, for small problems and last doubts."""
+"""Depth-first enumeration of placements, for small problems and small remaining gaps."""
 
 import numpy as np
 
@@ -21,7 +21,7 @@ def _bound_below(
     room: int,
     largest_rest: int,
 ) -> int:
-    """Bound on the objective below a node: no peak lower, no total higher than these allow."""
+    """Return a lower bound on the objective below a node of the search."""
     return num_workers * peak - total_base - total - min(room, largest_rest)
 
 
@@ -36,10 +36,10 @@ def enumerate_placements(
 ) -> tuple[int, int, bool]:
     """Search all placements of objective below ``incumbent``, largest request first.
 
-    Each request tries the workers in order and then waiting; of equal sizes, a later one never
-    takes a lower worker than an earlier one.
+    Each request is tried on the workers in order, and then waiting. Of equal sizes, a later
+    request never takes a lower worker than an earlier request.
 
-    Long because the search is one loop without recursion, whose stack is local arrays.
+    The function is long because the search is one loop whose stack is local arrays.
 
     Parameters
     ----------
@@ -48,11 +48,11 @@ def enumerate_placements(
     sizes : IntArray
         Shape (N,), ascending.
     incumbent, target : int
-        Objective in hand, and one at which to stop.
+        Objective of the incumbent, and objective at which to stop.
     node_limit : int
-        Most nodes.
+        Limit on the number of nodes.
     owner : IntArray
-        Shape (N,), filled if something better is found.
+        Shape (N,), filled with the worker of each size if a better placement is found.
 
     Returns
     -------

@@ -1,8 +1,8 @@
-"""The one-dimensional core of a step: fill slots under a common peak.
+"""The fill problem: fill slots under a common peak, the one-dimensional core of a step.
 
-If every look-ahead step sees the same worker loads up to a common shift, and every request the
-same contribution up to one, then the imbalance of each step is that of the first, and the program
-becomes
+If worker loads differ between look-ahead steps only by a shift common to all workers, and
+contributions only by a shift common to all requests, then the imbalance of each step equals that
+of the first, and the program becomes
 
     min  G·M − Σ_g b_g − T   over the peak M and a choice of requests of total size T that
     gives worker g exactly ``cap_g`` of them (at most, if all are admitted), of sum ≤ M − b_g.
@@ -20,12 +20,12 @@ from formulations.step.problem import Objective, StepProblem
 
 @dataclass(frozen=True)
 class FillProblem:
-    """Open workers, request sizes and constants; tokens throughout.
+    """Open workers, request sizes and constants of a fill problem, in tokens.
 
     Parameters
     ----------
     num_workers : int
-        ``G``, with and without free slots.
+        Number of workers ``G``, with and without free slots.
     peak : int
         Largest base load of all workers.
     total_base : int
@@ -35,7 +35,7 @@ class FillProblem:
     workers : IntArray
         Shape (W,): index of each worker with a free slot.
     base, capacity : IntArray
-        Shape (W,): their loads and free slots.
+        Shape (W,): loads and free slots of the open workers.
     sizes : IntArray
         Shape (N,), ascending.
     requests : IntArray
@@ -54,58 +54,58 @@ class FillProblem:
 
     @property
     def open_workers(self) -> OpenWorkers:
-        """The workers as compiled code takes them."""
+        """The workers in the form that compiled code uses."""
         return OpenWorkers(self.num_workers, self.total_base, self.peak, self.base, self.capacity)
 
     @property
     def admits_all(self) -> bool:
-        """Whether every request finds a slot; then ``T`` is fixed and ``M`` alone is free."""
+        """Whether every request finds a slot; then ``T`` is fixed and only ``M`` varies."""
         return len(self.sizes) <= int(self.capacity.sum())
 
     @property
     def largest_total(self) -> int:
-        """Sum of the U largest sizes, an upper bound on ``T``."""
+        """Sum of the U largest sizes, an upper bound on the admitted total ``T``."""
         admitted = min(len(self.sizes), int(self.capacity.sum()))
         return int(self.sizes[len(self.sizes) - admitted :].sum())
 
     def largest_margin(self, peak: int) -> int:
-        """Largest sum of interest: no worker has more room, no admission more tokens."""
+        """Return an upper bound on the total size that one worker can take under a peak."""
         most = int(self.capacity.max())
         largest = int(self.sizes[len(self.sizes) - most :].sum())
         return min(peak - int(self.base.min()), largest)
 
     def value(self, peak: int, total: int) -> int:
-        """Return ``G·M − Σ b − T``."""
+        """Return the objective ``G·M − Σ b − T`` of a peak and an admitted total."""
         return self.num_workers * peak - self.total_base - total
 
     def first_peak(self) -> int:
-        """Return a peak that none is below: base loads, and slots that must be filled."""
+        """Return a lower bound on the peak, from base loads and slots that must be filled."""
         spare = max(0, int(self.capacity.sum()) - len(self.sizes))
         below = np.concatenate([[0], np.cumsum(self.sizes)])
         forced = self.base + below[np.maximum(self.capacity - spare, 0)]
         return max(self.peak, int(forced.max(initial=0)))
 
     def closed_form(self, peak: int) -> int:
-        """Bound the objective under this peak and all higher ones (it never falls)."""
+        """Return a lower bound on the objective for this peak and all higher peaks."""
         room = int((peak - self.base).sum())
         return self.value(peak, min(room, self.largest_total))
 
     def last_open_peak(self, incumbent: int) -> int:
-        """Return the largest peak whose closed form is below ``incumbent``, the first at least."""
+        """Return the largest peak whose closed-form bound is below ``incumbent``."""
         return _last_below(self.closed_form, self.first_peak(), incumbent)
 
     def least_peak_for_all(self) -> int:
-        """Return the least peak that could hold every request (only if all are admitted)."""
+        """Return a lower bound on the peak if all requests are admitted."""
         first = self.first_peak()
         deficit = _last_below(self._may_hold_all, first - 1, 1)
         return deficit + 1
 
     def peak_of(self, value: int) -> int:
-        """Return the peak behind an objective value if every request is admitted."""
+        """Return the peak of an objective value if every request is admitted."""
         return (value + self.total_base + int(self.sizes.sum())) // self.num_workers
 
     def _may_hold_all(self, peak: int) -> int:
-        """1 unless room, or places for all requests of at least some size, are lacking."""
+        """Return 1 unless the workers lack room, or slots for the large requests, else 0."""
         margins = peak - self.base
         if (margins < 0).any() or peak < self.first_peak():
             return 0
@@ -120,7 +120,7 @@ class FillProblem:
         return int((places >= at_least).all())
 
     def value_of(self, owner: IntArray) -> int:
-        """Return the objective of ``owner``: open-worker position per size, or -1."""
+        """Return the objective of a placement ``owner``: open-worker position per size, or -1."""
         loads = self.base.copy()
         placed = owner >= 0
         np.add.at(loads, owner[placed], self.sizes[placed])
@@ -149,7 +149,7 @@ class FillProblem:
 
 
 def _last_below(bound: Callable[[int], int], first: int, target: int) -> int:
-    """Largest argument whose non-decreasing ``bound`` is below ``target``, ``first`` at least."""
+    """Return the largest argument whose non-decreasing ``bound`` is below ``target``."""
     low = first
     width = 1
     while bound(low + width) < target:
@@ -163,7 +163,7 @@ def _last_below(bound: Callable[[int], int], first: int, target: int) -> int:
 
 
 def reduce_to_fill(problem: StepProblem) -> FillProblem | None:
-    """Return the one-dimensional core of a step problem, or None if it has none."""
+    """Return the one-dimensional core of a step problem, or None if there is none."""
     if problem.objective is not Objective.IMBALANCE or problem.token_capacity is not None:
         return None
     if problem.benefit is not None:
@@ -195,7 +195,7 @@ def reduce_to_fill(problem: StepProblem) -> FillProblem | None:
 
 
 def _restricts(problem: StepProblem) -> bool:
-    """Whether a starvation bound could exclude an assignment."""
+    """Return whether a starvation bound could exclude an assignment."""
     return (
         problem.required is not None
         and bool(problem.required.any())
@@ -204,7 +204,7 @@ def _restricts(problem: StepProblem) -> bool:
 
 
 def _is_common_shift(problem: StepProblem, base: IntArray, contribution: IntArray) -> bool:
-    """Whether loads and contributions of all look-ahead steps differ by shifts common to all."""
+    """Return whether look-ahead steps differ only by shifts common to all."""
     if problem.num_requests == 0:
         growth = np.zeros(base.shape[1], dtype=np.int64)
     else:

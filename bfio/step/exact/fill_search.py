@@ -1,4 +1,4 @@
-"""The phases that solve a fill problem: bound, place, price, enumerate, residual program."""
+"""Solve a fill problem in phases: bound, place, price, enumerate, remaining program."""
 
 import time
 from collections.abc import Collection, Iterator
@@ -55,16 +55,16 @@ _MAX_ENUMERATED = 32
 
 
 class FillSearch:
-    """One solve: the best placement, the bounds by peak, and the phases that close them.
+    """One solve of a fill problem: incumbent, bounds by peak, and the phases.
 
     Parameters
     ----------
     core : FillProblem
-        Data; at least one request is admitted.
+        The fill problem; at least one request is admitted.
     effort : Effort
-        Limits, and what has been used.
+        Limits, and the work used so far.
     skip : collection of Phase, optional
-        Phases to do without.
+        Phases to skip.
     """
 
     def __init__(self, core: FillProblem, effort: Effort, skip: Collection[Phase] = ()) -> None:
@@ -90,7 +90,7 @@ class FillSearch:
         self._first = core.first_peak()
 
     def run(self, start: tuple[int | None, ...] | None, node_limit: int) -> ExactResult:
-        """Close the problem as far as limits allow; see `bfio.step.exact.solve.solve_exact`."""
+        """Solve the problem within the limits; see `bfio.step.exact.solve.solve_exact`."""
         if start is not None:
             self._accept(self._core.owner_of(start))
         self._fill()
@@ -101,7 +101,7 @@ class FillSearch:
         return self._result()
 
     def prepare(self) -> None:
-        """Compile what `run` reaches but for pricing, however soon a run would end."""
+        """Compile the kernels that `run` calls, except those for pricing."""
         self._place_first()
         self._bound_peaks()
         self._enumerate(node_limit=1)
@@ -118,14 +118,14 @@ class FillSearch:
         self._seconds[name] += time.perf_counter() - began
 
     def _accept(self, owner: IntArray) -> None:
-        """Keep a placement that beats the one in hand."""
+        """Keep a placement if it beats the incumbent."""
         value = self._core.value_of(owner)
         if value < self._best:
             self._best = value
             self._owner = owner.copy()
 
     def _fill(self) -> None:
-        """Choose among more requests than slots."""
+        """Solve a problem with more requests than slots."""
         core = self._core
         with self._phase("search"):
             self._place_first()
@@ -150,7 +150,7 @@ class FillSearch:
             self._branch(_MAX_CASES)
 
     def _place_first(self) -> None:
-        """Fill the slots under the first peak that a first pass, of either kind, can keep."""
+        """Fill the slots under the lowest peak for which a first heuristic succeeds."""
         core = self._core
         owner = np.empty_like(self._owner)
         peak = self._first
@@ -215,19 +215,19 @@ class FillSearch:
         self._raise_lower()
 
     def _raise_lower(self) -> None:
-        """Take the weakest peak's bound; beyond the last peak nothing beats the incumbent."""
+        """Set the lower bound to the weakest bound of all peaks."""
         if self._bounds is not None:
             self._lower = max(self._lower, min(int(self._bounds.min()), self._best))
 
     def _swap_first(self) -> None:
-        """Spread and swap under the peaks with the weakest bounds: often that is all it takes."""
+        """Spread and swap requests under the peaks with the weakest bounds."""
         if self._bounds is None:
             return
         for k in np.argsort(self._bounds, kind="stable")[:_PEAKS_SWAPPED].tolist():
             self._swap(k, _FIRST_SWAPS)
 
     def _swap(self, k: int, rounds: tuple[tuple[int, int], ...]) -> None:
-        """Spread requests under one peak and swap them, longer and longer, up to its bound."""
+        """Spread requests under one peak and swap them in rounds of growing length."""
         assert self._bounds is not None
         core = self._core
         peak = self._first + k
@@ -247,7 +247,7 @@ class FillSearch:
                 self._raise_lower()
 
     def _improve(self, rounds: tuple[int, ...]) -> None:
-        """Place under the peaks with the weakest bounds, longer and longer."""
+        """Search placements under the peaks with the weakest bounds, in longer rounds."""
         if self._bounds is None:
             return
         owner = np.empty_like(self._owner)
@@ -264,7 +264,7 @@ class FillSearch:
                         self._raise_lower()
 
     def _close_peaks(self) -> None:
-        """Price the requests under the weakest peak again and again, until none is open."""
+        """Bound the weakest peak by prices repeatedly, until no peak is open."""
         if self._bounds is None:
             return
         still_open = np.flatnonzero(self._bounds < self._best)
@@ -292,7 +292,7 @@ class FillSearch:
             self._raise_lower()
 
     def _search_again(self) -> None:
-        """Search under the weakest peaks once more, with far longer lists of subsets."""
+        """Search under the weakest peaks again, with far longer lists of subsets."""
         if self._generation is None or self._bounds is None:
             return
         searched: set[int] = set()
@@ -306,7 +306,7 @@ class FillSearch:
             self._raise_lower()
 
     def _branch(self, most: int) -> None:
-        """Settle request after request, in so many cases, where prices alone close nothing."""
+        """Branch on requests, up to a number of cases, if prices alone do not suffice."""
         if self._generation is None or self._priced_bounds is None:
             return
         with self._phase("search"):
@@ -331,7 +331,7 @@ class FillSearch:
             self._raise_lower()
 
     def _price(self, generation: ColumnGeneration, k: int) -> IntArray:
-        """Raise the bounds of all peaks by the best prices for one of them."""
+        """Raise the bounds of all peaks by the best prices for one peak."""
         assert self._bounds is not None
         assert self._priced_bounds is not None
         core = self._core
@@ -351,7 +351,7 @@ class FillSearch:
         return prices
 
     def _dive(self, generation: ColumnGeneration, k: int, target: int) -> None:
-        """Look for a placement of at most ``target``, unless there is none."""
+        """Search for a placement of at most ``target`` by diving, unless none exists."""
         assert self._bounds is not None
         target = min(target, self._best - 1)
         if Phase.DIVES in self._skip or self._bounds[k] > target:
@@ -363,7 +363,7 @@ class FillSearch:
             self._accept(owner)
 
     def _search(self, generation: ColumnGeneration, k: int, patience: Patience) -> None:
-        """Look under one peak for a placement close to its bound, then farther and farther."""
+        """Search under one peak for placements close to its bound, then farther away."""
         assert self._bounds is not None
         if Phase.NEAR_BEST in self._skip:
             return
@@ -382,7 +382,7 @@ class FillSearch:
         return bool(self._bounds[k] < self._best) and not self._effort.is_over
 
     def _find(self, generation: ColumnGeneration, k: int, target: int, patience: Patience) -> bool:
-        """Find a better placement of at most ``target`` under one peak; keep a proof of none."""
+        """Find a placement of at most ``target`` under one peak, or record that none exists."""
         assert self._bounds is not None
         peak = self._first + k
         target = min(target, self._best - 1)
@@ -416,7 +416,7 @@ class FillSearch:
             self._method = "enumeration"
 
     def open_peaks(self) -> tuple[int, int]:
-        """Return the first and last peak that could hold something better."""
+        """Return the first and last peak that could give a better placement."""
         last = self._core.last_open_peak(self._best)
         if self._bounds is None:
             return self._first, last

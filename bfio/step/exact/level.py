@@ -1,4 +1,4 @@
-"""A first placement for many free slots and more requests: all workers at one level."""
+"""A first placement for many free slots and more requests: all workers at one load."""
 
 import numpy as np
 
@@ -20,14 +20,14 @@ _SEED = 88172645463325252
 
 
 def level(core: FillProblem, effort: Effort) -> IntArray | None:
-    """Fill the slots so that all open workers end at the same load, or close to it.
+    """Fill the slots so that all open workers have nearly the same load.
 
-    Requests are spread over the workers, and then exchanged with waiting ones.
+    Requests are spread over the workers, and then exchanged with waiting requests.
 
     Parameters
     ----------
     core : FillProblem
-        Data; more requests than slots.
+        The fill problem, with more requests than slots.
     effort : Effort
         Limits.
 
@@ -61,7 +61,7 @@ def _exchanged(
     effort: Effort,
     state: RandomState,
 ) -> IntArray:
-    """Exchange from ``begun`` on at one level; return the best placement, ``best`` included."""
+    """Exchange requests, starting from ``begun``, to reach one load; return the best placement."""
     owner = begun.copy()
     loads = _loads_of(core, owner)
     for _ in range(_CALLS):
@@ -84,9 +84,10 @@ def _loads_of(core: FillProblem, owner: IntArray) -> IntArray:
 
 
 def _spread_admitted(core: FillProblem) -> tuple[IntArray, IntArray, int]:
-    """Spread requests of all sizes, or only of the larger ones if a closed worker is far above.
+    """Spread requests of all sizes, or only large ones if a closed worker has a high load.
 
-    Also returns the loads and the level to aim at: their mean, or the closed worker's load.
+    Return the placement, the loads and the target load: the mean load, or the load of the closed
+    worker.
     """
     slots = int(core.capacity.sum())
     N = len(core.sizes)
@@ -109,6 +110,6 @@ def _spread_admitted(core: FillProblem) -> tuple[IntArray, IntArray, int]:
 
 
 def _evenly(first: int, last: int, count: int) -> IntArray:
-    """``count`` different positions from ``first`` on to below ``last``, evenly spaced."""
+    """Return ``count`` evenly spaced, different positions in [first, last)."""
     positions: IntArray = first + np.arange(count, dtype=np.int64) * (last - first) // count
     return positions

@@ -1,8 +1,8 @@
-"""The linear program over subsets: one for each worker, no request twice (primal simplex).
+"""The linear program over subsets: one subset per worker, no request twice (simplex).
 
     max Σ_j s(S_j) x_j   s.t.  Σ_{j of g} x_j = 1 for each worker g,  Σ_{j ∋ i} x_j ≤ 1 for each i.
 
-Its duals are only proposals for prices, which are proven in integers elsewhere; floats suffice.
+The duals only propose prices; bounds are proven in integers elsewhere. So floats suffice.
 """
 
 from typing import NamedTuple
@@ -19,7 +19,7 @@ _TOLERANCE = 1e-7
 
 
 class Pool(NamedTuple):
-    """Subsets that the linear program may use.
+    """Subsets of requests that the linear program may use.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ class Pool(NamedTuple):
     worker : IntArray
         Shape (K,): worker of each subset.
     worth : FloatArray
-        Shape (K,): its total size.
+        Shape (K,): total size of each subset.
     """
 
     members: IntArray
@@ -37,7 +37,7 @@ class Pool(NamedTuple):
 
 
 class Basis(NamedTuple):
-    """A basic solution. Rows are the W workers, then the requests: R in all.
+    """A basic solution of the linear program, with R rows: the W workers, then the requests.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class Basis(NamedTuple):
 
 
 def empty_basis(rows: int) -> Basis:
-    """Return memory for a basis, for `start_basis` to fill."""
+    """Return the uninitialised memory of a basis, for `start_basis`."""
     inverse = np.empty((rows, rows))
     return Basis(np.empty(rows, np.int64), inverse, np.empty(rows), np.zeros(rows))
 
@@ -71,22 +71,22 @@ def start_basis(
     penalty: float,
     basis: Basis,
 ) -> None:
-    """Begin with one subset for each worker, pairwise disjoint, and slacks.
+    """Begin with one subset for each worker, pairwise disjoint, and slack variables.
 
     Parameters
     ----------
     num_workers : int
-        W.
+        Number of workers, W.
     available : IntArray
-        Shape (N,): how many requests there are of each size; R = W + N rows.
+        Shape (N,): number of requests of each size; there are R = W + N rows.
     first : IntArray
         Shape (W,): the column of each worker, -1 for none.
     pool : Pool
-        The subsets.
+        The subsets of requests.
     penalty : float
         Cost of a worker without a subset [tokens].
     basis : Basis
-        Filled.
+        Overwritten with the basis.
     """
     column, inverse, primal, dual = basis
     inverse[:] = 0.0
@@ -134,7 +134,7 @@ def _entering(num_workers: int, pool: Pool, dual: FloatArray) -> tuple[int, floa
 def _direction(
     num_workers: int, entering: int, pool: Pool, inverse: FloatArray, direction: FloatArray
 ) -> None:
-    """Write the entering column in terms of the basis."""
+    """Express the entering column in terms of the basis."""
     if entering < 0:
         copy_to(direction, inverse[-1 - entering])
         return
@@ -146,7 +146,7 @@ def _direction(
 
 @entry_point
 def _leaving(direction: FloatArray, primal: FloatArray) -> int:
-    """Row of the least ratio; of nearly equal ones, that of the largest pivot."""
+    """Return the row of the least ratio; of nearly equal ratios, that of the largest pivot."""
     leaving = -1
     least = np.inf
     for r in range(len(direction)):
@@ -168,14 +168,14 @@ def _subtract(row: FloatArray, factor: float, direction: FloatArray) -> None:
 
 @entry_point
 def improve_basis(num_workers: int, pool: Pool, pivots: int, basis: Basis) -> int:
-    """Pivot until no column of the pool has a positive reduced cost; return the pivots made.
+    """Pivot until no column of the pool has positive reduced cost; return the pivots made.
 
     Parameters
     ----------
     num_workers, pool, basis
-        As in `start_basis`; the basis is kept up to date.
+        As in `start_basis`; the basis is updated.
     pivots : int
-        Most pivots.
+        Limit on the number of pivots.
     """
     column, inverse, primal, dual = basis
     direction = np.empty(len(column))

@@ -1,4 +1,4 @@
-"""The workers of a fill problem in a form that compiled code takes."""
+"""The workers of a fill problem in the form that compiled code uses."""
 
 from typing import NamedTuple
 
@@ -6,14 +6,14 @@ from formulations.arrays import IntArray
 
 
 class OpenWorkers(NamedTuple):
-    """The workers of a problem as compiled code takes them.
+    """The workers of a fill problem as arrays for compiled code.
 
     Parameters
     ----------
     number, total_base, peak : int
         ``G``, ``Σ_g b_g`` and ``max_g b_g`` of all workers, with and without free slots.
     base, capacity : IntArray
-        Shape (W,): loads and free slots of the open ones.
+        Shape (W,): loads and free slots of the open workers.
     """
 
     number: int

@@ -1,4 +1,4 @@
-"""Admit every request: spread them so that the peak is least (Graham's rule, then refills)."""
+"""Admit all requests with the least peak: Graham's rule, then refills of some workers."""
 
 import numpy as np
 
@@ -15,12 +15,12 @@ _FEWEST_REFILLED = 4
 
 @entry_point
 def spread(base: IntArray, capacity: IntArray, sizes: IntArray, owner: IntArray) -> IntArray:
-    """Give each request, largest first, to the least loaded worker with a free slot.
+    """Assign each request, largest first, to the least loaded worker with a free slot.
 
     Returns
     -------
     IntArray
-        Shape (W,): loads; ``owner`` (shape (N,)) is filled.
+        Shape (W,): loads of the workers. ``owner``, shape (N,), is filled.
     """
     loads = base.copy()
     free = capacity.copy()
@@ -46,7 +46,7 @@ def _largest_first(
 ) -> int:
     """Mark a subset of ``items`` of the largest sum <= ``limit``; return the sum.
 
-    Sizes ascend. Of several it is mostly that with the largest, so that small ones are left over.
+    Sizes are ascending. Subsets with large requests are preferred, so that small requests remain.
     """
     words = limit // 64 + 1
     bits[: len(items) + 1, :words] = np.uint64(0)
@@ -93,9 +93,9 @@ def _fill_in_turn(
     owner: IntArray,
     state: RandomState,
 ) -> int:
-    """Fill each worker as far as it goes, without losing more than ``spare``; return what is left.
+    """Fill one worker after another; return the unused margin, at most ``spare``.
 
-    -1 if more would be lost.
+    The result is -1 if more than ``spare`` would stay unused.
     """
     first = np.empty(len(sizes), np.bool_)
     for g in workers:
@@ -114,9 +114,9 @@ def _fill_in_turn(
 def _draw_crowd(
     peak: int, loads: IntArray, fewest: int, most: int, workers: IntArray, state: RandomState
 ) -> int:
-    """Order ``workers``: some above the peak, then others with room; return how many to refill.
+    """Draw workers to refill: some above the peak, then others with room; return their number.
 
-    0 if ``most`` of them have no room for their own requests.
+    The number is 0 if even ``most`` workers have no room for their own requests.
     """
     _shuffle(workers, state)
     W = len(workers)
@@ -151,29 +151,29 @@ def refill(
     state: RandomState,
     spent: IntArray,
 ) -> bool:
-    """Empty some workers and fill one after another up to the peak, large requests first.
+    """Empty some workers and fill them one by one up to the peak, large requests first.
 
-    A refill is kept if all of them end below the peak.
+    A refill is kept if all these workers end below the peak.
 
     Parameters
     ----------
     peak : int
         The peak to meet [tokens].
     base, capacity, loads : IntArray
-        Shape (W,); ``loads`` is kept up to date.
+        Shape (W,); ``loads`` is updated.
     sizes, owner : IntArray
-        Shape (N,), sizes ascending; every request has a worker, and ``owner`` is kept up to date.
+        Shape (N,), sizes ascending; every request has a worker, and ``owner`` is updated.
     rounds : int
-        Refills to try.
+        Number of refills to try.
     state : IntArray
-        Of `random_below`.
+        State of the random generator `random_below`.
     spent : IntArray
-        Shape (1,): operations, counted on (`bfio.step.exact.effort`).
+        Shape (1,): number of operations (`bfio.step.exact.effort`); increased.
 
     Returns
     -------
     bool
-        Whether the peak is met.
+        Whether all loads are within the peak.
     """
     margins = peak - base
     largest = min(margins.max(), sizes.sum())

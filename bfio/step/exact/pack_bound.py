@@ -1,13 +1,13 @@
-"""Least peak at which all requests fit, by prices: column generation for packing.
+"""Lower bounds on the peak at which all requests fit, by prices: column generation.
 
 For prices λ_i ≥ 0, the requests that fit under a peak M total at most
 
     Σ_i λ_i + Σ_g max { Σ_{i ∈ S} (s_i − λ_i) : |S| ≤ cap_g, Σ_{i ∈ S} s_i ≤ M − b_g }.
 
-Where that is less than all requests have, M is no peak of a packing. One table of priced sums
-bounds every M at once, and workers of equal base load and capacity share their columns. The best
-prices are duals of the linear program that packs as many tokens as it can (Gilmore and Gomory's
-for cutting stock, with the number of workers given).
+If this is less than the total size of all requests, not all requests fit under M. One table of
+priced sums bounds every M at once, and workers of equal base load and capacity share their
+columns. The best prices are duals of the linear program that packs as many tokens as possible
+(Gilmore and Gomory's for cutting stock, with the number of workers given).
 """
 
 from bisect import bisect_left
@@ -54,9 +54,9 @@ def _add_request(row: IntArray, below: IntArray, value: int, raised: BoolArray) 
 def _priced_sums(
     sizes: IntArray, values: IntArray, limit: int, best: IntArray, taken: BoolArray
 ) -> None:
-    """Fill ``best[c, x]``, the largest value of at most c requests of sum <= x.
+    """Compute ``best[c, x]``, the largest value of at most c requests of sum <= x.
 
-    In the last row there is no limit on c. ``taken[i]`` tells where request i raised an entry.
+    The last row has no limit on c. ``taken[i]`` marks the entries that request i raised.
     """
     last = len(best) - 1
     best[:, : limit + 1] = 0
@@ -77,7 +77,7 @@ def _priced_sums(
 def _subset_behind(
     sizes: IntArray, taken: BoolArray, count: int, limit: int, members: BoolArray
 ) -> None:
-    """Mark in ``members`` the requests behind ``best[count, limit]``."""
+    """Mark in ``members`` the requests that attain ``best[count, limit]``."""
     x = limit
     c = count
     unlimited = taken.shape[1] - 1
@@ -89,18 +89,19 @@ def _subset_behind(
 
 
 def least_peak_by_sums(core: FillProblem, first: int, last: int, effort: Effort) -> int:
-    """Return the least peak under which each worker alone could take enough: that of prices 0.
+    """Return the least peak under which workers could take all tokens at prices 0.
 
-    A worker takes the largest sum below its margin of no more requests than it has slots.
+    Each worker alone takes the largest sum within its margin of at most as many requests as it has
+    slots.
 
     Parameters
     ----------
     core : FillProblem
         Data; every request is admitted.
     first, last : int
-        Least and largest peak of interest; the answer is one of them or between them.
+        Least and largest peak of interest; the answer is in this range.
     effort : Effort
-        Counts the work.
+        Counter of the work.
     """
     limit = core.largest_margin(last)
     most = min(int(core.capacity.max()), int((np.cumsum(core.sizes) <= limit).sum()))
@@ -119,7 +120,7 @@ def least_peak_by_sums(core: FillProblem, first: int, last: int, effort: Effort)
 
 
 class PackBound:
-    """The linear program over subsets of each kind of worker; see the module.
+    """The linear program over subsets for each kind of worker; see the module docstring.
 
     Workers of equal base load and capacity are of one kind.
 
@@ -130,7 +131,7 @@ class PackBound:
     last : int
         Largest peak of interest.
     effort : Effort
-        Counts the work.
+        Counter of the work.
     """
 
     def __init__(self, core: FillProblem, last: int, effort: Effort) -> None:
@@ -152,7 +153,7 @@ class PackBound:
         self.prices: IntArray = np.zeros_like(core.sizes)
 
     def _counted(self, slots: IntArray) -> BoolArray:
-        """Whether the slots of each kind are so few that they may bind, and the table has rows."""
+        """Return which kinds of workers have so few slots that the table needs rows."""
         margins = self._limit - (self._bases - self._bases[0])
         fitting = np.searchsorted(np.cumsum(self._sizes), margins, side="right")
         most = _MAX_COUNTED // (len(self._sizes) * (self._limit + 1)) - 2
@@ -161,11 +162,11 @@ class PackBound:
 
     @property
     def is_small(self) -> bool:
-        """Whether the tables stay within bounds."""
+        """Whether the tables are within the size limits."""
         return len(self._sizes) * (self._limit + 1) <= _MAX_CELLS
 
     def prepare(self) -> None:
-        """Make the tables and an empty linear program."""
+        """Create the tables and an empty linear program."""
         import highspy
 
         N = len(self._sizes)
@@ -189,16 +190,17 @@ class PackBound:
         self._program.changeObjectiveSense(highspy.ObjSense.kMaximize)
 
     def add_placement(self, peak: int, owner: IntArray) -> None:
-        """Add what a placement gives to workers below the peak as columns."""
+        """Add the subsets of a placement on workers below the peak as columns."""
         for g, base in enumerate(self._core.base.tolist()):
             members = np.flatnonzero(owner == g)
             if int(self._sizes[members].sum()) <= peak - base:
                 self._add(int(self._kind[g]), members)
 
     def raise_peak(self, peak: int, last: int, expired: Callable[[], bool]) -> int:
-        """Return the least peak that prices leave possible, ``last`` at most.
+        """Return the least peak that prices do not exclude, at most ``last``.
 
-        ``prices`` are those that exclude the peak below it, if they raised it.
+        If the peak is raised, the attribute ``prices`` holds the prices that exclude the next
+        lower peak.
         """
         # Averaged with the best so far, prices jump less from round to round.
         behind: IntArray | None = None
@@ -231,9 +233,9 @@ class PackBound:
         return peak
 
     def clearest(self) -> IntArray:
-        """Place disjoint columns of the linear program, those that weigh most first; rest -1.
+        """Place disjoint columns of the program, largest weight first; other requests get -1.
 
-        A table without cardinalities yields columns of more requests than slots: none of those.
+        Columns with more requests than slots, from tables without cardinalities, are skipped.
         """
         weights = np.array(self._program.getSolution().col_value)
         owner = np.full(len(self._sizes), -1, dtype=np.int64)
@@ -258,7 +260,7 @@ class PackBound:
 
     @property
     def _packs_all(self) -> bool:
-        """Whether the program packs all tokens, so that no prices exclude its peak."""
+        """Return whether the program packs all tokens, so that no prices exclude its peak."""
         packed = self._program.getInfo().objective_function_value
         return bool(packed > int(self._sizes.sum()) - _LEAST_GAIN)
 
@@ -270,13 +272,13 @@ class PackBound:
         return np.array(self._program.getSolution().row_dual)
 
     def total_under(self, prices: IntArray, peak: int) -> int:
-        """Most tokens these prices leave possible under a peak, scaled; fills the table."""
+        """Return the largest scaled total that prices allow under a peak; fills the table."""
         values = PRICE_SCALE * self._sizes - prices
         self._fill(values)
         return self._read_total(prices, peak)
 
     def _fill(self, values: IntArray) -> None:
-        """Fill the table, unless that is what it has."""
+        """Fill the table for these values, unless it is already filled for them."""
         if self._filled is not None and (values == self._filled).all():
             return
         self._filled = values.copy()
@@ -289,7 +291,7 @@ class PackBound:
         return int((self._copies * best).sum()) + int(prices.sum())
 
     def _least_possible(self, prices: IntArray, peak: int, last: int) -> int:
-        """Least peak from ``peak`` on that the prices of the table do not exclude."""
+        """Return the least peak from ``peak`` on that the table's prices do not exclude."""
         needed = PRICE_SCALE * self._total
         low, high = peak - 1, last
         while high - low > 1:

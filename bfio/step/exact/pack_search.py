@@ -1,4 +1,4 @@
-"""Admit every request under the least peak: bound it, spread, rebalance, price."""
+"""Admit all requests under the least peak: bound, spread, rebalance, price."""
 
 import time
 from collections.abc import Collection
@@ -36,7 +36,7 @@ _MAX_ENUMERATED = 32
 
 
 def prepare_packing(core: FillProblem) -> None:
-    """Compile what packings that are hard to find reach, and exchanges with waiting requests.
+    """Compile the kernels for packings that are hard to find.
 
     Parameters
     ----------
@@ -56,16 +56,16 @@ def prepare_packing(core: FillProblem) -> None:
 
 
 class PackSearch:
-    """One solve of a problem that admits every request.
+    """One solve of a fill problem that admits every request.
 
     Parameters
     ----------
     core : FillProblem
-        Data; at least one request is admitted, and all are.
+        The fill problem: at least one request, and all are admitted.
     effort : Effort
-        Limits, and what has been used.
+        Limits, and the work used so far.
     skip : collection of Phase, optional
-        Phases to do without.
+        Phases to skip.
     """
 
     def __init__(self, core: FillProblem, effort: Effort, skip: Collection[Phase] = ()) -> None:
@@ -84,7 +84,7 @@ class PackSearch:
         self._seen: list[IntArray] = []
 
     def run(self, start: tuple[int | None, ...] | None, node_limit: int) -> ExactResult:
-        """Close the problem as far as limits allow; see `bfio.step.exact.solve.solve_exact`."""
+        """Solve the problem within the limits; see `bfio.step.exact.solve.solve_exact`."""
         began = time.perf_counter()
         self._effort.spend(CALL)
         core = self._core
@@ -111,7 +111,7 @@ class PackSearch:
         return self._result(Seconds(bound=bound_seconds, search=seconds - bound_seconds))
 
     def open_peaks(self) -> tuple[int, int]:
-        """Return the first and last peak that could hold something better."""
+        """Return the first and last peak that could give a better placement."""
         return self._lower, max(self._lower, self._peak - 1)
 
     @property
@@ -120,18 +120,18 @@ class PackSearch:
 
     @property
     def _cells(self) -> int:
-        """Cells of a table of all sums below the best peak, for each request."""
+        """Number of cells of a table of all sums below the best peak, times requests."""
         return len(self._core.sizes) * (self._peak - int(self._core.base.min()))
 
     def _accept(self, owner: IntArray) -> None:
-        """Keep a placement that beats the one in hand."""
+        """Keep a placement if it beats the incumbent."""
         peak = self._core.peak_of(self._core.value_of(owner))
         if peak < self._peak:
             self._peak = peak
             self._owner = owner.copy()
 
     def _rebalance(self, turns: int) -> None:
-        """Aim at the bound; every fourth turn, and after one that was met, halfway to the best."""
+        """Rebalance to the lower bound, or sometimes halfway between bound and best peak."""
         core = self._core
         rebalances = Phase.REBALANCING not in self._skip
         refills = Phase.REFILLS not in self._skip and self._cells <= _MAX_CELLS
@@ -167,7 +167,7 @@ class PackSearch:
             self._seen.append(self._current.copy())
 
     def _raise_by_sums(self) -> None:
-        """Exclude peaks under which sums of so few requests leave too much room: prices of 0."""
+        """Exclude peaks by reachable sums of limited numbers of requests (prices of 0)."""
         raised = least_peak_by_sums(self._core, self._lower, self._peak, self._effort)
         if raised > self._lower:
             self._lower = raised
@@ -192,7 +192,7 @@ class PackSearch:
             self._method = "bound"
 
     def _restart(self, owner: IntArray) -> None:
-        """Go on from a partial placement; the requests it leaves out are spread."""
+        """Continue from a partial placement; its missing requests are spread."""
         core = self._core
         out = owner < 0
         loads = core.base.copy()

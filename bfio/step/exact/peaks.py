@@ -1,4 +1,4 @@
-"""Upper bounds on the admitted total ``T(M)`` under each peak ``M``, and the peaks that matter."""
+"""Upper bounds on the admitted total ``T(M)`` under each peak ``M``."""
 
 import numpy as np
 
@@ -12,10 +12,10 @@ from formulations.arrays import IntArray
 
 @entry_point
 def largest_nested_total(sizes: IntArray, thresholds: IntArray) -> int:
-    """Largest total of distinct sizes, one below each threshold; -1 if there is none.
+    """Return the largest total of distinct sizes, one below each threshold; -1 if none.
 
-    Thresholds make nested sets, so that taking the largest that fits, lowest threshold first, is
-    optimal (greedy on a transversal matroid).
+    The sets of sizes below the thresholds are nested. Therefore the greedy rule is optimal that
+    takes the largest fitting size, lowest threshold first (transversal matroid).
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def largest_nested_total(sizes: IntArray, thresholds: IntArray) -> int:
 
 @compilable(allocates=True)
 def _thresholds(base: IntArray, capacity: IntArray, smallest: IntArray, single: bool) -> IntArray:
-    """Return the thresholds of all slots, or of those alone on their worker, under peak 0, sorted.
+    """Return sorted thresholds of all slots, or of single slots, under peak 0.
 
     A request shares its worker with at least the smallest others.
     """
@@ -57,7 +57,7 @@ def _thresholds(base: IntArray, capacity: IntArray, smallest: IntArray, single: 
 def _largest_total(
     capacity: IntArray, sizes: IntArray, reach: IntArray, single: IntArray, slots: IntArray
 ) -> int:
-    """Upper bound on ``T`` by reachable sums and by nested thresholds; -1 if slots stay empty."""
+    """Return an upper bound on ``T`` by reachable sums and thresholds; -1 if slots stay empty."""
     total = 0
     for g in range(len(capacity)):
         if reach[g] < 0:
@@ -81,12 +81,12 @@ def peak_bounds(
     rows: IntArray,
     table: IntArray,
 ) -> IntArray:
-    """Lower bounds on the objective with no load above M, for M = first..first+count-1.
+    """Return lower bounds on the objective for peaks M = first..first+count-1.
 
     Parameters
     ----------
     first, count : int
-        The peaks.
+        First peak, and number of peaks.
     workers : OpenWorkers
         The workers.
     sizes : IntArray
@@ -96,7 +96,7 @@ def peak_bounds(
     rows : IntArray
         Shape (W,): row of ``table`` for each worker's capacity.
     table : IntArray
-        From `floors`.
+        Reachable sums, from `floors`.
     """
     base, capacity = workers.base, workers.capacity
     smallest = np.zeros(len(sizes) + 1, np.int64)

@@ -1,4 +1,4 @@
-"""The phases of the exact method that a solve can do without, for ablation studies."""
+"""Phases of the exact method that can be skipped, for ablation studies."""
 
 from collections.abc import Collection, Iterable
 from enum import StrEnum
@@ -7,10 +7,11 @@ from formulations.errors import InputError, use_one_of
 
 
 class Phase(StrEnum):
-    """What may be skipped; docs/exact.md says what each does.
+    """Phases that may be skipped; docs/exact.md describes them.
 
-    Without one of them a solve proves less or takes longer. What it proves is as valid as ever.
-    They are those of problems with a one-dimensional core; others have none (docs/windows.md).
+    Without a phase, a solve proves less or takes longer, but its proofs are still valid. Phases
+    exist only for problems with a one-dimensional core; other problems have none
+    (docs/windows.md).
     """
 
     LEVEL = "level"

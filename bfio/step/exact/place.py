@@ -22,7 +22,7 @@ _SUBSET_TRIES = 16
 
 @compilable
 def next_random(x: np.uint64) -> np.uint64:
-    """Return what follows ``x`` in a pseudo-random sequence (xorshift64, never 0)."""
+    """Return the successor of ``x`` in a pseudo-random sequence (xorshift64, never 0)."""
     x ^= x << np.uint64(13)
     x ^= x >> np.uint64(7)
     x ^= x << np.uint64(17)
@@ -31,14 +31,14 @@ def next_random(x: np.uint64) -> np.uint64:
 
 @compilable
 def random_below(state: RandomState, bound: int) -> int:
-    """Return the next of the pseudo-random numbers 0..bound-1; ``state`` moves on."""
+    """Return a pseudo-random number in 0..bound-1; ``state`` is updated."""
     state[0] = next_random(state[0])
     return int(np.int64(state[0] % np.uint64(bound)))
 
 
 @compilable
 def _extreme_sum(sizes: IntArray, owner: IntArray, count: int, largest: bool) -> int:
-    """Sum of the ``count`` smallest (largest) free sizes; -1 if fewer are free."""
+    """Return the sum of the ``count`` smallest (largest) free sizes; -1 if fewer are free."""
     total = 0
     for k in range(len(sizes)):
         i = len(sizes) - 1 - k if largest else k
@@ -52,7 +52,7 @@ def _extreme_sum(sizes: IntArray, owner: IntArray, count: int, largest: bool) ->
 
 @compilable
 def _largest_free(sizes: IntArray, owner: IntArray, limit: int) -> int:
-    """Position of the largest free size <= limit, or -1."""
+    """Return the position of the largest free size <= limit, or -1."""
     i = int(np.searchsorted(sizes, limit, side="right")) - 1
     while i >= 0 and owner[i] >= 0:
         i -= 1
@@ -63,9 +63,9 @@ def _largest_free(sizes: IntArray, owner: IntArray, limit: int) -> int:
 def _random_free(
     sizes: IntArray, owner: IntArray, least: int, limit: int, state: RandomState
 ) -> int:
-    """Position of a random free size in [least, limit] if a few draws find one; see below.
+    """Return the position of a random free size in [least, limit].
 
-    Otherwise that of the largest free size <= limit, or -1.
+    If a few draws find none, return the position of the largest free size <= limit, or -1.
     """
     last = int(np.searchsorted(sizes, limit, side="right")) - 1
     first = min(int(np.searchsorted(sizes, least, side="left")), last)
@@ -104,7 +104,7 @@ def _best_pair(sizes: IntArray, owner: IntArray, limit: int, subset: IntArray, a
 def _worthiest(
     sizes: IntArray, prices: IntArray, owner: IntArray, limit: int, subset: IntArray, at: int
 ) -> int:
-    """Write the free request with the largest size less price that fits; return its size or -1."""
+    """Write the fitting request of largest size less price; return its size or -1."""
     subset[at] = -1
     i = int(np.searchsorted(sizes, limit, side="right")) - 1
     worth = _WORTHLESS
@@ -121,7 +121,7 @@ def _worthiest(
 def _worthiest_pair(
     sizes: IntArray, prices: IntArray, owner: IntArray, limit: int, subset: IntArray, at: int
 ) -> int:
-    """Write the free pair with the largest size less price that fits; return its size or -1."""
+    """Write the fitting pair of largest size less price; return its size or -1."""
     worth = _WORTHLESS
     best = -1
     for j in range(int(np.searchsorted(sizes, limit, side="right")) - 1, 0, -1):
@@ -149,9 +149,10 @@ def _begin_subset(
     subset: IntArray,
     state: RandomState,
 ) -> int:
-    """Take all but two of ``count`` random sizes that can still reach ``limit``; return their sum.
+    """Draw all but two of ``count`` requests of a subset near ``limit``; return their sum.
 
-    They are marked in ``owner``; -1 (and nothing marked) if the slots cannot be filled.
+    The drawn requests are marked in ``owner``. The sum is -1, and no request is marked, if the
+    slots cannot be filled.
     """
     total = 0
     for taken in range(count - 2):
@@ -184,10 +185,11 @@ def fill_worker(
     scratch: IntArray,
     state: RandomState,
 ) -> int:
-    """Write ``count`` free positions of sum <= limit, large in size or (``priced``) in worth.
+    """Choose ``count`` free requests of sum <= limit for one worker; return their sum.
 
-    Worth is size less price. Best for one and two requests; for more, the best of random
-    beginnings with their best pair. Returns the sum, -1 if none was found.
+    The choice maximises the size or, if ``priced``, the size less price. It is optimal for one and
+    two requests. For more, it is the best of several random subsets, each completed by its best
+    pair. The sum is -1 if no subset was found.
     """
     if count == 1:
         if priced:
@@ -233,9 +235,9 @@ def _place(
     buffers: IntArray,
     state: RandomState,
 ) -> int:
-    """Fill ``workers`` in this order, with the smallest if nothing fits; return their score.
+    """Fill ``workers`` in order, with the smallest requests if none fits; return the score.
 
-    The score is the total, less a multiple of what lies above the margins.
+    The score is the total size, less a multiple of the excess over the margins.
     """
     total = 0
     for g in workers:
@@ -280,7 +282,7 @@ def _score(reached: int, margin: int) -> int:
 
 @compilable
 def _empty(workers: IntArray, owner: IntArray) -> None:
-    """Take all requests of some workers out of a placement."""
+    """Remove all requests of some workers from a placement."""
     for i in range(len(owner)):
         for g in workers:
             if owner[i] == g:
@@ -301,35 +303,36 @@ def place_under_peak(
     state: RandomState,
     spent: IntArray,
 ) -> int:
-    """Fill all slots within the margins, aiming at a total of ``target``.
+    """Fill all slots within the margins, with ``target`` as the desired total size.
 
-    Workers are filled in ``order``; then two to four of them, one with room left, are emptied and
-    refilled in random order, and the change is kept unless the total falls by more than a
-    tolerance that shrinks to nothing. Long because the loop keeps its state in local arrays.
+    Workers are filled in ``order``. Then two to four workers, one of them with room left, are
+    emptied and refilled in random order. The change is kept unless the total falls by more than a
+    tolerance that decreases to 0. The function is long because the loop keeps its state in local
+    arrays.
 
     Parameters
     ----------
     margins, capacity : IntArray
-        Shape (W,): tokens and requests each worker takes.
+        Shape (W,): tokens and requests that each worker can take.
     sizes : IntArray
         Shape (N,), ascending.
     prices : IntArray
-        Shape (N,), >= 0: what a request is worth elsewhere [tokens]; all 0 if unknown.
+        Shape (N,), >= 0: value of a request on other workers [tokens]; all 0 if unknown.
     order : IntArray
         Shape (W,), a permutation of the workers.
     target, rounds : int
-        Total at which to stop, and re-placements to try.
+        Total at which to stop, and number of re-placements to try.
     owner : IntArray
         Shape (N,), filled with the best placement: worker of each size or -1.
     state : IntArray
-        Of `random_below`, shape (1,), uint64.
+        State of the random generator `random_below`, shape (1,), uint64.
     spent : IntArray
-        Shape (1,): operations, counted on (`bfio.step.exact.effort`).
+        Shape (1,): number of operations (`bfio.step.exact.effort`); increased.
 
     Returns
     -------
     int
-        The total; -1 if no placement found keeps within all margins.
+        The total size; -1 if no placement was found within all margins.
     """
     W = len(margins)
     buffers = np.empty((2, capacity.max()), np.int64)

@@ -23,13 +23,13 @@ _LARGE = 50_000
 def prepare() -> float:
     """Compile all kernels, or load them from Numba's cache; once per process.
 
-    Each is called by name, or by a phase that cannot end before it: what a whole solve reaches
-    changes with every phase that closes more problems.
+    Each kernel is called directly, or by a phase that always reaches it. A whole solve may end
+    before it reaches a kernel.
 
     Returns
     -------
     float
-        Wall-clock time this took when it was done [s].
+        Wall-clock time of the compilation [s].
     """
     from bfio.step.exact.fill_search import FillSearch
     from bfio.step.exact.pack_search import prepare_packing
@@ -54,7 +54,7 @@ def _core(step: tuple[list[int], list[list[int]], list[list[int]]], factor: int)
 
 
 def _prepare_columns(core: FillProblem) -> None:
-    """Reach what only open peaks reach."""
+    """Call the kernels that a solve reaches only if peaks stay open."""
     from bfio.step.exact.columns import ColumnGeneration
     from bfio.step.exact.swap import spread_largest, swap_requests
 

@@ -1,10 +1,10 @@
-"""Split the requests of a few workers anew, so that all but one of them end close to the peak.
+"""Redistribute the requests of a few workers so that all but one are close to the peak.
 
-A worker above the peak pools some of its requests with those of up to three others. Subsets that
-fill all but the last of them to the peak are sought by meeting in the middle: of at most twenty
-requests, the sums of all subsets of either half are listed in order. What is left, with the
-excess, goes to the last one. The excess hardly ever grows; it wanders until it meets room. The
-work does not depend on how many tokens a request has.
+Some requests of a worker above the peak are pooled with requests of up to three other workers. The
+search then looks for subsets that fill all but the last worker to the peak. It meets in the
+middle: of at most twenty requests, the sums of all subsets of each half are listed in order. The
+remaining requests, with the excess, go to the last worker. The excess rarely grows, and moves
+between workers until one has room. The work does not depend on the sizes of requests.
 """
 
 import numpy as np
@@ -86,11 +86,12 @@ def find_split(
     low, high : int
         Bounds on the sum [tokens].
     fewest, most : int
-        Bounds on the number of items.
+        Bounds on the number of items in the subset.
     buffers : IntArray
         Shape (4, 2, 1024), overwritten.
     state : IntArray
-        Of `random_below`: the search through one half begins at a random place.
+        State of the random generator `random_below`: the search through one half begins at a
+        random position.
     """
     half = len(items) // 2
     num_left = _ordered_sums(items[:half], sizes, buffers[0], buffers[1])
@@ -115,7 +116,7 @@ def find_split(
 
 @compilable
 def _take_subset(items: IntArray, count: int, subset: int) -> int:
-    """Move the items of ``subset`` behind the others; return how many are left before them."""
+    """Move the items of ``subset`` behind the others; return how many precede them."""
     left = 0
     for k in range(count):
         if not (subset >> k) & 1:
@@ -153,10 +154,11 @@ def _share(
     state: RandomState,
     spent: IntArray,
 ) -> bool:
-    """Order ``items`` so that each worker's own follow those of the next; fill ``begin``.
+    """Order ``items`` by worker of a group, last worker first; fill ``begin``.
 
-    All but the last worker leave at most ``budget`` of their room in all. ``begin[m]`` becomes
-    the place in ``items`` where the requests of group member m begin, 0 for the last.
+    All workers but the last together leave at most ``budget`` tokens of their room. ``begin[m]``
+    is the position in ``items`` of the first request of group member m, 0 for the last member.
+    Return whether this is possible.
     """
     others = slots.sum()
     for m in range(len(group) - 1):
@@ -190,7 +192,7 @@ def _regroup(
     state: RandomState,
     spent: IntArray,
 ) -> bool:
-    """Split requests of a group anew within the first budget that allows it."""
+    """Redistribute the requests of a group within the first budget for which this is possible."""
     K = len(group)
     items = np.empty(_MOST_ITEMS, np.int64)
     room = np.empty(K, np.int64)
@@ -225,7 +227,7 @@ def _regroup(
 
 @compilable(allocates=True)
 def _draw_group(loads: IntArray, first: int, group: IntArray, state: RandomState) -> None:
-    """Fill ``group`` with ``first`` and other workers, half of them with room, in random order."""
+    """Fill ``group`` with ``first`` and other workers in random order, half of them with room."""
     group[0] = first
     taken = 1
     while taken < len(group):
@@ -260,20 +262,20 @@ def rebalance(
     peak : int
         The peak to meet [tokens].
     capacity, loads : IntArray
-        Shape (W,); ``loads`` is kept up to date.
+        Shape (W,): slots and loads; ``loads`` is updated.
     sizes, owner : IntArray
-        Shape (N,); every request has a worker, and ``owner`` is kept up to date.
+        Shape (N,); every request has a worker, and ``owner`` is updated.
     rounds : int
-        Groups to try.
+        Number of groups to try.
     state : IntArray
-        Of `random_below`.
+        State of the random generator `random_below`.
     spent : IntArray
-        Shape (1,): operations, counted on (`bfio.step.exact.effort`).
+        Shape (1,): number of operations (`bfio.step.exact.effort`); increased.
 
     Returns
     -------
     bool
-        Whether the peak is met.
+        Whether all loads are within the peak.
     """
     W = len(loads)
     free = capacity.copy()
@@ -331,31 +333,31 @@ def exchange_with_waiting(
     state: RandomState,
     spent: IntArray,
 ) -> int:
-    """Split requests of one or two workers and waiting ones anew, to fill workers up to ``peak``.
+    """Exchange requests of workers with waiting ones, to fill workers up to ``peak``.
 
-    Every worker keeps its number of requests, and none that is below the peak rises above it.
+    Every worker keeps its number of requests, and no worker below the peak rises above it.
 
     Parameters
     ----------
     peak : int
         The peak [tokens].
     capacity, loads : IntArray
-        Shape (W,); ``loads`` is kept up to date.
+        Shape (W,): slots and loads; ``loads`` is updated.
     sizes, owner : IntArray
-        Shape (N,); -1 in ``owner`` for requests that wait. It is kept up to date.
+        Shape (N,); ``owner`` is -1 for waiting requests, and is updated.
     waste : int
-        Distance from the peak, over all workers, at which to stop [tokens].
+        Total distance of all workers from the peak at which to stop [tokens].
     rounds : int
-        Groups to try.
+        Number of groups to try.
     state : IntArray
-        Of `random_below`.
+        State of the random generator `random_below`.
     spent : IntArray
-        Shape (1,): operations, counted on (`bfio.step.exact.effort`).
+        Shape (1,): number of operations (`bfio.step.exact.effort`); increased.
 
     Returns
     -------
     int
-        The distance from the peak left, over all workers [tokens].
+        The remaining total distance of all workers from the peak [tokens].
     """
     W = len(loads)
     # Waiting requests belong to one worker more, that any load suits.

@@ -1,4 +1,4 @@
-"""What the exact step solver returns."""
+"""The result of the exact step solver."""
 
 from dataclasses import dataclass
 
@@ -20,7 +20,7 @@ _PROOFS = {
 
 @dataclass(frozen=True)
 class Seconds:
-    """Wall-clock time of each phase [s], and apart from them of making the kernels ready."""
+    """Wall-clock time of each phase, and of compiling the kernels [s]."""
 
     bound: float = 0.0
     search: float = 0.0
@@ -29,13 +29,13 @@ class Seconds:
 
     @property
     def total(self) -> float:
-        """The solve itself, without ``compile`` [s]."""
+        """Time of the solve, without ``compile`` [s]."""
         return self.bound + self.search + self.fallback
 
 
 @dataclass(frozen=True)
 class ExactResult:
-    """An assignment, a bound, and whether they meet.
+    """An assignment, a bound, and whether they prove optimality.
 
     Parameters
     ----------
@@ -45,22 +45,23 @@ class ExactResult:
         (search through all placements exhausted), ``brute-force`` (a tiny problem that was left
         open), or the fallback's name.
     assignment : tuple of (int or None), optional
-        Worker of each request; None as a whole if nothing was found.
+        Worker of each request; None if no assignment was found.
     objective : int, optional
         Scaled objective of the assignment, recomputed from the problem in integers.
     bound : int, optional
         Lower bound on the scaled objective of every assignment, valid in integers.
     certificate : Certificate, optional
-        What `formulations.step.certificate.certified_bound` re-derives ``bound`` from.
+        Certificate from which `formulations.step.certificate.certified_bound` derives ``bound``
+        again.
     seconds : Seconds
         Time by phase.
     nodes : int
         Nodes of the search tree.
     tie_rule : TieRule
-        Which of several optima this is.
+        Rule that selects one of several optima.
     stopped_by_time, stopped_by_work : bool
-        Whether the clock, or the work limit, has ended a phase, proof or not; where the clock has,
-        the assignment may depend on the machine.
+        Whether the time limit, or the work limit, has ended a phase. If the time limit has, the
+        assignment may depend on the machine.
     infeasible : bool
         Whether there is no assignment.
     ticks : int
@@ -86,7 +87,7 @@ class ExactResult:
         return self.objective is not None and self.objective == self.bound
 
     def to_step_result(self, problem: StepProblem) -> StepResult:
-        """Return the common answer type, checked against ``problem``."""
+        """Return the result common to all solvers, checked against ``problem``."""
         found = self.assignment
         return StepResult(
             method="exact",
@@ -108,7 +109,7 @@ class ExactResult:
         )
 
     def _proof(self) -> str | None:
-        """Return what proves the assignment optimal, or that there is none."""
+        """Return in words how optimality is proven, or None if it is not."""
         if not (self.proven or self.infeasible):
             return None
         certified = "" if self.certificate is None else ", which a certificate re-derives"

@@ -1,4 +1,4 @@
-"""Solve a step problem exactly: bound, construct, close; a solver only for what stays open."""
+"""Solve a step problem exactly: bound, construct, search; CP-SAT for the remaining gap."""
 
 import time
 from collections.abc import Collection, Iterable, Sequence
@@ -48,14 +48,14 @@ def solve_exact(
     node_limit: int | None = None,
     skip: Iterable[str] = (),
 ) -> ExactResult:
-    """Solve one step problem, with a proof.
+    """Solve one step problem, with a proof of optimality.
 
     Parameters
     ----------
     problem : StepProblem
-        Data. Problems with a one-dimensional core (`bfio.step.exact.fill`) have a method of their
-        own, all others that of `bfio.step.exact.windows`. Where placements are worth something
-        (``benefit``), both give a bound only, and the fallback closes what that leaves open.
+        The step problem. Problems with a one-dimensional core (`bfio.step.exact.fill`) have a
+        special method; all others use `bfio.step.exact.windows`. With benefits, both methods give
+        a bound only, and the fallback closes the gap.
     time_limit : float or Deadline, optional
         Wall-clock seconds.
     work_limit : int, optional
@@ -63,19 +63,19 @@ def solve_exact(
     hint : sequence of int or None, optional
         A feasible assignment to start from; an infeasible one is ignored.
     fallback : str, optional
-        Backend for what stays open; None leaves it open. Tiny problems that stay open are
-        enumerated instead.
+        Backend that closes a remaining gap; None leaves the gap. Tiny problems are enumerated
+        instead.
     node_limit : int, optional
-        Nodes of the enumeration; 0 skips it.
+        Limit on the nodes of the enumeration; 0 skips the enumeration.
     skip : iterable of str, optional
-        Phases to do without (`bfio.step.exact.phases.Phase`), for ablation studies; those of
+        Phases to skip (`bfio.step.exact.phases.Phase`), for ablation studies; they exist only for
         problems with a one-dimensional core.
 
     Returns
     -------
     ExactResult
-        Proven unless a limit strikes or there is no fallback. Deterministic, also where the work
-        limit strikes, unless it says ``stopped_by_time``.
+        The result is proven unless a limit is reached or there is no fallback. It is
+        deterministic, even at the work limit, unless ``stopped_by_time`` is true.
 
     Raises
     ------
@@ -143,7 +143,7 @@ def solve_exact(
 
 
 def is_small(problem: StepProblem) -> bool:
-    """Whether plain Python solves a step in less time than loading kernels takes, mostly."""
+    """Return whether plain Python usually solves a step faster than kernels load."""
     return (
         problem.num_requests * problem.num_workers <= _SMALL_CELLS
         and int(problem.base.sum() + problem.contribution.sum()) <= _SMALL_TOKENS
@@ -151,7 +151,7 @@ def is_small(problem: StepProblem) -> bool:
 
 
 def _is_worth_a_try(problem: StepProblem, work_limit: int | None) -> bool:
-    """Whether a step with a core is so small that plain Python may end before kernels load."""
+    """Return whether a step is so small that plain Python may finish before kernels load."""
     return (
         problem.num_admitted > 0
         and problem.benefit is None
@@ -171,7 +171,7 @@ def _searched(
     nodes: int,
     skipped: Collection[Phase],
 ) -> ExactResult:
-    """Solve a problem with a one-dimensional core; the fallback closes what stays open."""
+    """Solve a problem with a one-dimensional core; the fallback closes a gap."""
     from bfio.step.exact.fill_search import FillSearch
     from bfio.step.exact.pack_search import PackSearch
 
@@ -203,7 +203,7 @@ def _windowed(
     effort: Effort,
     fallback: str | None,
 ) -> ExactResult:
-    """Solve a problem with a window, or with margins; the fallback closes what stays open."""
+    """Solve a problem without a one-dimensional core; the fallback closes a gap."""
     from bfio.step.exact.windows.solve import solve_window
 
     own = solve_window(problem, start, effort)
@@ -228,7 +228,7 @@ def _beneficial(
     effort: Effort,
     fallback: str | None,
 ) -> ExactResult:
-    """Solve a problem with a benefit from the answer without it; the fallback closes it."""
+    """Solve a problem with benefits from the result without; the fallback closes a gap."""
     own = with_benefit(problem, of_loads, start, effort)
     if own.proven or own.infeasible or fallback is None or effort.is_over:
         return own
@@ -250,7 +250,7 @@ def _levelled(
     start: tuple[int | None, ...] | None,
     effort: Effort,
 ) -> tuple[int | None, ...] | None:
-    """Start with all workers at one level where that beats what was given."""
+    """Return a start with all workers at one load if this beats the given start."""
     from bfio.step.exact.level import level
 
     owner = level(core, effort)
@@ -263,7 +263,7 @@ def _levelled(
 
 
 def _enumerated(problem: StepProblem, effort: Effort) -> ExactResult | None:
-    """Look at every assignment of a tiny problem; None if it is none, or time is up."""
+    """Enumerate all assignments of a tiny problem; None if too large or out of time."""
     size = (problem.num_workers + 1) ** problem.num_requests
     if size > _TINY:
         return None
@@ -284,11 +284,11 @@ def _enumerated(problem: StepProblem, effort: Effort) -> ExactResult | None:
 
 def _check_limits(node_limit: int | None) -> None:
     if node_limit is not None and node_limit < 0:
-        raise InputError("node_limit", f"{node_limit}", "give a number >= 0")
+        raise InputError("node_limit", f"{node_limit} is negative", "give a number >= 0")
 
 
 def _settled(problem: StepProblem) -> ExactResult:
-    """Answer a step that admits nobody."""
+    """Return the result of a step that admits no request."""
     assignment = (None,) * problem.num_requests
     if violations(problem, assignment):
         return ExactResult("closed-form", None, None, lower_bound(problem), infeasible=True)
@@ -304,10 +304,10 @@ def _settled(problem: StepProblem) -> ExactResult:
 
 
 def _merged(own: ExactResult, other: ExactResult) -> ExactResult:
-    """Keep the better assignment and the better bound; the times of both count.
+    """Combine two results: the better assignment, the better bound, the sum of times.
 
-    The fallback may have searched only where it could beat our own objective, so its bound counts
-    up to that, and finding nothing there proves ours optimal.
+    The fallback may have searched only for objectives below ours. So its bound is valid up to our
+    objective, and if it finds nothing, our assignment is optimal.
     """
     assert own.objective is not None
     assert own.bound is not None
@@ -328,7 +328,7 @@ def _compact(
     first_peak: tuple[int, int] | None,
     least_of_loads: int | None = None,
 ) -> ExactResult:
-    """Close a problem with CP-SAT, the best assignment and bound so far in hand."""
+    """Close the gap of a problem with CP-SAT, from the best assignment and bound."""
     began = time.perf_counter()
     found = solve_compact(
         problem,
@@ -356,7 +356,7 @@ def _delegated(
     effort: Effort,
     fallback: str | None,
 ) -> ExactResult:
-    """Hand a problem without a one-dimensional core to the fallback."""
+    """Solve a problem without a one-dimensional core by the fallback."""
     from formulations.step.solver import solve
 
     value = None if start is None else problem.objective_value(start)

@@ -25,7 +25,7 @@ SMALL_VALUE = 1 << 29
 
 
 class PricedTable(NamedTuple):
-    """Largest values of subsets by cardinality c and sum x.
+    """Largest value of subsets by cardinality c and sum x of sizes.
 
     Parameters
     ----------
@@ -44,16 +44,16 @@ class PricedTable(NamedTuple):
 
 
 class PricedRequests(NamedTuple):
-    """Requests and what they are worth at some prices.
+    """Requests with their values at some prices.
 
     Parameters
     ----------
     sizes, values : IntArray
-        Shape (N,): size [tokens], ascending, and value of each.
+        Shape (N,): size [tokens], ascending, and value of each request.
     prefix : IntArray
         From `prefix_values`.
     order : IntArray
-        Positions of the C most valuable ones.
+        Positions of the C most valuable requests.
     table : PricedTable
         Of these values.
     """
@@ -67,7 +67,7 @@ class PricedRequests(NamedTuple):
 
 @compilable
 def add_request(row: Table, below: Table, value: np.signedinteger[Any]) -> None:
-    """Raise the values of a row to those of the row below with one more request."""
+    """Raise the values of a row to those of the row below plus one more request."""
     for x in range(len(row)):
         # The cast keeps 32-bit sums in 32 bits, so that the loop is vectorised.
         sum_with = row.dtype.type(below[x] + value)
@@ -76,14 +76,14 @@ def add_request(row: Table, below: Table, value: np.signedinteger[Any]) -> None:
 
 @entry_point
 def with_parts(reach: IntArray) -> IntArray:
-    """Raise last sums of interest to what the smaller parts of the larger sets come to.
+    """Extend the sum range of each cardinality by the ranges that larger sets need.
 
-    The c smallest of a set of d requests have c/d of its sum at most.
+    The c smallest requests of a set of d requests have at most c/d of its sum.
 
     Parameters
     ----------
     reach : IntArray
-        Shape (C + 1,): of the sets of each cardinality that are of interest themselves.
+        Shape (C + 1,): largest sum of interest of the sets of each cardinality.
     """
     raised = reach.copy()
     for c in range(1, len(reach)):
@@ -101,12 +101,12 @@ def fill_sums(sizes: IntArray, values: Table, reach: IntArray, table: Table, non
     sizes, values, reach, table
         As in `fill_table`.
     none : int
-        Written where there is no such subset, or less than half of it.
+        Value for sums that no subset has; such entries are at most half of this negative number.
 
     Returns
     -------
     int
-        Cells visited.
+        Number of table cells visited.
     """
     below = np.zeros(len(sizes) + 1, np.int64)
     copy_to(below[1:], np.cumsum(sizes))
@@ -132,20 +132,20 @@ def fill_sums(sizes: IntArray, values: Table, reach: IntArray, table: Table, non
 def most_valuable(
     sizes: IntArray, values: IntArray, most: int
 ) -> tuple[IntArray, IntArray, IntArray]:
-    """Find the most valuable requests, and what the first c of them come to.
+    """Find the most valuable requests, with cumulative sums of their sizes and values.
 
     Parameters
     ----------
     sizes, values : IntArray
         Shape (N,): size [tokens], ascending, and value of each request.
     most : int
-        How many, ``C``.
+        Number of requests, ``C``.
 
     Returns
     -------
     tuple of IntArray
-        Positions, the smallest of equal value first, shape (min(C, N),); sums of sizes and of
-        values, both of shape (C + 1,), `UNREACHABLE` where c > N.
+        Positions, shape (min(C, N),), of equal values the smallest size first; cumulative sums of
+        sizes and of values, both of shape (C + 1,), `UNREACHABLE` where c > N.
     """
     order = np.empty(min(most, len(values)), np.int64)
     number = 0
@@ -171,18 +171,18 @@ def most_valuable(
 
 @entry_point
 def last_sums(top_sum: IntArray, capacity: IntArray, margins: IntArray, spread: int) -> IntArray:
-    """Return the last sum of interest of each cardinality, see `with_parts`.
+    """Return the largest sum of interest of each cardinality, see `with_parts`.
 
-    A worker is of interest unless the most valuable requests fit it anyway.
+    Workers that can take the most valuable requests need no table and are ignored.
 
     Parameters
     ----------
     top_sum : IntArray
-        Shape (C + 1,), of `most_valuable`.
+        Shape (C + 1,), from `most_valuable`.
     capacity, margins : IntArray
-        Shape (G,): slots of each worker, and what it has left [tokens].
+        Shape (G,): slots and margin [tokens] of each worker.
     spread : int
-        How much less it may be.
+        Amount by which margins may be smaller [tokens].
     """
     reach = np.zeros(len(top_sum), np.int64)
     for g in range(len(capacity)):
@@ -194,7 +194,7 @@ def last_sums(top_sum: IntArray, capacity: IntArray, margins: IntArray, spread: 
 
 @entry_point
 def fill_table(sizes: IntArray, values: Table, reach: IntArray, table: Table) -> int:
-    """Fill ``table[c, x]`` for x = 0..reach[c]; hugely negative where no subset exists.
+    """Compute ``table[c, x]`` for x = 0..reach[c]; very negative where no subset exists.
 
     Parameters
     ----------
@@ -209,7 +209,7 @@ def fill_table(sizes: IntArray, values: Table, reach: IntArray, table: Table) ->
     Returns
     -------
     int
-        Cells visited.
+        Number of table cells visited.
     """
     none = -2 * SMALL_VALUE if table.itemsize == 4 else UNREACHABLE
     cells = fill_sums(sizes, values, reach, table, none)
@@ -221,7 +221,7 @@ def fill_table(sizes: IntArray, values: Table, reach: IntArray, table: Table) ->
 
 @compilable
 def _accumulate(row: Table) -> None:
-    """Replace each value by the largest up to it."""
+    """Replace each value of a row by the largest value up to it."""
     largest = row[0]
     for x in range(len(row)):
         largest = max(largest, row[x])
@@ -230,9 +230,10 @@ def _accumulate(row: Table) -> None:
 
 @entry_point
 def largest_value(table: PricedTable, count: int, limit: int) -> int:
-    """Largest value of ``count`` requests of sum <= ``limit``; `UNREACHABLE` if there are none.
+    """Return the largest value of ``count`` requests of sum <= ``limit``.
 
-    Beyond the table the value of the most valuable requests is an upper bound.
+    The value is `UNREACHABLE` if there are no such requests. Beyond the table, the value of the
+    most valuable requests is returned as an upper bound.
     """
     if limit < 0:
         return UNREACHABLE
@@ -245,7 +246,7 @@ def largest_value(table: PricedTable, count: int, limit: int) -> int:
 
 @entry_point
 def prefix_values(values: IntArray, most: int) -> IntArray:
-    """Sum the c most valuable of the first i requests, for each i and c <= ``most``.
+    """Return the sum of the c most valuable of the first i requests, for each i and c.
 
     Returns
     -------
@@ -278,29 +279,29 @@ def collect_subsets(
     found: IntArray,
     spent: IntArray,
 ) -> tuple[int, bool]:
-    """Collect the subsets of ``count`` requests, of sum <= ``limit`` and value >= ``threshold``.
+    """Collect subsets of ``count`` requests within ``limit``, of value >= ``threshold``.
 
-    Depth first, largest request first. What a beginning can still reach is the lesser of two
-    bounds: the table knows the room but would take a request twice, the prefixes know which
-    requests are left but not the room. So hardly any beginning is in vain.
+    The search is depth first, largest request first. A partial subset is bounded by the lesser of
+    two bounds: the table respects the limit but may count a request twice; the prefixes count each
+    remaining request once but ignore the limit. So few partial subsets fail.
 
     Parameters
     ----------
     requests : PricedRequests
         The requests.
     count, limit, threshold : int
-        See above; ``count >= 1``.
+        Number of requests (>= 1), limit on their sum [tokens], and least value.
     scans : int
-        Most requests to look at.
+        Limit on the number of requests examined.
     found : IntArray
-        Shape (K, at least count): filled with positions.
+        Shape (K, at least count): filled with the positions of requests.
     spent : IntArray
         Shape (1,): operations, counted on (`bfio.step.exact.effort`).
 
     Returns
     -------
     tuple of (int, bool)
-        Number found, and whether these are all.
+        Number of subsets found, and whether these are all.
     """
     sizes, values, prefix = requests.sizes, requests.values, requests.prefix
     chosen = np.empty(count + 1, np.int64)
@@ -365,7 +366,8 @@ def best_subsets(
     Returns
     -------
     IntArray
-        Shape (W, C): positions, filled up with -1; all -1 where the search was given up.
+        Shape (W, C): positions of requests, padded with -1; all -1 if the search reached its
+        limit.
     """
     subsets = np.full((len(capacity), len(requests.table.reach) - 1), -1, np.int64)
     for g in range(len(capacity)):

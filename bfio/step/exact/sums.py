@@ -1,4 +1,4 @@
-"""Reachable sums by cardinality."""
+"""Reachable sums of sizes by number of requests."""
 
 import numpy as np
 
@@ -15,14 +15,15 @@ UNREACHABLE = -(1 << 60)
 def floors(sizes: IntArray, cardinalities: IntArray, limit: int) -> IntArray:
     """Return the largest sum <= x of exactly c sizes, for each listed c and x = 0..limit.
 
-    Bit x of row c says whether some c of the sizes sum to x; one shift-OR per size and row.
+    Bit x of row c is set if some c of the sizes sum to x. Each size and row takes one shift and
+    one OR.
 
     Parameters
     ----------
     sizes : IntArray
         Shape (N,) [tokens].
     cardinalities : IntArray
-        Ascending, >= 1.
+        Numbers of requests c, ascending, >= 1.
     limit : int
         Largest sum of interest [tokens].
 

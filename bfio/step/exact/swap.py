@@ -1,8 +1,8 @@
 """Placements under a given peak: spread the largest requests, then swap requests at random.
 
-Where only few workers are tight, nearly all of the largest requests can be admitted, and what is
-hard is to leave the tight workers what just fits. Single swaps, some thousand in a millisecond,
-find that sooner than filling whole workers anew.
+If few workers have tight margins, nearly all of the largest requests can be admitted. The
+difficulty is to fill the tight workers exactly. Single swaps, some thousand per millisecond,
+achieve this sooner than refilling whole workers.
 """
 
 import numpy as np
@@ -29,15 +29,16 @@ _LOOK = 50
 
 @entry_point
 def spread_largest(margins: IntArray, capacity: IntArray, sizes: IntArray, owner: IntArray) -> int:
-    """Fill all slots, the largest request first, each where the largest could go.
+    """Fill all slots, largest request first, each where the largest request would fit.
 
-    For workers with one slot this admits a largest total. A worker with more keeps room for the
-    smallest requests; if that is not enough, the last slots are filled beyond their margins.
+    For workers with one slot, this admits the largest total. A worker with more slots keeps room
+    for the smallest requests. If this room does not suffice, the last slots are filled beyond
+    their margins.
 
     Parameters
     ----------
     margins, capacity : IntArray
-        Shape (W,): tokens and requests each worker takes.
+        Shape (W,): tokens and requests that each worker can take.
     sizes : IntArray
         Shape (N,), ascending, at least as many as slots.
     owner : IntArray
@@ -46,7 +47,7 @@ def spread_largest(margins: IntArray, capacity: IntArray, sizes: IntArray, owner
     Returns
     -------
     int
-        The total; -1 if some margin is exceeded.
+        The total size; -1 if some margin is exceeded.
     """
     smallest = np.zeros(len(sizes) + 1, np.int64)
     copy_to(smallest[1:], np.cumsum(sizes))
@@ -78,7 +79,7 @@ def spread_largest(margins: IntArray, capacity: IntArray, sizes: IntArray, owner
 
 @compilable
 def _slots_of(owner: IntArray, held: IntArray, worker: IntArray, slot_of: IntArray) -> int:
-    """Write the request and worker of each slot, the slot of each request; return how many."""
+    """Write request and worker of each slot, and slot of each request; return the count."""
     slots = 0
     for i in range(len(owner)):
         slot_of[i] = -1
@@ -92,13 +93,13 @@ def _slots_of(owner: IntArray, held: IntArray, worker: IntArray, slot_of: IntArr
 
 @entry_point
 def _part(random: np.uint64, shift: int, count: int) -> int:
-    """Read one number in 0..count-1 off some bits of a random number."""
+    """Extract one number in 0..count-1 from some bits of a random number."""
     return int((np.int64((random >> np.uint64(shift)) & _MASK) * count) >> _BITS)
 
 
 @compilable
 def _partner(i: int, count: int, random: np.uint64) -> int:
-    """Choose any request, or one of nearly the same size."""
+    """Return a random request, or one of nearly the same size as request i."""
     if random >> np.uint64(63):
         return _part(random, _BITS, count)
     near = i + _part(random, _BITS, 2 * _NEAR + 1) - _NEAR
@@ -107,7 +108,7 @@ def _partner(i: int, count: int, random: np.uint64) -> int:
 
 @compilable
 def _overflow_change(room: int, more: int) -> int:
-    """Tokens above the margin that a load with this room gains if it grows by ``more``."""
+    """Return the rise of the excess over the margin if a load grows by ``more`` tokens."""
     return max(0, more - room) - max(0, -room)
 
 
@@ -121,7 +122,7 @@ def _exchange(
     slot_of: IntArray,
     room: IntArray,
 ) -> None:
-    """Let slot k hold request j, and what it held take the place of j."""
+    """Put request j into slot k, and the request of slot k in the place of j."""
     i = held[k]
     other = slot_of[j]
     room[worker[k]] -= more
@@ -144,32 +145,32 @@ def swap_requests(
     state: RandomState,
     spent: IntArray,
 ) -> int:
-    """Swap two requests, admitted or not, at a time; keep the best placement within the margins.
+    """Swap pairs of requests, admitted or not; keep the best placement within the margins.
 
-    A swap may cost tokens of the total, or exceed margins at `_OVERFLOW_PENALTY` times the
-    tokens, up to a random share of a ceiling that falls from ``heat`` to nothing (threshold
-    accepting; Dueck and Scheuer 1990).
+    A swap may reduce the total size, or exceed margins (weighted by `_OVERFLOW_PENALTY`), up to a
+    random share of a ceiling. The ceiling falls from ``heat`` to 0 (threshold accepting; Dueck and
+    Scheuer 1990).
 
     Parameters
     ----------
     margins : IntArray
-        Shape (W,): tokens each worker takes.
+        Shape (W,): tokens that each worker can take.
     sizes : IntArray
         Shape (N,), ascending.
     target, heat, turns : int
-        Total at which to stop, first ceiling [tokens], and swaps looked at.
+        Total at which to stop, initial ceiling [tokens], and number of swaps tried.
     owner : IntArray
         Shape (N,): worker of each size or -1, margins possibly exceeded; replaced by the best
         placement found.
     state : IntArray
-        Of `bfio.step.exact.place.random_below`, shape (1,), uint64; moves on.
+        State of the generator `bfio.step.exact.place.random_below`, shape (1,), uint64; updated.
     spent : IntArray
-        Shape (1,): operations, counted on (`bfio.step.exact.effort`).
+        Shape (1,): number of operations (`bfio.step.exact.effort`); increased.
 
     Returns
     -------
     int
-        The total; -1 if no placement found keeps within all margins.
+        The total size; -1 if no placement was found within all margins.
     """
     held = np.empty(len(sizes), np.int64)
     worker = np.empty(len(sizes), np.int64)

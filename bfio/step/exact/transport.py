@@ -1,4 +1,4 @@
-"""The transportation problem behind the interval relaxation, by augmenting paths."""
+"""The transportation problem of the interval relaxation, by augmenting paths."""
 
 import numpy as np
 
@@ -12,10 +12,10 @@ _UNREACHED = -(1 << 62)
 
 @entry_point
 def best_flow(gain: IntArray, supply: IntArray, capacity: IntArray) -> IntArray:
-    """Carry supplies to workers for the largest gain; what gains nothing stays.
+    """Return the flow from steps to workers of largest gain; not all supply must be used.
 
-    The path of largest gain is augmented again and again until none gains anything (Ford and
-    Fulkerson); with integer data the flow is integral.
+    The path of largest gain is augmented until no path has a positive gain (Ford and Fulkerson).
+    With integer data the flow is integral.
 
     Parameters
     ----------
@@ -24,12 +24,12 @@ def best_flow(gain: IntArray, supply: IntArray, capacity: IntArray) -> IntArray:
     supply : IntArray
         Shape (K,): units at each step.
     capacity : IntArray
-        Shape (G,): most units of each worker.
+        Shape (G,): largest number of units of each worker.
 
     Returns
     -------
     IntArray
-        Shape (G, K), >= 0.
+        Flow from each step to each worker, shape (G, K), >= 0.
     """
     flow = np.zeros(gain.shape, np.int64)
     left, room = supply.copy(), capacity.copy()
@@ -62,7 +62,7 @@ def _relax(
     before_step: IntArray,
     before_worker: IntArray,
 ) -> bool:
-    """Lengthen paths by one unit sent and one given back; whether any label rises."""
+    """Extend paths by one unit sent and one returned; return whether any label rises."""
     rose = False
     for g in range(gain.shape[0]):
         for h in range(gain.shape[1]):
@@ -89,7 +89,7 @@ def _augment(
     before_step: IntArray,
     before_worker: IntArray,
 ) -> None:
-    """Send as much as possible along the path that ends at a worker."""
+    """Send as many units as possible along the path that ends at worker ``last``."""
     amount = room[last]
     g = last
     while True:

@@ -78,7 +78,7 @@ def solve_second(
     Parameters
     ----------
     problem : SecondProblem
-        Data.
+        The second program of a step.
     start : sequence of int or None
         A feasible assignment within the limit.
     prove : bool

@@ -218,5 +218,5 @@ def test_policies_see_what_is_cached_while_they_decide() -> None:
     assert shown == [[[0, 0]] * 3, [[512, 0], [512, 0]], [[512, 512]]]
     assert keys == [[5, 4, 6], [4, 6], [6]]
     simulate(load, silent, cluster)
-    with pytest.raises(InputError, match="asked after its step"):
+    with pytest.raises(InputError, match="is read after the step for which it is valid"):
         _ = seen[-1].cached_tokens

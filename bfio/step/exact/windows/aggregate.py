@@ -1,13 +1,14 @@
-"""The relaxation of a step to sums per worker, and the shares and prices behind its bound.
+"""The relaxation of a step to request sums per worker, which gives peaks and prices.
 
-Of the requests that differ by size only, each worker keeps but their number n and their sum; of
-the others it may take parts. A set A of workers that takes n_A of the first gets at most
+For requests that differ in size only, the relaxation keeps the number and the sum per worker.
+Other requests may be divided between workers. A set A of workers that takes n_A requests of the
+first type gets at most
 
     θ·n_A + Σ_i max(0, s_i − θ)   and at least   θ·n_A − Σ_i max(0, θ − s_i)
 
-tokens, for any size θ; of these inequalities those that a solution breaks are added. Where workers
-have many slots hardly anything else binds, so its peaks are peaks to aim at, and its duals are
-shares and prices to begin with.
+tokens, for any size θ. Of these inequalities, those that a solution violates are added. If workers
+have many slots, few other constraints bind. Therefore the peaks of the relaxation are good
+targets, and its duals are good initial shares and prices.
 """
 
 from typing import NamedTuple
@@ -33,18 +34,19 @@ _MAX_ENTRIES = 40_000
 
 
 class Aggregate(NamedTuple):
-    """A solution of the relaxation.
+    """A solution of the relaxation to sums per worker.
 
     Parameters
     ----------
     peaks : FloatArray
         Shape (S,): peak of each look-ahead step [time].
     sums, numbers : FloatArray
-        Shape (K,): of the requests of each worker that differ by size only [tokens] and [1].
+        Shape (K,): sum [tokens] and number of the requests of each worker that differ in size
+        only.
     cuts : Cuts
-        One for each share of a peak that a worker holds.
+        One cut for each share of a peak that a worker holds.
     duals : Duals
-        Of the cuts and the requests.
+        Dual values of the cuts and the requests.
     """
 
     peaks: FloatArray
@@ -55,7 +57,7 @@ class Aggregate(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """The size behind what some workers take at most, or at least: see the module."""
+    """A size θ that bounds the sum of some workers; see the module docstring."""
 
     size: int
     at_most: bool
@@ -64,16 +66,18 @@ class _Group(NamedTuple):
 def aggregate(
     model: StepModel, floors: IntArray, ceilings: IntArray, effort: Effort
 ) -> Aggregate | None:
-    """Solve the relaxation; None for the gap, and where it has too many requests of other rows.
+    """Solve the relaxation; None if it does not apply to the problem.
 
     Parameters
     ----------
     model : StepModel
         The problem.
     floors, ceilings : IntArray
-        Shape (S,): levels that no peak is below, and that no worker exceeds.
+        Shape (S,): lower bounds on the peaks, and upper bounds on the loads of workers. The
+        relaxation does not apply to the gap objective, nor to too many requests with individual
+        load profiles.
     effort : Effort
-        Counts the work.
+        Counter of the work.
     """
     steps = model.requests.rows.shape[1]
     others = len(model.order) - len(model.requests.sizes)
@@ -83,7 +87,7 @@ def aggregate(
 
 
 class _Rows:
-    """Rows of a linear program in the making."""
+    """Rows of a linear program under construction."""
 
     def __init__(self) -> None:
         self.lower: list[FloatArray] = []
@@ -94,7 +98,7 @@ class _Rows:
     def add(
         self, lower: FloatArray, upper: FloatArray, *parts: tuple[IntArray, FloatArray]
     ) -> None:
-        """Add rows of these bounds; a part has a column and a value, or several, for each."""
+        """Add rows with bounds; a part holds columns and values for each row."""
         rows = self.number + np.arange(len(lower))
         for columns, values in parts:
             shape = columns.shape
@@ -115,7 +119,7 @@ class _Rows:
 
 
 class _Program:
-    """The linear program: peaks, sums and numbers of the open workers, parts of other requests."""
+    """The linear program: peaks, sums and numbers per worker, parts of other requests."""
 
     def __init__(self, model: StepModel, floors: IntArray, effort: Effort) -> None:
         import highspy
@@ -174,7 +178,7 @@ class _Program:
         return np.concatenate(lower), np.concatenate(upper)
 
     def _made_rows(self) -> _Rows:
-        """Return the rows but for groups: first the loads, by worker and step."""
+        """Return all rows except those of groups: first the loads, by worker and step."""
         model, rows = self._model, _Rows()
         workers, S = model.workers, len(self._peak)
         K, Q = self._part.shape
@@ -207,7 +211,7 @@ class _Program:
         return rows
 
     def solved(self, ceilings: IntArray) -> Aggregate | None:
-        """Solve and add broken inequalities in turn."""
+        """Solve the program and add violated inequalities, alternately."""
         for _ in range(_ROUNDS):
             if not self._simplex.run() or self._effort.is_over:
                 return None
@@ -219,7 +223,7 @@ class _Program:
         return self._made(values, duals, ceilings)
 
     def _add_broken(self, sums: FloatArray, numbers: FloatArray) -> bool:
-        """Add the inequalities broken most on either side, by workers in order of mean size."""
+        """Add the most violated inequality of each direction; workers in order of mean size."""
         below, sizes = self._below, self._model.requests.sizes
         order = np.argsort(sums / np.maximum(numbers, 1e-6), kind="stable")
         order = order[numbers[order] > _LEAST_WEIGHT]
@@ -243,7 +247,7 @@ class _Program:
         return added
 
     def _add(self, workers: IntArray, *, at_most: bool, number: int) -> None:
-        """Bound the sum of some workers by the size that is the last of so many."""
+        """Bound the sum of some workers by the size of rank ``number``."""
         sizes = self._model.requests.sizes
         size = int(sizes[-number] if at_most else sizes[number - 1])
         self._groups.append(_Group(size, at_most))
@@ -254,7 +258,7 @@ class _Program:
         self._highs.addRow(lower, upper, len(index), index, values)
 
     def _beyond(self, group: _Group) -> IntArray:
-        """Return by how much each size is beyond that of a group, 0 if it is not."""
+        """Return the excess of each size over the size of a group, at least 0."""
         sizes = self._model.requests.sizes
         excess = sizes - group.size if group.at_most else group.size - sizes
         return np.maximum(0, excess)

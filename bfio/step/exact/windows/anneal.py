@@ -1,4 +1,4 @@
-"""Placements for a step with a window: requests exchanged at random, ever less often for worse."""
+"""Placements for a step with a window, by simulated annealing of random exchanges."""
 
 from typing import NamedTuple
 
@@ -26,7 +26,7 @@ _DOUBLINGS = 24
 
 
 class Placement(NamedTuple):
-    """A placement and what follows from it; changed in place.
+    """A placement with its loads and peaks; changed in place.
 
     Parameters
     ----------
@@ -35,13 +35,13 @@ class Placement(NamedTuple):
     free : IntArray
         Shape (K,): free slots.
     loads : IntArray
-        Shape (K, H+1) [tokens].
+        Shape (K, H+1): load of each open worker at each look-ahead step [tokens].
     peaks : IntArray
         Shape (S,): largest time of each step.
     change : IntArray
-        Shape (H+1,): what the exchange at hand adds to its first worker [tokens].
+        Shape (H+1,): load that the current exchange adds to its first worker [tokens].
     new_peaks : IntArray
-        Shape (S,): peaks after it.
+        Shape (S,): peaks after the current exchange.
     """
 
     owner: IntArray
@@ -53,7 +53,7 @@ class Placement(NamedTuple):
 
 
 class Exchange(NamedTuple):
-    """Two positions and where they are; both change places.
+    """Two positions that exchange their workers.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class Exchange(NamedTuple):
 
 @compilable
 def _time(loads: IntArray, workers: Workers, g: int, s: int) -> int:
-    """Time of worker g at step s, negated behind the window."""
+    """Return the time of worker g at step s; negated from step H+1 on (gap objective)."""
     steps = loads.shape[1]
     if s < steps:
         return int(workers.token_time[g] * loads[g, s])
@@ -82,7 +82,7 @@ def _time(loads: IntArray, workers: Workers, g: int, s: int) -> int:
 def peak_without(
     loads: IntArray, workers: Workers, goal: Goal, s: int, first: int, second: int
 ) -> int:
-    """Largest time at step s of all workers but two."""
+    """Return the largest time at step s of all workers but two."""
     peak = goal.closed[s]
     for g in range(len(loads)):
         if g != first and g != second:
@@ -92,7 +92,7 @@ def peak_without(
 
 @compilable
 def _excess(placement: Placement, workers: Workers, g: int, sign: int) -> int:
-    """Tokens above the limit of worker g after ``sign`` times the change of its loads."""
+    """Return the excess of worker g over its token limit after a change of its loads."""
     if workers.limit[g] == NO_LIMIT:
         return 0
     most = 0
@@ -104,7 +104,7 @@ def _excess(placement: Placement, workers: Workers, g: int, sign: int) -> int:
 
 @compilable(allocates=True)
 def placed(requests: Requests, workers: Workers, goal: Goal, owner: IntArray) -> Placement:
-    """Return the state of a placement, without any change."""
+    """Return the state of a placement, without changing it."""
     loads = workers.base.copy()
     free = workers.slots.copy()
     for i in range(len(owner)):
@@ -134,7 +134,7 @@ def placed_objective(placement: Placement, workers: Workers, goal: Goal) -> int:
 
 @compilable(into_caller=True)
 def drawn(word: np.uint64, placement: Placement, required: BoolArray, partners: int) -> Exchange:
-    """Return the exchange that a random number stands for."""
+    """Return the exchange that a random number selects."""
     owner = placement.owner
     N = len(owner)
     i = ((word & _MASK) * np.uint64(N)) >> np.uint64(_BITS)
@@ -165,7 +165,7 @@ def drawn(word: np.uint64, placement: Placement, required: BoolArray, partners: 
 def set_change(
     exchange: Exchange, requests: Requests, workers: Workers, goal: Goal, change: IntArray
 ) -> tuple[bool, int]:
-    """Write what the worker gets, the other loses; say if anything, and the rise of the total."""
+    """Write the load that an exchange moves; return whether any, and the rise of the total."""
     changes = exchange.second >= len(requests.rows)
     factor = workers.token_time[exchange.worker]
     if exchange.other >= 0:
@@ -182,7 +182,7 @@ def set_change(
 
 @compilable(into_caller=True)
 def added_excess(exchange: Exchange, placement: Placement, workers: Workers) -> int:
-    """Tokens above limits that an exchange adds."""
+    """Return the excess over token limits that an exchange adds."""
     g, o = exchange.worker, exchange.other
     added = _excess(placement, workers, g, 1) - _excess(placement, workers, g, 0)
     if o >= 0:
@@ -192,7 +192,7 @@ def added_excess(exchange: Exchange, placement: Placement, workers: Workers) -> 
 
 @compilable(into_caller=True)
 def set_peaks(exchange: Exchange, placement: Placement, workers: Workers, goal: Goal) -> int:
-    """Write the peaks after an exchange; return what they add to the objective."""
+    """Write the peaks after an exchange; return the change of the objective by the peaks."""
     g, o = exchange.worker, exchange.other
     loads, change, peaks = placement.loads, placement.change, placement.peaks
     steps = len(change)
@@ -219,7 +219,7 @@ def set_peaks(exchange: Exchange, placement: Placement, workers: Workers, goal: 
 
 @compilable(into_caller=True)
 def is_refused(rise: float, allowed: float, word: np.uint64) -> bool:
-    """Whether an exchange that raises the cost so much is not made, by the random number."""
+    """Return whether annealing rejects an exchange with this rise of the cost."""
     if rise <= 0:
         return False
     chance = float((word >> np.uint64(2 * _BITS)) & _MASK) + 1.0
@@ -228,7 +228,7 @@ def is_refused(rise: float, allowed: float, word: np.uint64) -> bool:
 
 @compilable(into_caller=True)
 def make(exchange: Exchange, placement: Placement) -> None:
-    """Make an exchange."""
+    """Apply an exchange to a placement."""
     g, o = exchange.worker, exchange.other
     placement.owner[exchange.first] = o
     if exchange.second < len(placement.owner):
@@ -255,29 +255,31 @@ def anneal(
     state: RandomState,
     spent: IntArray,
 ) -> tuple[int, int]:
-    """Exchange requests between workers and the pool, from a placement on.
+    """Exchange requests between workers and the pool, starting from a placement.
 
     Parameters
     ----------
     requests, workers, goal
         The problem.
     temperature : float
-        Rise of the objective accepted at first every e-th time; it falls to 0.
+        Initial temperature: a rise of the objective by this much is accepted with probability 1/e.
+        The temperature falls to 0.
     turns : int
-        Exchanges looked at.
+        Number of exchanges tried.
     move : bool
         Whether requests may also move to free slots.
     owner : IntArray
-        Shape (N,): worker of each position or -1; replaced by the best placement met.
+        Shape (N,): worker of each position or -1; overwritten with the best placement.
     state : RandomState
-        Shape (1,).
+        Shape (1,): state of the random generator; updated.
     spent : IntArray
-        Shape (1,): operations, counted on (`bfio.step.exact.effort`).
+        Shape (1,): number of operations (`bfio.step.exact.effort`); increased.
 
     Returns
     -------
     tuple of (int, int)
-        Objective of the best placement, and its tokens above limits: the fewest that were met.
+        Objective of the best placement, and its excess over token limits, the smallest found
+        [tokens].
     """
     placement = placed(requests, workers, goal, owner)
     value = placed_objective(placement, workers, goal)

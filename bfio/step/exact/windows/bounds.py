@@ -1,4 +1,4 @@
-"""Bounds by shares and prices: duals made integers, and the sets that cost least at them."""
+"""Bounds by shares and prices: duals rounded to integers, and sets of least cost."""
 
 from dataclasses import dataclass
 
@@ -41,11 +41,11 @@ class IntegerDuals:
     Parameters
     ----------
     cut_weights : IntArray
-        Shape (R,).
+        Shape (R,): weight of each cut.
     prices : IntArray
-        Shape (N,): of each position.
+        Shape (N,): price of the request at each position.
     admit_price : int
-        Of the number of requests.
+        Price of the number of admitted requests.
     """
 
     cut_weights: IntArray
@@ -55,22 +55,22 @@ class IntegerDuals:
 
 @dataclass(frozen=True)
 class Bounded:
-    """What shares and prices prove.
+    """A lower bound that shares and prices prove, with its data.
 
     Parameters
     ----------
     total : int
-        The scaled bound.
+        The scaled lower bound.
     least : IntArray
-        Shape (K,): least cost of each worker in it.
+        Shape (K,): least cost of each worker in the bound.
     of_modes : IntArray
         Shape (M,): lower bound on the cost of each mode.
     costs : Costs
-        What costs are made of.
+        Components of the costs.
     duals : IntegerDuals
         Shares by cut, and prices.
     sets : list of (int, IntArray)
-        Worker and positions of the sets that cost least.
+        Worker and positions of the sets of least cost.
     """
 
     total: int
@@ -82,23 +82,23 @@ class Bounded:
 
 
 class Bounds:
-    """Bounds on one problem.
+    """Lower bounds on one problem by integer duals.
 
     Parameters
     ----------
     model : WindowModel
         The problem.
     effort : Effort
-        Counts the work.
+        Counter of the work.
 
     Attributes
     ----------
     scale : int
-        Units of shares and prices to one of the objective.
+        Units of shares and prices per unit of the objective.
     fine : bool
         Whether tables have 64 bits.
     lost : int
-        What rounding values up in tables of 32 bits may have cost the last bound.
+        Largest loss of the last bound by rounding values up in tables of 32 bits.
     """
 
     def __init__(self, model: WindowModel, effort: Effort) -> None:
@@ -111,16 +111,16 @@ class Bounds:
         self.lost = 0
 
     def fit(self, boxes: Boxes) -> bool:
-        """Return whether tables are small enough, and soon filled."""
+        """Return whether the tables are small enough and quick to fill."""
         modes = boxes.modes
         cells = (int(modes.number.max()) + 1) * (int(modes.high.max()) + 1)
         cells *= int(self._speed.max()) + 1
         return cells <= _MAX_CELLS and cells * len(self._model.requests.sizes) <= _MAX_FILLING
 
     def of(self, boxes: Boxes, duals: Duals, cuts: Cuts, number: int = SUMS) -> Bounded:
-        """Return what duals prove where these boxes hold all that is of interest.
+        """Return the bound that duals prove for these boxes.
 
-        With it come sets behind so many of the best sums of each worker.
+        The result includes sets for ``number`` of the best sums of each worker.
         """
         model, modes = self._model, boxes.modes
         whole = self._integers(duals, cuts)
@@ -139,9 +139,10 @@ class Bounds:
         return Bounded(total, least[:, 0], of_modes, costs, whole, self._sets(costs, mode, sums))
 
     def left(self, boxes: Boxes, found: Bounded, value: int) -> tuple[Boxes, Costs]:
-        """Return what a bound leaves of the boxes for objectives below ``value``, and its costs.
+        """Return the part of the boxes with objectives below ``value`` by a bound, and costs.
 
-        Most of many modes go at once; only of few are the sums looked at.
+        If there are many modes, most are excluded at once; sums are examined only for the
+        remaining modes.
         """
         most = found.least + (self.scale * (value - 1) - found.total)
         kept = found.of_modes <= most[boxes.modes.worker]
@@ -157,7 +158,7 @@ class Bounds:
         return boxes.raised(), costs
 
     def _integers(self, duals: Duals, cuts: Cuts) -> IntegerDuals:
-        """Make duals integers: shares of a level within the whole, prices of the right sign."""
+        """Round duals to integers, with valid signs and sums."""
         goal, requests, scale = self._model.goal, self._model.requests, self.scale
         weights = rounded_weights(cuts, duals.cut_weights * scale, goal.pays * scale)
         prices = np.rint(duals.request_prices * scale).astype(np.int64)[requests.kind]
@@ -166,7 +167,7 @@ class Bounds:
         return IntegerDuals(weights, prices, admit)
 
     def round_of(self, found: Bounded) -> ShareRound:
-        """Return shares and prices as a certificate has them."""
+        """Return shares and prices in the form of a certificate."""
         model, shares, duals = self._model, found.costs.shares, found.duals
         worker = np.repeat(model.open, np.diff(shares.first))
         rows = np.stack([shares.step, worker, shares.above, shares.to, shares.weight], axis=1)
@@ -174,7 +175,7 @@ class Bounds:
         return ShareRound(parts, model.by_request(duals.prices), duals.admit_price)
 
     def _fixed(self, boxes: Boxes, duals: IntegerDuals) -> IntArray:
-        """Cost of each mode whatever the sum."""
+        """Return the part of each mode's cost that does not depend on its sum."""
         modes = boxes.modes
         own = np.where(modes.own >= 0, duals.prices[np.maximum(modes.own, 0)], 0).sum(axis=1)
         number = modes.number + (modes.own >= 0).sum(axis=1)
@@ -182,7 +183,7 @@ class Bounds:
         return fixed
 
     def _priced(self, boxes: Boxes, duals: IntegerDuals) -> Priced:
-        """Return the requests that differ by size only with filled tables."""
+        """Return the requests that differ in size only, with filled tables."""
         model, modes = self._model, boxes.modes
         sizes = model.requests.sizes
         times = np.unique(model.workers.token_time)
@@ -208,7 +209,7 @@ class Bounds:
         return priced
 
     def _sets(self, costs: Costs, modes: IntArray, sums: IntArray) -> list[tuple[int, IntArray]]:
-        """Return sets of requests behind modes and sums of each worker."""
+        """Return the sets of requests for modes and sums of each worker."""
         priced, number = costs.priced, costs.modes.number
         most = int(number.max(initial=0))
         bests = np.stack([prefix_bests(values, most) for values in priced.values])

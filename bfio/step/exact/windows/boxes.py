@@ -1,4 +1,4 @@
-"""What bounds leave of the ways to use each worker, and the levels that no peak is below then."""
+"""Boxes: the ways to use each worker that bounds do not exclude."""
 
 from dataclasses import dataclass, replace
 
@@ -11,16 +11,16 @@ from formulations.arrays import BoolArray, IntArray
 
 @dataclass(frozen=True)
 class Boxes:
-    """Modes with the sums that may still beat the placement in hand.
+    """Modes and ranges of their sums that may still beat the incumbent.
 
     Parameters
     ----------
     model : WindowModel
         The problem.
     modes : Modes
-        Those left, with what is left of their sums.
+        The remaining modes, with the remaining ranges of their sums.
     floors : IntArray
-        Shape (S,): levels that no peak is below.
+        Shape (S,): lower bounds on the peaks.
     """
 
     model: WindowModel
@@ -34,29 +34,29 @@ class Boxes:
 
     @property
     def is_empty(self) -> bool:
-        """Whether a worker has nothing left."""
+        """Whether some worker has no mode left."""
         return not np.bincount(self.modes.worker, minlength=len(self.model.open)).all()
 
     def copy(self) -> "Boxes":
-        """Return the same with ends of sums of its own."""
+        """Return a copy with its own ranges of sums."""
         modes = self.modes._replace(low=self.modes.low.copy(), high=self.modes.high.copy())
         return replace(self, modes=modes)
 
     def without(self, kept: BoolArray) -> "Boxes":
-        """Return the modes that are kept, with the same floors."""
+        """Return boxes with the kept modes only, and the same floors."""
         if kept.all():
             return self
         return replace(self, modes=Modes(*(part[kept] for part in self.modes)))
 
     def raised(self) -> "Boxes":
-        """Return the same with floors of closed workers, and of what the modes leave."""
+        """Return boxes with floors raised by closed workers and the remaining modes."""
         if self.is_empty:
             return self
         model = self.model
         return replace(self, floors=raised_floors(self.modes, model.workers, model.goal.closed))
 
     def ceilings(self) -> IntArray:
-        """Return levels that no column exceeds, shape (S,)."""
+        """Return upper bounds on the times of all columns, shape (S,)."""
         modes = self.modes
         tau = self.model.workers.token_time[modes.worker][:, None]
         if len(tau) == 0:
@@ -69,7 +69,7 @@ class Boxes:
         return ceilings
 
     def narrowed(self, value: int) -> "Boxes":
-        """Return the same without sums at which one worker alone costs ``value``."""
+        """Return boxes without sums at which one worker alone costs ``value``."""
         model = self.model
         if len(model.goal.pays) > self.modes.loads.shape[1]:
             return self
@@ -80,7 +80,7 @@ class Boxes:
         return boxes.without(modes.low <= high)
 
     def _largest_total(self) -> int:
-        """Largest weighted total that any admission adds."""
+        """Return the largest weighted total that an admission can add."""
         model = self.model
         worth = np.sort(model.requests.rows @ model.goal.weights)[::-1]
         times = np.sort(np.repeat(model.workers.token_time, model.workers.slots))[::-1]
@@ -88,7 +88,7 @@ class Boxes:
         return int((worth[:number] * times[:number]).sum())
 
     def part(self, split: Split, *, high: bool) -> "Boxes":
-        """Return a case: the load of a worker at a step above a level, or not above it."""
+        """Return one of two cases: the load of a worker at a step is above a level, or not."""
         boxes = self.copy()
         modes = boxes.modes
         of_worker = modes.worker == split.worker
@@ -104,9 +104,9 @@ class Boxes:
 def largest_sums(
     modes: Modes, workers: Workers, goal: Goal, floors: IntArray, most: int
 ) -> IntArray:
-    """Largest sum of each mode at which one worker alone makes the peaks cost ``most`` at most.
+    """Return the largest sum of each mode whose peaks alone cost at most ``most``.
 
-    Shape (M,); below the mode's lowest sum if there is none.
+    The result has shape (M,). It is below the lowest sum of the mode if no sum qualifies.
     """
     found = modes.high.copy()
     for m in range(len(found)):
@@ -130,14 +130,14 @@ def largest_sums(
 
 @entry_point
 def raised_floors(modes: Modes, workers: Workers, closed: IntArray) -> IntArray:
-    """Largest least time of a worker at each step, ``closed`` at least.
+    """Return the largest of the workers' least times at each step, at least ``closed``.
 
     Parameters
     ----------
     modes, workers
-        See there; every worker has a mode.
+        Modes and open workers; every worker has a mode.
     closed : IntArray
-        Shape (S,): largest time of closed workers, negated behind the window.
+        Shape (S,): largest time of closed workers; negated from step H+1 on (gap objective).
     """
     steps = modes.loads.shape[1]
     K, S = len(workers.slots), len(closed)

@@ -1,7 +1,7 @@
-"""What modes and sums cost at given shares and prices, and which of them are within reach.
+"""Reduced costs of modes and sums at given shares and prices.
 
-A range of sums costs at least what the shares make its first one cost, less the best value in it;
-so most ranges, and most modes, are left out without a look at their sums.
+The cost of a range of sums is at least the share cost of its first sum, less the best value in the
+range. So most ranges and modes are excluded without examining single sums.
 """
 
 from typing import NamedTuple
@@ -24,14 +24,14 @@ _LOOK = 3
 
 
 class Costs(NamedTuple):
-    """All that the reduced cost of a mode and a sum is made of.
+    """The components of the reduced cost of a mode and a sum.
 
     Parameters
     ----------
     modes, workers, shares, priced
-        See there.
+        Modes, open workers, weighted shares, and requests with their values.
     fixed : IntArray
-        Shape (M,): cost of a mode whatever the sum.
+        Shape (M,): part of a mode's cost that does not depend on the sum.
     """
 
     modes: Modes
@@ -43,9 +43,9 @@ class Costs(NamedTuple):
 
 @compilable
 def reduced_costs(costs: Costs, m: int, low: int, out: IntArray, slopes: IntArray) -> None:
-    """Write the cost of sums from ``low`` on of mode m, less their best value; else `NEVER`.
+    """Write the reduced cost of the sums of mode m from ``low`` on; `NEVER` if unreachable.
 
-    ``slopes`` is one longer, for use.
+    ``slopes`` is a work array, one entry longer than ``out``.
     """
     k = costs.modes.worker[m]
     tau = costs.workers.token_time[k]
@@ -61,7 +61,7 @@ def reduced_costs(costs: Costs, m: int, low: int, out: IntArray, slopes: IntArra
 
 @compilable
 def _least_on(costs: Costs, m: int, first: int, last: int) -> int:
-    """Lower bound on the reduced cost of any sum from ``first`` to ``last`` of mode m."""
+    """Return a lower bound on the reduced cost of the sums ``first`` to ``last`` of mode m."""
     k = costs.modes.worker[m]
     priced = costs.priced
     units = np.int64(most_units(priced, priced.speed[k], costs.modes.number[m], first, last))
@@ -88,12 +88,12 @@ def price_workers(
     costs : Costs
         Shares, prices and modes.
     modes, sums, least : IntArray
-        Shape (K, T): filled with modes, sums and costs, the least first; -1, -1 and `NEVER` where
-        there are fewer.
+        Shape (K, T): filled with modes, sums and costs, least first; padded with -1, -1 and
+        `NEVER`.
     bounds : IntArray
         Shape (M,): filled with a lower bound on the cost of each mode.
     spent : IntArray
-        Shape (1,): operations, counted on (`bfio.step.exact.effort`).
+        Shape (1,): number of operations (`bfio.step.exact.effort`); increased.
     """
     modes[:] = -1
     sums[:] = -1
@@ -136,7 +136,7 @@ def price_workers(
 def _insert(
     modes: IntArray, sums: IntArray, least: IntArray, mode: int, total: int, cost: int
 ) -> None:
-    """Put a cost below the last one at its place."""
+    """Insert a cost below the last one into the sorted list."""
     place = len(least) - 1
     while place > 0 and least[place - 1] > cost:
         least[place] = least[place - 1]
@@ -152,7 +152,7 @@ def _insert(
 def _end(
     costs: Costs, m: int, most: int, up: bool, stack: IntArray, memory: IntArray, spent: IntArray
 ) -> int:
-    """First sum of mode m, from below or from above, that costs ``most`` at most; -1 if none."""
+    """Return the first sum of mode m, from either end, of cost at most ``most``; -1 if none."""
     k = costs.modes.worker[m]
     shares = costs.shares.first[k + 1] - costs.shares.first[k]
     stack[0, 0] = costs.modes.low[m]
@@ -183,7 +183,7 @@ def _end(
 
 @entry_point
 def shrink_modes(costs: Costs, most: IntArray, spent: IntArray) -> None:
-    """Shrink the sums of each mode to those that cost at most ``most`` of its worker.
+    """Shrink the range of sums of each mode to costs of at most ``most`` for its worker.
 
     A mode without such sums is left with ``low > high``.
     """

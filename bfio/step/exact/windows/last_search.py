@@ -1,4 +1,4 @@
-"""The search through all sets that a bound leaves, where these are few."""
+"""Exhaustive search through all sets that a bound does not exclude, if these are few."""
 
 import numpy as np
 
@@ -18,26 +18,26 @@ _MAX_LOOKS = 40_000
 def search_left(
     boxes: Boxes, found: Bounded, value: int, scale: int, effort: Effort
 ) -> tuple[IntArray | None, int, bool]:
-    """Search for a choice of disjoint sets that beats an objective.
+    """Search for disjoint sets, one per worker, with an objective below ``value``.
 
     Parameters
     ----------
     boxes : Boxes
-        What the bound leaves.
+        The modes and sums that the bound does not exclude.
     found : Bounded
         The bound, with costs of these boxes.
     value : int
         Objective to beat.
     scale : int
-        Units of costs to one of the objective.
+        Units of costs per unit of the objective.
     effort : Effort
-        Counts the work.
+        Counter of the work.
 
     Returns
     -------
     tuple of (IntArray or None, int, bool)
-        The best placement below ``value``, None if there is none; its objective, or ``value``;
-        and whether the search came to its end.
+        The best placement below ``value``, None if there is none; its objective, or ``value``; and
+        whether the search was exhaustive.
     """
     model, modes = boxes.model, boxes.modes
     budget = scale * (value - 1) - found.total
@@ -74,7 +74,7 @@ def search_left(
 def _near_best(
     model: WindowModel, worker: IntArray, cost: IntArray, members: IntArray
 ) -> NearBest:
-    """Return sets with their times and weights, the cheapest first."""
+    """Return sets with their times and weights, cheapest first."""
     order = np.argsort(cost, kind="stable")
     worker, cost, members = worker[order], cost[order], members[order]
     rows = np.concatenate([model.requests.rows, np.zeros_like(model.requests.rows[:1])])
@@ -87,7 +87,7 @@ def _near_best(
 
 
 def _dealt(model: WindowModel, near: NearBest, chosen: IntArray) -> IntArray:
-    """Return the placement of chosen sets: of equal requests, each set gets different ones."""
+    """Return the placement of chosen sets; equal requests go to different sets."""
     kinds = model.requests.kind
     left = model.positions()
     owner = np.full(len(kinds), -1, dtype=np.int64)

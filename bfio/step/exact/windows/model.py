@@ -1,4 +1,4 @@
-"""The program of a step with a window in the form that compiled code takes."""
+"""The program of a step with a window, in the form that compiled code uses."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,18 +18,18 @@ _MAX_MODES = 100_000
 
 
 class Requests(NamedTuple):
-    """Requests by position: those that differ by size only, ascending, then all others.
+    """Requests by position: those that differ in size only, ascending, then all others.
 
     Parameters
     ----------
     rows : IntArray
-        Shape (N, H+1): load added [tokens].
+        Shape (N, H+1): load that each request adds [tokens].
     sizes : IntArray
         Shape (L,): first entries of the first L rows.
     kind : IntArray
         Shape (N,): equal for requests that are interchangeable.
     required : BoolArray
-        Shape (N,): whether it must be admitted.
+        Shape (N,): whether the request must be admitted.
     """
 
     rows: IntArray
@@ -39,7 +39,7 @@ class Requests(NamedTuple):
 
     @property
     def growth(self) -> IntArray:
-        """Shape (H+1,): what the first L rows have beyond their sizes; 0 if there are none."""
+        """Growth of the first L requests beyond their sizes, shape (H+1,); 0 if L = 0."""
         if len(self.sizes) == 0:
             return np.zeros(self.rows.shape[1], dtype=np.int64)
         growth: IntArray = self.rows[0] - self.sizes[0]
@@ -54,7 +54,7 @@ class Workers(NamedTuple):
     base : IntArray
         Shape (K, H+1): loads before admissions [tokens].
     slots, token_time, limit : IntArray
-        Shape (K,): free slots, time per token, most tokens at any step.
+        Shape (K,): free slots, time per token, and limit on tokens at any step.
     """
 
     base: IntArray
@@ -64,14 +64,14 @@ class Workers(NamedTuple):
 
 
 class Goal(NamedTuple):
-    """What is minimised: ``Σ pays·peak − Σ weights·total``, peaks of negated times for the gap.
+    """The objective ``Σ pays·peak − Σ weights·total``; for the gap with negated times.
 
     Parameters
     ----------
     pays : IntArray
-        Shape (S,): S is H+1, or 2(H+1) for the gap.
+        Shape (S,): weights of the peaks; S is H+1, or 2(H+1) for the gap objective.
     weights : IntArray
-        Shape (H+1,): of the total time of each step.
+        Shape (H+1,): weights of the total time of each step.
     closed : IntArray
         Shape (S,): largest (negated) time of workers without a free slot; hugely negative if none.
     fixed : int
@@ -85,20 +85,20 @@ class Goal(NamedTuple):
 
 
 class Modes(NamedTuple):
-    """Ways to use a worker: which requests with rows of their own, how many of the others.
+    """Modes of workers: the individual requests taken, and the number of other requests.
 
     Parameters
     ----------
     worker, number : IntArray
-        Shape (M,): position of the worker; how many requests that differ by size only.
+        Shape (M,): position of the worker; number of requests that differ in size only.
     own : IntArray
-        Shape (M, C): positions of the requests with own rows, filled up with -1.
+        Shape (M, C): positions of the requests with individual load profiles, padded with -1.
     loads : IntArray
-        Shape (M, H+1): load but for the sizes of the others [tokens].
+        Shape (M, H+1): load without the sizes of the other requests [tokens].
     low, high : IntArray
-        Shape (M,): sums of sizes of interest [tokens]; changed as bounds rise.
+        Shape (M,): range of the sum of sizes of interest [tokens]; narrowed as bounds rise.
     weight : IntArray
-        Shape (M,): weight in the total of what the mode adds, but for the sizes.
+        Shape (M,): weighted total that the mode adds, without the sizes.
     """
 
     worker: IntArray
@@ -120,14 +120,14 @@ class Split(NamedTuple):
 
 @dataclass(frozen=True)
 class StepModel:
-    """A step problem; positions of requests and workers in place of indices.
+    """A step problem with positions of requests and workers in place of indices.
 
     Parameters
     ----------
     problem : StepProblem
-        Data.
+        The step problem.
     requests, workers, goal
-        See there.
+        Requests and open workers by position, and the objective.
     order : IntArray
         Shape (N,): index of the request at each position.
     open : IntArray
@@ -173,7 +173,7 @@ class StepModel:
         return positions
 
     def sets_of(self, owner: IntArray) -> list[tuple[int, IntArray]]:
-        """Return the positions that each open worker has."""
+        """Return each open worker with the positions of its requests."""
         return [(k, np.flatnonzero(owner == k)) for k in range(len(self.open))]
 
     def by_request(self, values: IntArray) -> tuple[int, ...]:
@@ -185,42 +185,44 @@ class StepModel:
 
 @dataclass(frozen=True)
 class WindowModel(StepModel):
-    """The model of a step problem, and the ways to use its workers.
+    """The model of a step problem, with the modes of its workers.
 
     Parameters
     ----------
     modes : Modes
-        See there.
+        All modes of all open workers.
     """
 
     modes: Modes
 
 
 def build_model(problem: StepProblem) -> WindowModel | None:
-    """Return the model of a problem.
+    """Return the model of a problem; None if too large.
 
-    None if a worker can be used in too many ways, or sums could leave 64-bit integers.
+    The model is too large if a worker has too many modes, or if sums could exceed 64-bit integers.
     """
     return None if largest_objective(problem) > MAX_VALUE else with_modes(step_model(problem))
 
 
 def with_modes(model: StepModel) -> WindowModel | None:
-    """Return a model with the ways to use its workers; None if these are too many."""
+    """Return a model with the modes of its workers; None if there are too many."""
     modes = _modes(model.requests, model.workers, model.goal, fills=model.fills)
     return None if modes is None else WindowModel(**vars(model), modes=modes)
 
 
 def step_model(problem: StepProblem, order: IntArray | None = None) -> StepModel:
-    """Return the model of a problem without its modes, requests in an order if one is given.
+    """Return the model of a problem without modes, with requests in ``order`` if given.
 
     Raises
     ------
     CapabilityError
-        If placements are worth something (``benefit``).
+        If placements have benefits (``benefit``).
     """
     if problem.benefit is not None:
         raise CapabilityError(
-            "benefit", "our own search knows loads only", "use bfio.step.exact.solve_exact"
+            "benefit",
+            "the search for windows does not support benefits",
+            "use bfio.step.exact.solve_exact",
         )
     common = 0
     if order is None:
@@ -241,7 +243,7 @@ def step_model(problem: StepProblem, order: IntArray | None = None) -> StepModel
 
 
 def _ordered(problem: StepProblem) -> tuple[IntArray, int]:
-    """Return the requests by position, and how many of them differ by size only."""
+    """Return the requests by position, and the number that differ in size only."""
     shifts = problem.contribution - problem.contribution[:, :1]
     if (shifts == shifts[:1]).all():
         common = np.ones(len(shifts), dtype=np.bool_)
@@ -312,9 +314,9 @@ def _modes(requests: Requests, workers: Workers, goal: Goal, *, fills: bool) -> 
 
 
 def _choices(requests: Requests, most: int) -> tuple[IntArray, IntArray, IntArray] | None:
-    """Return the sets of requests with own rows: positions, summed rows, numbers.
+    """Return the sets of individual requests: positions, summed load profiles, numbers.
 
-    Of interchangeable requests a set takes the first ones.
+    Of interchangeable requests, a set contains the first ones.
     """
     first, N = len(requests.sizes), len(requests.rows)
     kind = requests.kind

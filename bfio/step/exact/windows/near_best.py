@@ -1,4 +1,4 @@
-"""All sets of requests that bounds leave to each worker, and the search for disjoint ones."""
+"""All sets of requests that bounds allow on each worker, and the search for disjoint ones."""
 
 from typing import NamedTuple
 
@@ -17,16 +17,16 @@ _LOOK = 10
 
 
 class NearBest(NamedTuple):
-    """Sets of requests, and what choosing them costs above the bound.
+    """Sets of requests, with the costs of choosing them above the bound.
 
     Parameters
     ----------
     worker, cost, worth : IntArray
         Shape (J,): worker, reduced cost above its worker's least, weight in the total.
     members : IntArray
-        Shape (J, C): positions, filled up with -1.
+        Shape (J, C): positions of requests, padded with -1.
     times : IntArray
-        Shape (J, S): time of the worker, negated behind the window.
+        Shape (J, S): time of the worker; negated from step H+1 on (gap objective).
     """
 
     worker: IntArray
@@ -37,28 +37,28 @@ class NearBest(NamedTuple):
 
 
 class Partial(NamedTuple):
-    """A choice in the making, by depth; changed in place.
+    """A partial choice of sets, by depth of the search; changed in place.
 
     Parameters
     ----------
     alive : IntArray
         Shape (K+1, J): at its front, the sets that can still be chosen.
     number : IntArray
-        Shape (K+1,): how many.
+        Shape (K+1,): number of alive sets.
     peaks : IntArray
-        Shape (K+1, S): of the floors and the sets chosen.
+        Shape (K+1, S): peaks of the floors and the chosen sets.
     cost, worth, size : IntArray
-        Shape (K+1,): of the sets chosen: their costs, weights in the total, requests.
+        Shape (K+1,): costs, weights in the total, and number of requests of the chosen sets.
     pick, at : IntArray
-        Shape (K+1,): worker whose sets are tried, -1 for none; how far in ``alive``.
+        Shape (K+1,): worker whose sets are tried, -1 for none; and the position in ``alive``.
     current : IntArray
-        Shape (K,): set chosen for each worker, -1 if none is.
+        Shape (K,): set chosen for each worker, or -1.
     left : IntArray
-        Shape (number of kinds,): requests that no chosen set has.
+        Shape (number of kinds,): number of requests in no chosen set.
     must : BoolArray
         Shape (number of kinds,): whether all of them must be admitted.
     fewest, cheapest, dearest : IntArray
-        Shape (K,): of each worker's sets that are alive: number, least cost, largest weight.
+        Shape (K,): number, least cost and largest weight of each worker's alive sets.
     """
 
     alive: IntArray
@@ -100,18 +100,18 @@ def collect_near_best(
     least : IntArray
         Shape (K,): least reduced cost of each worker.
     budget : int
-        Most above it.
+        Largest reduced cost above ``least``.
     scans : int
-        Most requests to look at for one sum.
+        Limit on the requests examined for one sum.
     worker, cost, members : IntArray
-        Filled, as in `NearBest`.
+        Filled with the sets, as in `NearBest`.
     spent : IntArray
-        Shape (1,).
+        Shape (1,): number of operations; increased.
 
     Returns
     -------
     int
-        Number found; -1 if they are more than fit, or not all were found.
+        Number of sets found; -1 if the arrays are too small or a limit was reached.
     """
     modes, priced = costs.modes, costs.priced
     number = 0
@@ -203,7 +203,7 @@ def _objective(goal: Goal, peaks: IntArray, worth: int) -> int:
 
 @compilable
 def _admits(partial: Partial, depth: int, admitted: int) -> bool:
-    """Whether the number of requests is right, and all required ones are chosen."""
+    """Return whether all required requests are chosen, and the right number in total."""
     for c in range(len(partial.left)):
         if partial.must[c] and partial.left[c] > 0:
             return False
@@ -212,7 +212,7 @@ def _admits(partial: Partial, depth: int, admitted: int) -> bool:
 
 @compilable
 def _survey(columns: NearBest, partial: Partial, depth: int) -> None:
-    """Count the sets that are alive, and keep their extremes, for each worker."""
+    """Write number, least cost and largest weight of each worker's alive sets."""
     for k in range(len(partial.fewest)):
         partial.fewest[k] = 0
         partial.cheapest[k] = NEVER
@@ -229,7 +229,7 @@ def _survey(columns: NearBest, partial: Partial, depth: int) -> None:
 def _next_worker(
     columns: NearBest, goal: Goal, partial: Partial, depth: int, budget: int, value: int
 ) -> int:
-    """Return the worker with the fewest sets; -1 if no completion can beat ``value``."""
+    """Return the worker with the fewest sets; -1 if no completion beats ``value``."""
     _survey(columns, partial, depth)
     cost = partial.cost[depth]
     worth = partial.worth[depth]
@@ -263,7 +263,7 @@ def _next_set(columns: NearBest, partial: Partial, depth: int, budget: int) -> i
 
 @compilable
 def _count_out(members: IntArray, kind: IntArray, left: IntArray) -> int:
-    """Take a set's requests from those left; return their number."""
+    """Remove a set's requests from those left; return their number."""
     taken = 0
     for c in range(len(members)):
         if members[c] >= 0:
@@ -282,7 +282,7 @@ def _put_back(members: IntArray, kind: IntArray, left: IntArray) -> None:
 
 @compilable
 def _fits(members: IntArray, kind: IntArray, left: IntArray) -> bool:
-    """Whether there are enough requests of each kind for a set."""
+    """Return whether enough requests of each kind are left for a set."""
     _count_out(members, kind, left)
     fits = True
     for c in range(len(members)):
@@ -296,7 +296,7 @@ def _fits(members: IntArray, kind: IntArray, left: IntArray) -> bool:
 def _choose(
     columns: NearBest, requests: Requests, partial: Partial, depth: int, j: int, budget: int
 ) -> None:
-    """Choose a set; what it leaves alive is that of the next depth."""
+    """Choose a set, and write the sets that remain alive at the next depth."""
     partial.current[columns.worker[j]] = j
     taken = _count_out(columns.members[j], requests.kind, partial.left)
     cost = partial.cost[depth] + columns.cost[j]
@@ -333,9 +333,9 @@ def choose_disjoint(
     chosen: IntArray,
     spent: IntArray,
 ) -> tuple[int, bool]:
-    """Search for one set per worker, all disjoint, of an objective below ``value``.
+    """Search for disjoint sets, one per worker, of an objective below ``value``.
 
-    The worker with the fewest sets left is served first.
+    The search branches on the worker with the fewest sets left.
 
     Parameters
     ----------
@@ -344,28 +344,29 @@ def choose_disjoint(
     requests, goal
         The problem.
     floors : IntArray
-        Shape (S,): levels that no peak is below.
+        Shape (S,): lower bounds on the peaks.
     num_workers : int
-        K.
+        Number of open workers, K.
     admitted : int
         Number of requests to admit.
     budget : int
-        What ``value - 1`` leaves above the bound.
+        Cost of an objective of ``value - 1`` above the bound.
     scale : int
-        Units of costs to one of the objective.
+        Units of costs per unit of the objective.
     value : int
         Objective to beat.
     most : int
-        Most sets to look at.
+        Limit on the number of sets tried.
     chosen : IntArray
         Shape (K,): filled with the sets of the best choice found.
     spent : IntArray
-        Shape (1,).
+        Shape (1,): number of operations; increased.
 
     Returns
     -------
     tuple of (int, bool)
-        Least objective found, ``value`` if none is below, and whether the search came to its end.
+        Least objective found, or ``value`` if none is lower; and whether the search was
+        exhaustive.
     """
     K, S = num_workers, len(floors)
     partial = _nothing_chosen(columns, requests, floors, K)

@@ -1,4 +1,4 @@
-"""Placements of a step with a window: where they come from, and the best one so far."""
+"""Placements of a step with a window: their construction, and the best one so far."""
 
 from collections.abc import Sequence
 
@@ -34,14 +34,14 @@ class Placements:
     model : StepModel
         The problem.
     effort : Effort
-        Counts the work.
+        Counter of the work.
 
     Attributes
     ----------
     owner : IntArray or None
         Shape (N,): worker of each position, -1 for none, in the best placement so far.
     value : int
-        Its objective; a number above all of them if there is none.
+        Objective of the best placement; larger than every objective if there is none.
     """
 
     def __init__(self, model: StepModel, effort: Effort) -> None:
@@ -55,24 +55,24 @@ class Placements:
         self._refits = bool(model.workers.slots.sum() > 2 * len(model.open))
 
     def rehearse(self) -> None:
-        """Call every kernel, so that it is compiled; the value is worse than it could be."""
+        """Call every kernel once, so that it is compiled; the placement is not a good one."""
         self._refits = True
         self.begin(None)
         self.fill_margins(np.full(len(self._model.goal.pays), float(self.value)))
         self.value += 1000
 
     def met(self) -> list[tuple[int, IntArray]]:
-        """Return worker and positions of all sets of placements since this was asked last."""
+        """Return worker and positions of all sets of placements since the last call."""
         met, self._met = self._met, []
         return met
 
     def take(self, value: int, owner: IntArray) -> None:
-        """Keep a placement of this objective if it is better."""
+        """Keep a placement of this objective if it is better than the best."""
         if value < self.value:
             self.value, self.owner = int(value), owner.copy()
 
     def begin(self, start: Sequence[int | None] | None) -> None:
-        """Place requests first: from an assignment, or one by one."""
+        """Make the first placement: from an assignment, or by filling slots in turn."""
         owner = self._dealt_in_turn() if start is None else self._model.owner_of(tuple(start))
         turns = _FIRST_TURNS * len(owner)
         for share in _FIRST_TEMPERATURES:
@@ -82,18 +82,18 @@ class Placements:
             owner = self.owner.copy()
 
     def improve(self, owner: IntArray) -> None:
-        """Improve a placement at the next of the temperatures."""
+        """Improve a placement by annealing at the next of several temperatures."""
         share = _LATER_TEMPERATURES[self._turn % len(_LATER_TEMPERATURES)]
         self._turn += 1
         self._improve(owner, share, _LATER_TURNS * len(owner))
 
     def aim(self, sums: Aggregate) -> None:
-        """Place anew by the peaks, or the sums per worker, of the relaxation to them."""
+        """Make placements that approach the peaks or the sums of the relaxation."""
         self.fill_margins(sums.peaks)
         self._deal(sums)
 
     def fill_margins(self, peaks: FloatArray) -> None:
-        """Place anew, of the requests that differ by size only, as much as these peaks take."""
+        """Make a placement that fills workers up to given peaks."""
         assert self.owner is not None
         model, owner = self._model, self.owner.copy()
         sizes = model.requests.sizes
@@ -131,7 +131,7 @@ class Placements:
         self._improve(owner, _LATER_TEMPERATURES[-1], _LATER_TURNS * len(owner))
 
     def _deal(self, sums: Aggregate) -> None:
-        """Deal all requests out, the largest first, to who lacks most per request of its sum."""
+        """Assign all requests, largest first, by the missing sum per missing request."""
         model = self._model
         sizes, slots = model.requests.sizes, model.workers.slots
         if not model.admits_all or len(sizes) < len(model.order):
@@ -150,7 +150,7 @@ class Placements:
         self.improve(owner)
 
     def rounded(self, solution: Solution) -> IntArray:
-        """Place disjoint columns, those that weigh most first, and the rest anyhow."""
+        """Place disjoint columns, largest weight first, and other requests arbitrarily."""
         model, weights = self._model, solution.weights
         kinds = model.requests.kind
         left = model.positions()
@@ -168,7 +168,7 @@ class Placements:
         return self._completed(owner)
 
     def _improve(self, owner: IntArray, share: float, turns: int) -> None:
-        """Exchange requests of a placement at random; keep the best met within token limits."""
+        """Exchange requests at random; keep the best placement within token limits."""
         model = self._model
         value, excess = anneal(
             model.requests,
@@ -211,7 +211,7 @@ class Placements:
         return owner
 
     def _completed(self, owner: IntArray) -> IntArray:
-        """Admit or dismiss requests until the required ones are in and the number is right."""
+        """Admit or remove requests until required ones are in and the number is right."""
         model = self._model
         required = model.requests.required
         excess = int((owner >= 0).sum() + (required & (owner < 0)).sum())
@@ -232,7 +232,7 @@ class Placements:
 
 
 def _rounded(numbers: FloatArray, total: int, most: IntArray) -> IntArray:
-    """Round numbers so that they sum to a total, each at most so much."""
+    """Round numbers so that they sum to a total, each at most its limit."""
     whole = np.minimum(np.floor(numbers + 1e-6).astype(np.int64), most)
     order = np.argsort(whole - numbers, kind="stable")
     while whole.sum() < total:

@@ -17,7 +17,7 @@ def prepare_windows() -> float:
     Returns
     -------
     float
-        Wall-clock time this took when it was done [s].
+        Wall-clock time of the compilation [s].
     """
     from bfio.step.exact.windows.model import build_model
     from bfio.step.exact.windows.search import WindowSearch

@@ -25,24 +25,24 @@ _LOOK = 20
 
 
 class Priced(NamedTuple):
-    """Requests that differ by size only, and what they are worth on workers of each speed.
+    """Requests that differ in size only, with values on workers of each speed.
 
     Parameters
     ----------
     sizes : IntArray
         Shape (L,), ascending [tokens].
     values : IntArray
-        Shape (T, L): for each distinct token time.
+        Shape (T, L): value of each request, for each distinct token time.
     units : Table
         Shape (T, L): values in units of ``2^shift``, rounded up.
     shift : int
-        See there.
+        Exponent of the unit of ``units``.
     tables : Table
         Shape (T, C + 1, X + 1): largest total of units of c requests of sum exactly x.
     highest : Table
-        Shape (T, C + 1, J, X // 64 + 1): largest entry of ``2^j`` blocks of 64 sums from each on.
+        Shape (T, C + 1, J, X // 64 + 1): largest entry of ``2^j`` consecutive blocks of 64 sums.
     speed : IntArray
-        Shape (K,): which of the token times each worker has.
+        Shape (K,): index of each worker's token time.
     """
 
     sizes: IntArray
@@ -56,15 +56,16 @@ class Priced(NamedTuple):
 
 @compilable
 def no_units(priced: Priced) -> int:
-    """Mark of a table where no subset reaches a sum; no sum of units is below half of it."""
+    """Return the table mark for sums that no subset reaches, below all possible sums."""
     return -2 * SMALL_VALUE if priced.tables.itemsize == 4 else UNREACHABLE
 
 
 @compilable
 def best_value(priced: Priced, speed: int, count: int, total: int) -> int:
-    """Upper bound on the value of ``count`` requests of this sum, close; hugely negative if none.
+    """Return an upper bound on the value of ``count`` requests of a sum.
 
-    It is above the best value by less than ``count · 2^shift``.
+    The bound exceeds the best value by less than ``count · 2^shift``. It is very negative if no
+    requests have this sum.
     """
     units = np.int64(priced.tables[speed, count, total])
     return int(units << np.int64(priced.shift)) if units > no_units(priced) // 2 else UNREACHABLE
@@ -77,11 +78,11 @@ def fill_tables(priced: Priced, reach: IntArray, spent: IntArray) -> None:
     Parameters
     ----------
     priced : Priced
-        Its tables are filled.
+        The requests; the tables are filled.
     reach : IntArray
         Shape (C + 1,), as in `bfio.step.exact.subsets.fill_table`.
     spent : IntArray
-        Shape (1,): operations, counted on (`bfio.step.exact.effort`).
+        Shape (1,): number of operations (`bfio.step.exact.effort`); increased.
     """
     for t in range(len(priced.tables)):
         table = priced.tables[t]
@@ -92,7 +93,7 @@ def fill_tables(priced: Priced, reach: IntArray, spent: IntArray) -> None:
 
 @entry_point
 def find_highest(row: Table, highest: Table) -> None:
-    """Write the largest entries of the blocks of a row, and of ever more blocks in turn."""
+    """Write the largest entries of blocks of a row, and of groups of 2, 4, ... blocks."""
     blocks = (len(row) - 1) // BLOCK + 1
     for b in range(blocks):
         highest[0, b] = row[b * BLOCK : min((b + 1) * BLOCK, len(row))].max()
@@ -104,7 +105,7 @@ def find_highest(row: Table, highest: Table) -> None:
 
 @entry_point
 def most_units(priced: Priced, speed: int, count: int, first: int, last: int) -> int:
-    """Largest entry of the blocks of a table that hold sums from ``first`` to ``last``."""
+    """Return the largest table entry in the blocks with sums ``first`` to ``last``."""
     start = first // BLOCK
     number = last // BLOCK - start + 1
     j = 0
@@ -117,7 +118,7 @@ def most_units(priced: Priced, speed: int, count: int, first: int, last: int) ->
 
 @entry_point
 def prefix_bests(values: IntArray, most: int) -> IntArray:
-    """Largest total value of c of the first i requests; `UNREACHABLE` where c > i.
+    """Return the largest value of c of the first i requests; `UNREACHABLE` where c > i.
 
     Returns
     -------
@@ -152,22 +153,22 @@ def collect_exact(
     priced : Priced
         Requests.
     speed : int
-        Which token time.
+        Index of the token time.
     bests : IntArray
         From `prefix_bests`, of the values of this token time.
     count, total, least : int
-        See above.
+        Number of requests, their sum [tokens], and the least value.
     scans : int
-        Most requests to look at.
+        Limit on the number of requests examined.
     found : IntArray
-        Shape (F, at least count): filled with positions.
+        Shape (F, at least count): filled with the positions of requests.
     spent : IntArray
-        Shape (1,).
+        Shape (1,): number of operations; increased.
 
     Returns
     -------
     tuple of (int, bool)
-        Number found, and whether these are all.
+        Number of sets found, and whether these are all.
     """
     if count == 0:
         fits = total == 0 and least <= 0
@@ -224,7 +225,7 @@ def collect_best(
     rows: IntArray,
     spent: IntArray,
 ) -> BoolArray:
-    """Find a set behind each of some entries of the tables.
+    """Find a set of requests for each of some table entries.
 
     Parameters
     ----------
@@ -240,7 +241,7 @@ def collect_best(
     Returns
     -------
     BoolArray
-        Shape (E,): whether one was found.
+        Shape (E,): whether a set was found.
     """
     found = np.zeros(len(counts), np.bool_)
     for e in range(len(counts)):

@@ -1,4 +1,4 @@
-"""The linear program over sets of requests per worker, with share inequalities as rows."""
+"""The linear program over sets of requests per worker, with share inequalities as cuts."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -30,11 +30,11 @@ class Duals(NamedTuple):
     Parameters
     ----------
     request_prices : FloatArray
-        Shape (number of kinds,): of the kinds of requests.
+        Shape (number of kinds,): prices of the kinds of requests.
     cut_weights : FloatArray
-        Shape (R,): of the cuts, per level.
+        Shape (R,): weights of the cuts, per level.
     admit_price : float
-        Of the number of requests, 0 if every slot is filled.
+        Price of the number of requests; 0 if every slot is filled.
     """
 
     request_prices: FloatArray
@@ -42,7 +42,7 @@ class Duals(NamedTuple):
     admit_price: float
 
     def towards(self, other: "Duals", part: float) -> "Duals":
-        """Return a mixture with a part of others, which may lack the latest cuts."""
+        """Return a mixture with other duals; ``part`` is the weight of the others."""
         weights = np.zeros_like(self.cut_weights)
         weights[: len(other.cut_weights)] = other.cut_weights
         return Duals(
@@ -62,9 +62,9 @@ class Solution(NamedTuple):
     peaks : FloatArray
         Shape (S,): peaks of the look-ahead steps.
     weights : FloatArray
-        Shape (J,): of the columns.
+        Shape (J,): weights of the columns.
     duals : Duals
-        See there.
+        Dual values.
     worker_duals : FloatArray
         Shape (K,): duals of the workers' rows.
     worker, members : list
@@ -81,7 +81,7 @@ class Solution(NamedTuple):
 
 
 class ShareProgram:
-    """A linear program that grows by columns and cuts.
+    """A linear program to which columns and cuts are added.
 
     Rows are the kinds of requests, the workers, the number of admitted requests and the cuts;
     columns are the peaks above ``floors`` and the sets of requests.
@@ -91,9 +91,9 @@ class ShareProgram:
     model : WindowModel
         The problem.
     floors : IntArray
-        Shape (S,): levels that no peak is below.
+        Shape (S,): lower bounds on the peaks.
     effort : Effort
-        Counts the work.
+        Counter of the work.
     """
 
     def __init__(self, model: WindowModel, floors: IntArray, effort: Effort) -> None:
@@ -125,9 +125,10 @@ class ShareProgram:
         self._highs.passModel(self._without_sets(lacking, counts, required))
 
     def _without_sets(self, lacking: IntArray, counts: FloatArray, required: BoolArray) -> Any:
-        """Return the program of the peaks, and of what stands in for the sets that rows lack.
+        """Return the program of the peaks, with artificial columns for uncovered rows.
 
-        A worker without a set, or a required request left out, costs more than any solution.
+        An artificial column, for a worker without a set or a required request without a worker,
+        costs more than any solution.
         """
         import highspy
 
@@ -158,11 +159,11 @@ class ShareProgram:
 
     @property
     def columns(self) -> Columns:
-        """The sets of requests so far."""
+        """The sets of requests found so far."""
         return Columns(np.array(self.worker, dtype=np.int64), np.array(self._times))
 
     def solve(self) -> Solution | None:
-        """Solve the program; None if the simplex does not come to its end."""
+        """Solve the program; None if the simplex method does not finish."""
         most = 400 + 2 * (self._fixed_rows + len(self.cuts.step))
         # Where the dual simplex cycles, the primal one goes on; alone it would cycle more often.
         if not self._simplex.run(most) and not self._simplex.run(_LONG * most, primal=True):
@@ -190,7 +191,7 @@ class ShareProgram:
         self._highs.changeColsBounds(len(steps), steps, lower, np.full(len(steps), self._inf))
 
     def restrict(self, path: Sequence[tuple[Split, bool]], floors: IntArray) -> None:
-        """Go to a case: its columns only, its floors, and cuts that do not rest on higher ones."""
+        """Restrict the program to a case: its columns, its floors, and its valid cuts."""
         self._path = path
         allowed = self._allowed(self.columns)
         first, number = self._first_column, len(self.worker)
@@ -207,7 +208,7 @@ class ShareProgram:
         self.raise_floors(floors)
 
     def _allowed(self, columns: Columns) -> BoolArray:
-        """Whether each column is of the case at hand."""
+        """Return whether each column belongs to the current case."""
         allowed = np.ones(len(columns.worker), dtype=np.bool_)
         for split, high in self._path:
             tau = int(self._model.workers.token_time[split.worker])
@@ -216,9 +217,9 @@ class ShareProgram:
         return allowed
 
     def add_columns(self, found: list[tuple[int, IntArray]], at: Solution | None = None) -> int:
-        """Add sets of requests, each a worker and positions; return how many are new.
+        """Add sets of requests, each a worker and positions; return the number of new ones.
 
-        With a solution, only those that its duals would improve are added.
+        If a solution is given, only sets with a negative reduced cost at its duals are added.
         """
         model = self._model
         kinds = model.requests.kind
@@ -265,7 +266,7 @@ class ShareProgram:
     def _times_and_costs(
         self, worker: IntArray, sets: list[IntArray]
     ) -> tuple[IntArray, FloatArray]:
-        """Return the times of workers with sets of requests, and what these cost."""
+        """Return the times and costs of workers with given sets of requests."""
         model = self._model
         rows, tau = model.requests.rows, model.workers.token_time[worker]
         added = np.zeros((len(sets), rows.shape[1]), dtype=np.int64)
@@ -315,7 +316,7 @@ class ShareProgram:
         )
 
     def add_cuts(self, cuts: Cuts, floors: IntArray) -> None:
-        """Add share inequalities above these floors, of what they have above them."""
+        """Add share inequalities, restricted to the levels above these floors."""
         cuts = cuts.above_floors(floors)
         columns = self.columns
         levels = np.empty((len(cuts.step), len(columns.worker)), dtype=np.int64)
@@ -340,7 +341,7 @@ class ShareProgram:
         self._idle = np.concatenate([self._idle, np.zeros(len(cuts.step), dtype=np.int64)])
 
     def drop_cuts(self, wanted: BoolArray) -> BoolArray:
-        """Drop cuts that had no weight for long but for those wanted; return which are kept."""
+        """Drop cuts long without weight, except wanted ones; return which are kept."""
         kept: BoolArray = wanted | (self._idle < _PATIENCE)
         dropped = np.flatnonzero(~kept)
         if len(dropped):

@@ -1,10 +1,10 @@
-"""Placements improved two workers at a time: their requests are dealt out anew, exactly.
+"""Improve placements by redistributing the requests of two workers at a time, exactly.
 
-Two workers, or a worker and the pool, keep how many requests they have; what one gets of the
-requests that differ by size only is one sum, and the objective is convex in it. So the sums that
-improve it are an interval, mostly an empty one; else a table of the sums that are reachable says
-which of them is best. Where all requests are admitted, pairs that cannot be improved are evened
-out where the objective stays: then more sums are near to what the fullest workers lack.
+Two workers, or a worker and the pool, keep their numbers of requests. The requests that differ in
+size only enter by one variable, the sum on the first worker, and the objective is convex in this
+sum. So the improving sums form an interval, which is usually empty. Otherwise a table of reachable
+sums gives the best one. If all requests are admitted, pairs that cannot be improved are equalised
+where the objective does not change; this makes later improvements more likely.
 """
 
 from typing import NamedTuple, TypeAlias
@@ -31,7 +31,7 @@ _CELLS = 16
 
 
 class Pair(NamedTuple):
-    """Two workers, or one and the pool, and the loads around the sum that the first one gets.
+    """Two workers, or a worker and the pool, whose requests are redistributed.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class Pair(NamedTuple):
     total : int
         Sum of their requests that differ by size only [tokens].
     placement : Placement
-        Its loads are without those requests; its new peaks are those of all other workers.
+        Its loads exclude these requests; its new peaks are those of all other workers.
     """
 
     first: int
@@ -51,7 +51,7 @@ class Pair(NamedTuple):
 
 @compilable
 def _cost(x: int, pair: Pair, workers: Workers, goal: Goal) -> int:
-    """Objective, but for a constant, where the first worker has sum x and the other the rest."""
+    """Return the objective, up to a constant, if the first worker has sum x."""
     g, k, placement = pair.first, pair.second, pair.placement
     steps = placement.loads.shape[1]
     cost = 0
@@ -72,7 +72,7 @@ def _cost(x: int, pair: Pair, workers: Workers, goal: Goal) -> int:
 
 @compilable(allocates=True)
 def _best_sum(low: int, high: int, pair: Pair, workers: Workers, goal: Goal) -> int:
-    """Least of the best sums from ``low`` to ``high``, reachable or not."""
+    """Return the least of the best sums from ``low`` to ``high``, reachable or not."""
     while low < high:
         middle = (low + high) // 2
         if _cost(middle, pair, workers, goal) <= _cost(middle + 1, pair, workers, goal):
@@ -86,7 +86,7 @@ def _best_sum(low: int, high: int, pair: Pair, workers: Workers, goal: Goal) -> 
 def _within(
     most: int, inside: int, low: int, high: int, pair: Pair, workers: Workers, goal: Goal
 ) -> tuple[int, int]:
-    """Return the interval of the sums that cost ``most`` at most, around one of them."""
+    """Return the interval of sums that cost at most ``most``, around the sum ``inside``."""
     above = inside
     while low < inside:
         middle = (low + inside) // 2
@@ -105,7 +105,7 @@ def _within(
 
 @compilable(allocates=True)
 def _even_sum(low: int, high: int, pair: Pair) -> int:
-    """Sum at which both workers have the same load over the window, or the nearest to it."""
+    """Return the sum at which both workers have nearly the same load over the window."""
     loads = pair.placement.loads
     apart = 0
     for h in range(loads.shape[1]):
@@ -115,7 +115,7 @@ def _even_sum(low: int, high: int, pair: Pair) -> int:
 
 @compilable(allocates=True)
 def _reach(sizes: IntArray, members: IntArray, count: int, high: int) -> Reach:
-    """Return for c <= count and x <= high the first of the members that ends a set of them."""
+    """Return, for c <= count and x <= high, the first member that ends a set of sum x."""
     table = np.full((count + 1, high + 1), np.int16(-1))
     table[0, 0] = 0
     for i in range(len(members)):
@@ -133,7 +133,7 @@ def _reach(sizes: IntArray, members: IntArray, count: int, high: int) -> Reach:
 
 @compilable(allocates=True)
 def _nearest(row: NDArray[np.int16], aim: int, lowest: int, highest: int) -> tuple[int, int]:
-    """Return the reachable sums of an interval next to ``aim``, below and from it on, or -1."""
+    """Return the reachable sums next to ``aim``: one below, one at or above it; or -1."""
     above = aim
     while above <= highest and row[above] < 0:
         above += 1
@@ -157,7 +157,7 @@ def _better_sum(
     goal: Goal,
     spent: IntArray,
 ) -> tuple[int, Reach]:
-    """Return a reachable sum that improves on x, with the table that reaches it; -1 if none."""
+    """Return a reachable sum that improves on x, and its table; -1 if there is none."""
     table = np.empty((1, 1), np.int16)
     value = _cost(x, pair, workers, goal)
     aim = _best_sum(low, high, pair, workers, goal)
@@ -197,7 +197,7 @@ def _refit_pair(
     placement: Placement,
     spent: IntArray,
 ) -> bool:
-    """Deal the requests of worker g and of worker k, or the pool, out anew; whether that helps."""
+    """Redistribute the requests of worker g and worker k (or pool); return success."""
     owner, sizes = placement.owner, requests.sizes
     members = np.empty(len(sizes), np.int64)
     number, count, x, total = 0, 0, 0, 0
@@ -245,7 +245,7 @@ def _refit_pair(
 
 @compilable
 def _room(placement: Placement, workers: Workers, g: int) -> int:
-    """Largest sum within the limit of worker g."""
+    """Return the largest sum within the token limit of worker g."""
     room = NO_LIMIT
     if workers.limit[g] != NO_LIMIT:
         for h in range(placement.loads.shape[1]):
@@ -266,9 +266,9 @@ def refit(
     owner : IntArray
         Shape (N,): worker of each position or -1; changed in place.
     evens : bool
-        Whether pairs that cannot be improved are evened out.
+        Whether pairs that cannot be improved are equalised.
     spent : IntArray
-        Shape (1,): operations, counted on (`bfio.step.exact.effort`).
+        Shape (1,): number of operations (`bfio.step.exact.effort`); increased.
 
     Returns
     -------

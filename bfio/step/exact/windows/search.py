@@ -1,4 +1,4 @@
-"""Solve a step with a window: place, bound by shares and prices, place anew, until both meet."""
+"""Solve a step with a window: alternate placements and bounds until they meet."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -36,7 +36,7 @@ _HOT_MODES = 1024
 
 @dataclass
 class Case:
-    """Bounds of one case, and into which two it falls."""
+    """Bounds of one case of the search, and its split into two."""
 
     rounds: list[ShareRound]
     split: Split | None = None
@@ -44,9 +44,9 @@ class Case:
 
 @dataclass(frozen=True)
 class _Open:
-    """A case still to be closed: what is left of it, and how it came about.
+    """A case that is still open: its boxes, and the splits that led to it.
 
-    ``bound`` is that of the case it is part of, and ``spread`` that of its last split.
+    ``bound`` is the bound of the parent case, ``spread`` the spread of the last split.
     """
 
     boxes: Boxes
@@ -56,12 +56,12 @@ class _Open:
 
 
 class WindowSearch:
-    """The search on one problem.
+    """The search for a solution of one problem with a window.
 
     Parameters
     ----------
     model : WindowModel
-        Data.
+        The problem.
     effort : Effort
         Limits.
 
@@ -70,17 +70,17 @@ class WindowSearch:
     model : WindowModel
         Data.
     placements : Placements
-        With the best one so far.
+        Placements, with the best one so far.
     bounds : Bounds
-        How bounds are computed.
+        Computation of lower bounds.
     bound : int
         Lower bound on the objective.
     closed_form : int
         Lower bound that needs no search.
     cases : list of Case
-        What proves it, in depth-first order; those that were not reached have no rounds.
+        Cases that prove the bound, in depth-first order; cases not reached have no rounds.
     searched : bool
-        Whether some case was closed by a search through what was left of it.
+        Whether some case was closed by exhaustive search through its remaining sets.
     """
 
     def __init__(self, model: WindowModel, effort: Effort) -> None:
@@ -102,7 +102,7 @@ class WindowSearch:
 
     @property
     def value(self) -> int:
-        """Objective of the best placement; a number above all of them if there is none."""
+        """Objective of the best placement; larger than every objective if there is none."""
         return self.placements.value
 
     @property
@@ -111,7 +111,7 @@ class WindowSearch:
         return max(self.bound, self.closed_form) >= self.value
 
     def run(self, start: Sequence[int | None] | None = None) -> None:
-        """Search until the bound meets the placement, nothing moves, or a limit strikes."""
+        """Search until the bound meets the placement, no progress is made, or a limit ends it."""
         if self._boxes.is_empty:
             return
         self.placements.begin(start)
@@ -133,7 +133,7 @@ class WindowSearch:
         self._explore(self._program(), sums)
 
     def _program(self) -> ShareProgram:
-        """Return a program with the sets of all placements so far, and first cuts."""
+        """Return a linear program with the sets of all placements so far, and first cuts."""
         assert self.placements.owner is not None
         program = ShareProgram(self.model, self._boxes.floors, self._effort)
         program.add_columns(self.model.sets_of(self.placements.owner))
@@ -145,7 +145,7 @@ class WindowSearch:
         return program
 
     def _explore(self, program: ShareProgram, sums: Aggregate | None) -> None:
-        """Close the problem case by case, in depth-first order."""
+        """Solve the problem case by case, in depth-first order."""
         waiting = [_Open(self._boxes, self.bound)]
         splits = Splits(self.model)
         stopped = None
@@ -192,7 +192,7 @@ class WindowSearch:
             program.restrict(case.path, self._boxes.floors)
 
     def _bound_by_sums(self, program: ShareProgram, sums: Aggregate) -> None:
-        """Bound by shares and prices of sums per worker, from which all others start."""
+        """Bound by the shares and prices of the relaxation to sums per worker."""
         before = np.zeros(len(program.cuts.step))
         program.add_cuts(sums.cuts, self._boxes.floors)
         found = self.bounds.of(self._boxes, sums.duals, sums.cuts, _FIRST_SUMS)
@@ -203,7 +203,7 @@ class WindowSearch:
         program.add_columns(found.sets)
 
     def _closed_otherwise(self, solution: Solution | None) -> bool:
-        """Place anew and search, where the program has come to its end; whether that closes it."""
+        """Try new placements and exhaustive search; return whether the case is closed."""
         placements = self.placements
         if solution is not None and len(self.cases) == 1:
             # Mixed sets of a worker often have one sum: then only who takes which is open.
@@ -217,7 +217,7 @@ class WindowSearch:
         return self.proven or (not self._effort.is_over and self._searched_left())
 
     def _searched_left(self) -> bool:
-        """Search through all sets that the last bound leaves; whether that came to its end."""
+        """Search all sets that the last bound allows; return whether exhaustively."""
         if self._last is None:
             return False
         owner, value, complete = search_left(
@@ -229,7 +229,7 @@ class WindowSearch:
         return complete
 
     def _converge(self, program: ShareProgram) -> Solution | None:
-        """Add cuts and columns until the bound meets the placement or nothing moves."""
+        """Add cuts and columns until the bound meets the placement or nothing changes."""
         placed, turn = -1, 0
         solution = None
         while not self.proven and not self._effort.is_over:
@@ -256,7 +256,7 @@ class WindowSearch:
     def _broken(
         self, program: ShareProgram, weights: FloatArray, peaks: FloatArray | None
     ) -> Cuts | None:
-        """Return the inequalities that a solution breaks, None if there is none."""
+        """Return the share inequalities that a solution violates, or None."""
         columns, floors = program.columns, self._boxes.floors
         used = np.flatnonzero(weights > LEAST_WEIGHT)
         S = len(floors)
@@ -280,7 +280,7 @@ class WindowSearch:
         return Cuts(step[:number].copy(), first[: number + 1].copy(), *parts)
 
     def _drop_cuts(self, program: ShareProgram) -> None:
-        """Drop cuts that bind no longer, neither in the program nor at the best duals."""
+        """Drop cuts that bind neither in the program nor at the best duals."""
         wanted = np.zeros(len(program.cuts.step), dtype=np.bool_)
         behind = self._behind
         if behind is not None:
@@ -318,7 +318,7 @@ class WindowSearch:
         return 0
 
     def _best_modes(self, found: Bounded) -> Boxes | None:
-        """Return the modes that may cost least; None if they are few anyway."""
+        """Return the modes that may have least cost; None if there are few modes anyway."""
         modes = self._boxes.modes
         if len(modes.low) <= 2 * _HOT_MODES:
             return None
@@ -332,7 +332,7 @@ class WindowSearch:
         return [duals] if behind is None else [duals.towards(behind, _SMOOTHING), duals]
 
     def _keep(self, found: Bounded) -> None:
-        """Keep a higher bound and what it leaves of the case."""
+        """Keep a higher bound and the boxes that it leaves."""
         # Boxes leave out what does not beat the placement in hand, so no more is proven than that.
         self.bound = min(self.value, -(-found.total // self.bounds.scale))
         self.cases[-1].rounds.append(self.bounds.round_of(found))
@@ -344,7 +344,7 @@ class WindowSearch:
             self.bound = self.value
 
     def rehearse(self) -> None:
-        """Call every kernel, so that it is compiled: a short run that pretends to know little."""
+        """Call every kernel once, so that it is compiled, by a short run."""
         self.placements.rehearse()
         self._boxes.narrowed(0)
         self.cases.append(Case([]))

@@ -1,4 +1,4 @@
-"""Shares of peaks: inequalities a fractional solution breaks, and what it makes sums cost."""
+"""Share inequalities of peaks: the cuts that a solution violates, and their costs."""
 
 from typing import NamedTuple
 
@@ -18,9 +18,9 @@ class Cuts(NamedTuple):
     Parameters
     ----------
     step : IntArray
-        Shape (R,).
+        Shape (R,): look-ahead step of each cut.
     first : IntArray
-        Shape (R + 1,): segments ``first[r]`` to ``first[r + 1] - 1`` are those of cut r.
+        Shape (R + 1,): segments ``first[r]`` to ``first[r + 1] - 1`` belong to cut r.
     worker, above, to : IntArray
         Shape (Q,): worker that holds the levels of a segment, ``above < level <= to``.
     """
@@ -32,19 +32,19 @@ class Cuts(NamedTuple):
     to: IntArray
 
     def above_floors(self, floors: IntArray) -> "Cuts":
-        """Return the inequalities for floors that may have risen: levels below them hold nothing.
+        """Return the inequalities restricted to the levels above risen floors.
 
         Parameters
         ----------
         floors : IntArray
-            Shape (S,).
+            Shape (S,): lower bounds on the peaks.
         """
         least = np.repeat(floors[self.step], np.diff(self.first))
         above = np.maximum(self.above, least)
         return self._replace(above=above, to=np.maximum(self.to, above))
 
     def taken(self, chosen: IntArray) -> "Cuts":
-        """Return some of the inequalities."""
+        """Return the chosen inequalities."""
         lengths = np.diff(self.first)[chosen]
         start = np.repeat(self.first[chosen] - np.cumsum(lengths) + lengths, lengths)
         parts = start + np.arange(int(lengths.sum()))
@@ -58,9 +58,9 @@ class WeightedShares(NamedTuple):
     Parameters
     ----------
     first : IntArray
-        Shape (K + 1,): segments ``first[k]`` to ``first[k + 1] - 1`` are those of worker k.
+        Shape (K + 1,): segments ``first[k]`` to ``first[k + 1] - 1`` belong to worker k.
     step, above, to, weight : IntArray
-        Shape (Q,).
+        Shape (Q,): step, levels and weight of each segment.
     """
 
     first: IntArray
@@ -76,7 +76,7 @@ class Columns(NamedTuple):
     Parameters
     ----------
     worker : IntArray
-        Shape (J,).
+        Shape (J,): worker of each set.
     times : IntArray
         Shape (J, S): time, and for the gap negated time, of each look-ahead step.
     """
@@ -86,13 +86,13 @@ class Columns(NamedTuple):
 
 
 def no_cuts() -> Cuts:
-    """Return no cuts."""
+    """Return an empty set of cuts."""
     nothing = np.empty(0, dtype=np.int64)
     return Cuts(nothing, np.zeros(1, dtype=np.int64), nothing, nothing, nothing)
 
 
 def joined(first: Cuts, second: Cuts) -> Cuts:
-    """Return the cuts of both."""
+    """Return the union of two sets of cuts."""
     return Cuts(
         np.concatenate([first.step, second.step]),
         np.concatenate([first.first, second.first[1:] + len(first.worker)]),
@@ -101,7 +101,7 @@ def joined(first: Cuts, second: Cuts) -> Cuts:
 
 
 def rounded_weights(cuts: Cuts, exact: FloatArray, whole: IntArray) -> IntArray:
-    """Round the weights of cuts so that their sum is rounded too, and within the whole.
+    """Round the weights of cuts so that their sum is also rounded, and within limits.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def rounded_weights(cuts: Cuts, exact: FloatArray, whole: IntArray) -> IntArray:
     exact : FloatArray
         Shape (R,): weights; those below 0 count as 0.
     whole : IntArray
-        Shape (S,): most that the weights of a step sum to.
+        Shape (S,): limit on the sum of weights per step.
     """
     exact = np.maximum(exact, 0)
     weights = np.floor(exact).astype(np.int64)
@@ -132,7 +132,7 @@ def rounded_weights(cuts: Cuts, exact: FloatArray, whole: IntArray) -> IntArray:
 
 
 def weighted(cuts: Cuts, weights: IntArray, floors: IntArray, num_workers: int) -> WeightedShares:
-    """Return the segments above the floors of cuts with a weight, by worker."""
+    """Return the segments of cuts with positive weight above the floors, by worker."""
     lengths = np.diff(cuts.first)
     weight = np.repeat(weights, lengths)
     step = np.repeat(cuts.step, lengths)
@@ -155,22 +155,22 @@ def broken_cuts(
     step: IntArray,
     first: IntArray,
 ) -> int:
-    """Find the inequality of each step that a fractional solution breaks most.
+    """Find the inequality of each step that a fractional solution violates most.
 
-    From the highest level down, each is held by the worker most likely above it.
+    Each level, from the highest down, is assigned to the worker most likely to be above it.
 
     Parameters
     ----------
     columns : Columns
-        Those with a positive weight.
+        Columns with a positive weight.
     weights : FloatArray
-        Shape (J,).
+        Shape (J,): weights of the columns.
     peaks : FloatArray
-        Shape (S,).
+        Shape (S,): peaks of the solution.
     floors, ceilings : IntArray
-        Shape (S,): levels that no peak is below, and that no column exceeds.
+        Shape (S,): lower bounds on the peaks, and upper bounds on the times of columns.
     num_workers : int
-        K.
+        Number of open workers, K.
     segments : IntArray
         Shape (at least S·J, 3): filled with worker, above, to.
     step, first : IntArray
@@ -179,7 +179,7 @@ def broken_cuts(
     Returns
     -------
     int
-        Cuts found.
+        Number of cuts found.
     """
     found = 0
     used = 0
@@ -225,7 +225,7 @@ def broken_cuts(
 
 @entry_point
 def coefficients(cuts: Cuts, columns: Columns, levels: IntArray) -> None:
-    """Write into ``levels[r, j]`` how many levels of cut r column j reaches on its worker."""
+    """Write to ``levels[r, j]`` the number of levels of cut r that column j reaches."""
     for r in range(len(cuts.step)):
         step = cuts.step[r]
         for j in range(len(columns.worker)):
@@ -239,7 +239,7 @@ def coefficients(cuts: Cuts, columns: Columns, levels: IntArray) -> None:
 
 @compilable
 def _add_increments(increments: IntArray, start: int, stop: int, amount: int) -> None:
-    """Raise the slope by ``amount`` from ``start`` to below ``stop``, where these are inside."""
+    """Raise the slope by ``amount`` in [start, stop), where inside the array."""
     start = max(start, 0)
     stop = min(stop, len(increments) - 1)
     if stop > start:
@@ -253,7 +253,7 @@ def _add_share(
 ) -> int:
     """Add the slopes of ``weight·(clip(token_time·(load + x), above, to) - above)``.
 
-    Returns the value at ``x = low``; ``increments`` begins there.
+    Return the value at ``x = low``, where ``increments`` begins.
     """
     last_below = above // token_time - load
     first_full = -(-to // token_time) - load
@@ -282,24 +282,24 @@ def share_costs(
     costs: IntArray,
     slopes: IntArray,
 ) -> None:
-    """Write what the shares make sums from ``low`` on cost on worker k.
+    """Write the cost by shares of the sums from ``low`` on for worker k.
 
     Parameters
     ----------
     loads : IntArray
-        Shape (H+1,): load but for the sum [tokens].
+        Shape (H+1,): load without the sum [tokens].
     token_time : int
         Time per token.
     k : int
         Position of the worker.
     shares : WeightedShares
-        Of all workers.
+        Weighted shares of all workers.
     low : int
         First sum [tokens].
     costs : IntArray
-        Filled.
+        Filled with the costs.
     slopes : IntArray
-        One longer; for use.
+        Work array, one entry longer.
     """
     slopes[:] = 0
     value = 0
@@ -323,7 +323,7 @@ def share_costs(
 def least_share_cost(
     loads: IntArray, token_time: int, k: int, shares: WeightedShares, first: int, last: int
 ) -> int:
-    """Lower bound on what the shares make any sum from ``first`` to ``last`` cost."""
+    """Return a lower bound on the share cost of the sums from ``first`` to ``last``."""
     value = 0
     for q in range(shares.first[k], shares.first[k + 1]):
         h = shares.step[q]

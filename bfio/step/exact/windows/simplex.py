@@ -1,4 +1,4 @@
-"""HiGHS as the method for windows uses it: a simplex that goes on from its last basis."""
+"""HiGHS for the window method: a simplex solver that restarts from its last basis."""
 
 from typing import Any
 
@@ -12,19 +12,19 @@ _PRIMAL = 4
 
 
 class Simplex:
-    """A linear program in HiGHS, solved again and again.
+    """A linear program in HiGHS that is solved repeatedly.
 
     Parameters
     ----------
     effort : Effort
-        Counts the work.
+        Counter of the work.
 
     Attributes
     ----------
     highs : highspy.Highs
-        The program.
+        The HiGHS model.
     infinity : float
-        Its bound where there is none.
+        Value that HiGHS uses for an absent bound.
     """
 
     def __init__(self, effort: Effort) -> None:
@@ -39,14 +39,14 @@ class Simplex:
         self.highs.setOptionValue("threads", 1)
 
     def run(self, most: int | None = None, *, primal: bool = False) -> bool:
-        """Run it for ``most`` pivots at most; whether it came to its end.
+        """Run the simplex for at most ``most`` pivots; return whether it finished.
 
         Parameters
         ----------
         most : int, optional
-            Pivots.
+            Limit on the number of pivots.
         primal : bool, optional
-            Whether by the primal simplex.
+            Whether to use the primal simplex.
         """
         if most is not None:
             self.highs.setOptionValue("simplex_iteration_limit", most)

@@ -1,4 +1,4 @@
-"""Solve a step problem by shares and prices, and say what proves the answer."""
+"""Solve a step problem by shares and prices, with a proof of the answer."""
 
 import time
 from collections.abc import Sequence
@@ -24,14 +24,14 @@ _PLACEMENTS = 8
 def solve_window(
     problem: StepProblem, start: Sequence[int | None] | None, effort: Effort
 ) -> ExactResult | None:
-    """Solve a problem; None if nothing is known of it but that numbers are large or limits tight.
+    """Solve a problem with a window; None if numbers or limits are too large or too tight.
 
     Parameters
     ----------
     problem : StepProblem
-        Data.
+        The step problem.
     start : sequence of int or None, optional
-        A feasible assignment to begin with.
+        Initial feasible assignment.
     effort : Effort
         Limits.
     """
@@ -57,7 +57,7 @@ def _infeasible(problem: StepProblem) -> ExactResult:
 def _placed(
     model: StepModel, start: Sequence[int | None] | None, effort: Effort, began: float
 ) -> ExactResult | None:
-    """Place requests where there are too many sets of them for a bound of ours."""
+    """Place requests only, if there are too many sets of requests for our bound."""
     bound = lower_bound(model.problem)
     placements = Placements(model, effort)
     placements.begin(start)
@@ -104,7 +104,7 @@ def _searched(
 
 
 def _is_hopeless(problem: StepProblem) -> bool:
-    """Whether too many are required, or a worker is above its token limit whoever is admitted."""
+    """Return whether the problem is clearly infeasible."""
     limit, required = problem.token_capacity, problem.required
     if required is not None and int(required.sum()) > problem.num_admitted:
         return True

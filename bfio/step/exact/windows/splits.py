@@ -1,4 +1,4 @@
-"""Which load to split a case by: pseudo-costs of workers, learnt as cases are bounded."""
+"""Choice of the load by which a case is split: pseudo-costs of workers, learnt in the search."""
 
 import numpy as np
 
@@ -16,7 +16,7 @@ _PRIOR = 0.3
 
 
 class Splits:
-    """Splits of one problem by the load of a worker at a step, and what they brought.
+    """Splits of one problem by the load of a worker at a step, and their effects.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class Splits:
         self._numbers = np.zeros((len(model.open), 2))
 
     def choose(self, columns: Columns, solution: Solution) -> tuple[Split, float] | None:
-        """Return the split of the best score and its spread; None where all loads are settled.
+        """Return the split of best score and its spread; None if all loads are integral.
 
         The load of each worker is split where its spread, priced as peaks are, is largest.
         """
@@ -49,19 +49,19 @@ class Splits:
         return Split(k, int(steps[k]), int(np.floor(mean[k]))), float(spread[k])
 
     def learn(self, split: Split, *, high: bool, spread: float, rise: int) -> None:
-        """Keep by how much the bound of a part is above that of the whole."""
+        """Record the rise of the bound by a split."""
         self._gains[split.worker, int(high)] += rise / spread
         self._numbers[split.worker, int(high)] += 1
 
     def _costs(self) -> FloatArray:
-        """Return the pseudo-costs, shape (K, 2); equal as long as nothing is known."""
+        """Return the pseudo-costs, shape (K, 2); equal as long as none is known."""
         number = self._numbers.sum()
         mean = self._gains.sum() / number if number else 1.0
         costs: FloatArray = (self._gains + _PRIOR * mean) / (self._numbers + _PRIOR)
         return costs
 
     def _spread(self, columns: Columns, solution: Solution) -> tuple[FloatArray, FloatArray]:
-        """Mean deviation, priced, and mean of the loads in a solution, both of shape (K, H+1)."""
+        """Return mean deviation, priced, and mean of the loads in a solution, each (K, H+1)."""
         model = self._model
         token_time = model.workers.token_time
         used = np.flatnonzero(solution.weights > LEAST_WEIGHT)
