@@ -59,7 +59,10 @@ def test_an_unstable_load_is_a_verdict(bfio: Bfio, tmp_path: Path) -> None:
     answer = done.json
     assert (done.status, answer["verdict"], answer["feasible"]) == (0, "unstable", False)
     assert (answer["load"], answer["equilibrium_memory"], answer["thresholds"]) == (1, None, None)
-    assert (answer["memory"], answer["thresholds_note"]) == (9, "the load is 1 or more")
+    assert (answer["memory"], answer["thresholds_note"]) == (
+        9,
+        "no thresholds are feasible: the load is 1 or more",
+    )
     # K = 9/(1/2 + 1) = 6 of the 9 asked: all of class 0 (3) and half of class 1.
     assert answer["admitted"] == [1, 0.5]
     text = bfio("fluid", _write(tmp_path, d1="1/9"))
@@ -141,7 +144,7 @@ def test_nested_and_unstable(bfio: Bfio, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "arguments", "message"),
     [
-        ({"d0": 0}, (), "d0: 0 is no rate or time"),
+        ({"d0": 0}, (), "d0: 0 is not allowed for a rate or time"),
         ({"classes": [{"rate": 0, "prompt": 1, "output": 1}]}, (), "classes[0].rate: 0"),
         ({}, ("--objective", "profit"), "'profit' is unknown"),
         ({}, ("--segments", "2"), "--segments without --nested"),
@@ -192,7 +195,7 @@ def test_no_thresholds_are_explained(bfio: Bfio, tmp_path: Path) -> None:
         "threshold, strict: none, the load is 1" in bfio("fluid", _write(tmp_path, d1="1/9")).out
     )
     several = bfio("fluid", _write(tmp_path, workers=2)).out
-    assert "threshold, strict: none, they are those of one worker" in several
+    assert "threshold, strict: none, thresholds are defined for one worker" in several
 
 
 def test_a_request_beyond_every_memory_is_noted(bfio: Bfio, tmp_path: Path) -> None:
@@ -260,7 +263,7 @@ def test_worth_of_a_token_names_the_worker(bfio: Bfio, tmp_path: Path) -> None:
         ("1e400", "d0: 1e400 is not a finite number; write a number of 10^12 at most"),
         ('"1e-400"', "exponents of two digits"),
         ("-1", "d0: -1 is out of range; use a number > 0"),
-        ("0", "0 is no rate or time here; use a number > 0"),
+        ("0", "0 is not allowed for a rate or time; use a number > 0"),
     ],
 )
 def test_numbers_out_of_range(bfio: Bfio, tmp_path: Path, number: str, message: str) -> None:

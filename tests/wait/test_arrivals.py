@@ -130,7 +130,7 @@ def test_wrong_values_are_named() -> None:
         "workers: 2 of them": lambda: poisson_instance(two, 1),
         "profile: 1 classes for 2": lambda: varying_instance(I0, profile, 1),
         "the requests have no arrival times": lambda: workload_instance(timeless, WORKER),
-        "rate: 0 is no rate": lambda: workload_instance(THREE, WORKER, rate=0),
+        "rate: 0 is not allowed": lambda: workload_instance(THREE, WORKER, rate=0),
         "rate_scale: 0 is out of range": lambda: workload_instance(THREE, WORKER, rate_scale=0),
         "the last is too late": lambda: workload_instance(late, WORKER),
         "arrivals: the last is": lambda: workload_instance(THREE, WORKER, rate=rare),
