@@ -123,7 +123,7 @@ def test_wrong_values_are_named() -> None:
     fine = FluidProblem(I0.classes, (FluidWorker(Fraction(1, 2), Fraction(1, 10**9), 9),))
     ones = np.ones(2, dtype=np.int64)
     errors = {
-        "horizon: 0 is no rate": lambda: poisson_instance(I0, 0),
+        "horizon: 0 is not allowed": lambda: poisson_instance(I0, 0),
         "horizon: about 2e+09 requests": lambda: poisson_instance(I0, 10**9),
         "horizon: too long for the clock": lambda: even_instance(fine, 10**12),
         "seed: expected an integer": lambda: poisson_instance(I0, 1, seed=0.5),  # type: ignore[arg-type]
