@@ -39,7 +39,7 @@ def found_from(folder: Path) -> Iterator[None]:
 
 
 def is_users(name: str) -> bool:
-    """Whether a name has the form of a user's own object."""
+    """Return whether a name has the form of a user's own object."""
     return ":" in name or name.endswith(".py")
 
 

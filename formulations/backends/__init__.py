@@ -162,7 +162,7 @@ class UsersBackend:
         self.continuous = bool(getattr(made, "continuous", True))
 
     def available(self) -> bool:
-        """Whether the backend is available; True if it has no attribute ``available``."""
+        """Return whether the backend is available; True if it has no attribute ``available``."""
         asked = getattr(self._made, "available", None)
         return bool(asked()) if callable(asked) else True
 

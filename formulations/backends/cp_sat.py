@@ -41,7 +41,7 @@ class CpSat:
     continuous = False
 
     def available(self) -> bool:
-        """Whether ortools is installed."""
+        """Return whether ortools is installed."""
         return importlib.util.find_spec("ortools") is not None
 
     def load(self) -> None:

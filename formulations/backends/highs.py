@@ -46,7 +46,7 @@ class Highs:
         self._challenges = challenge
 
     def available(self) -> bool:
-        """Whether highspy is installed."""
+        """Return whether highspy is installed."""
         return importlib.util.find_spec("highspy") is not None
 
     def load(self) -> None:

@@ -125,7 +125,7 @@ class Backend(Protocol):
     continuous: bool
 
     def available(self) -> bool:
-        """Whether the solver is installed; the test does not import the solver."""
+        """Return whether the solver is installed; the test does not import the solver."""
 
     def load(self) -> None:
         """Import the solver if it is installed; the import does not count against time limits."""

@@ -34,7 +34,7 @@ class PyomoSolver:
         self.name = "pyomo" if solver is None else f"pyomo:{solver}"
 
     def available(self) -> bool:
-        """Whether Pyomo is installed."""
+        """Return whether Pyomo is installed."""
         return importlib.util.find_spec("pyomo") is not None
 
     def load(self) -> None:

@@ -394,7 +394,7 @@ def wait_answer(problem: FluidProblem) -> dict[str, Any]:
     answer: dict[str, Any] = {}
     note = None
     if len(problem.workers) == 1 and problem.workers[0].d1 * problem.work_rate >= 1:
-        note = "no thresholds are feasible: the load is 1 or more"
+        note = "the load is 1 or more"
     for name, strict in (("thresholds", False), ("thresholds_strict", True)):
         vector = memory = None
         if len(problem.workers) > 1:
