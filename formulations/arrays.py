@@ -60,7 +60,11 @@ def integer_matrix(
         _check_columns(array.shape[1], columns, where)
         return array
     if not _is_sequence(rows):
-        raise InputError(where, f"expected a list of lists, found {shown(rows)}", "write a matrix")
+        raise InputError(
+            where,
+            f"expected a list of lists, found {shown(rows)}",
+            "write equally long lists of integers",
+        )
     vectors = [
         integer_vector(row, f"{where}[{i}]", minimum=minimum, maximum=maximum)
         for i, row in enumerate(rows)
@@ -96,7 +100,7 @@ def optional_flags(values: object, where: str, length: int) -> BoolArray | None:
     if isinstance(values, np.ndarray):
         values = values.tolist()
     if not isinstance(values, list | tuple) or not all(isinstance(v, bool) for v in values):
-        raise InputError(where, "not a list of true/false", "give one flag per request")
+        raise InputError(where, "not one true or false per request", "give one flag per request")
     flags: BoolArray = frozen(np.array(values, dtype=np.bool_).reshape(len(values)))
     check_length(flags, length, where, "request")
     return flags
@@ -108,23 +112,23 @@ def read_columns(
     columns: Mapping[str, tuple[int, int | None]],
     maximum: int = MAX_TOKENS,
 ) -> dict[str, IntArray]:
-    """Return the columns of a list of objects, ``[{"name": integer, ...}, ...]``.
+    """Return the columns of a JSON table, ``[{"name": integer, ...}, ...]``.
 
     Parameters
     ----------
     document : object
-        The list, as parsed from JSON.
+        The table, as parsed from JSON: one object per row.
     where : str
-        Its name, used in errors.
+        Name of the document, for errors.
     columns : mapping
         Name to (minimum, default); a default of None makes the column required.
     maximum : int
-        Largest value.
+        Largest allowed value.
 
     Raises
     ------
     InputError
-        If a value breaks its rule, naming the place.
+        If a value is missing or out of range; the error names row and column.
     """
     required = tuple(name for name, (_, default) in columns.items() if default is None)
     optional = tuple(name for name in columns if name not in required)
@@ -143,7 +147,7 @@ def read_columns(
 
 
 def plain_array(values: object) -> object:
-    """Return arrays of numbers unchanged, arrays of objects as lists, other values as they are."""
+    """Return an array of objects as a list, and any other value unchanged."""
     if not isinstance(values, np.ndarray | Sequence) and hasattr(values, "__array__"):
         values = np.asarray(values)
     is_of_objects = isinstance(values, np.ndarray) and values.dtype == object
@@ -151,13 +155,13 @@ def plain_array(values: object) -> object:
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:
-    """Return ``array`` itself, no longer writeable."""
+    """Return ``array`` itself, made read-only."""
     array.flags.writeable = False
     return array
 
 
 def frozen_columns(table: IntArray) -> list[IntArray]:
-    """Return the columns of a table of shape (K, C), contiguous and no longer writeable."""
+    """Return the C columns of a table of shape (K, C), contiguous and read-only."""
     return [frozen(column.copy()) for column in table.T]
 
 
@@ -174,8 +178,8 @@ def _checked_array(
         if values.dtype.kind == "f" and not np.isfinite(values).all():
             index = np.argwhere(~np.isfinite(values))[0].tolist()
             place = "".join(f"[{k}]" for k in index)
-            remedy = "leave such rows out, and give an integer array"
-            raise InputError(f"{where}{place}", f"{values[tuple(index)]} is no number", remedy)
+            remedy = "remove entries that are no integers, and give an integer array"
+            raise InputError(f"{where}{place}", f"{values[tuple(index)]} is not a number", remedy)
         raise InputError(where, f"array of {values.dtype}", "give an integer array")
     bad = np.argwhere((values < minimum) | (values > maximum))
     if len(bad):

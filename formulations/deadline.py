@@ -1,9 +1,9 @@
-"""Limits of a solve: one clock for all of its phases, and work in units that are equal everywhere.
+"""Limits of a solve: wall-clock time, and work in ticks that do not depend on the machine.
 
-Our own loops check the clock. Code that does not, such as Pyomo while it states and compiles a
-model, is interrupted, but only if it is pure Python and its partial results are discarded. A
-native solver gets its own time limit. A long call of a compiled kernel cannot be stopped and ends
-late; the command line then ends the process (`bfio.cli.main`) with the last reported answer.
+The loops of this project check the clock. Python code that does not check it, such as Pyomo while
+it compiles a model, is interrupted, and its partial results are discarded. A native solver gets
+its own time limit. A compiled kernel cannot be interrupted: if a call exceeds the limit, the
+command line ends the process with the last reported answer (`bfio.cli.main`).
 
 A *tick* of work is about a microsecond on one core of 2023. Seconds depend on the machine and
 its load. Ticks depend on the problem alone, so that the same command stops at the same point on
@@ -42,13 +42,13 @@ class OutOfTime(Exception):  # noqa: N818 - an end, not an error
 
 
 class Watcher(Protocol):
-    """A listener that receives deadlines and intermediate answers of a solve."""
+    """Interface of listeners to a solve, which receive its time limit and intermediate answers."""
 
     def ends_in(self, seconds: float | None) -> None:
         """Receive the seconds left until the solve must end; None while the clock is stopped."""
 
     def found(self, answer: Any) -> None:
-        """Receive the answer that the solve would return if it ended now."""
+        """Receive an intermediate answer: the result of the solve if it ended now."""
 
 
 class Deadline:
@@ -64,7 +64,7 @@ class Deadline:
     Attributes
     ----------
     at : float
-        Value of `time.perf_counter` at which time is up.
+        Value of `time.perf_counter` at which the time limit is reached [s].
     """
 
     def __init__(self, seconds: float = inf, watcher: Watcher | None = None) -> None:
@@ -76,31 +76,29 @@ class Deadline:
 
     @staticmethod
     def of(limit: "TimeLimit") -> "Deadline":
-        """Return a deadline that many seconds from now; an unlimited one for None.
+        """Return the deadline for a limit in seconds from now; for None, one without a limit.
 
         Raises
         ------
         InputError
-            If the limit is negative or no number.
+            If the limit is negative or not a number.
         """
         if isinstance(limit, Deadline):
             return limit
         if limit is None:
             return Deadline()
         if not (isinstance(limit, int | float) and limit >= 0):
-            raise InputError(
-                "time_limit", f"{limit!r} is negative or no number", "use seconds >= 0"
-            )
+            raise InputError("time_limit", f"{limit!r} is not a number >= 0", "give seconds >= 0")
         return Deadline(limit)
 
     def share(self, of_rest: float) -> "Deadline":
-        """Return a deadline for a fraction of the time left; stopping it stops this one too."""
+        """Return a deadline for a fraction of the time left; `stopped` then stops both clocks."""
         part = Deadline(of_rest * self.left)
         part._whole = self
         return part
 
     def mapped(self, change: Callable[[Any], Any]) -> "Deadline":
-        """Return the same clock with a watcher that receives converted answers."""
+        """Return the same deadline; its watcher receives answers converted by ``change``."""
         changed = copy.copy(self)
         if self._watcher is not None:
             vars(changed)["_watcher"] = _Mapped(self._watcher, change)
@@ -108,21 +106,21 @@ class Deadline:
 
     @property
     def left(self) -> float:
-        """Seconds left, at least 0; infinite without a limit."""
+        """Seconds until the time limit, at least 0; infinite without a limit."""
         return max(0.0, self.at - time.perf_counter())
 
     @property
     def left_or_none(self) -> float | None:
-        """Seconds left; None without a limit, as solvers expect."""
+        """Seconds until the time limit; None without a limit, as solvers expect."""
         return None if self.at == inf else self.left
 
     @property
     def is_over(self) -> bool:
-        """Whether time is up."""
+        """Whether the time limit is reached."""
         return time.perf_counter() >= self.at
 
     def check(self) -> None:
-        """Raise `OutOfTime` if time is up."""
+        """Raise `OutOfTime` if the time limit is reached."""
         if self.is_over:
             raise OutOfTime
 
@@ -132,13 +130,13 @@ class Deadline:
         return self._watcher is not None
 
     def found(self, answer: Callable[[], Any]) -> None:
-        """Report the answer of the solve if it ended now; it is computed only for a watcher."""
+        """Send an intermediate answer to the watcher; without one, ``answer`` is not called."""
         if self._watcher is not None:
             self._watcher.found(answer())
 
     @contextmanager
     def stopped(self) -> Iterator[None]:
-        """Stop the clock in this block, e.g. while modules load or kernels compile."""
+        """Stop the clock inside the ``with`` block, e.g. while modules load or kernels compile."""
         began = time.perf_counter()
         if self._watcher is not None:
             self._watcher.ends_in(None)
@@ -151,10 +149,10 @@ class Deadline:
 
     @contextmanager
     def interrupting(self, grace_s: float = 0.0) -> Iterator[None]:
-        """Raise `OutOfTime` in this block once time is up.
+        """Raise `OutOfTime` inside the ``with`` block once the time limit is reached.
 
-        For Python code that does not check the clock, holds no lock, and may be aborted at any
-        point. Native code is interrupted when it returns, an import when it is complete.
+        The block must be Python code that holds no lock and may be aborted at any point. Native
+        code is interrupted when it returns, an import when it is complete.
 
         Parameters
         ----------
@@ -213,11 +211,11 @@ class _Mapped:
     change: Callable[[Any], Any]
 
     def ends_in(self, seconds: float | None) -> None:
-        """Pass the remaining seconds on."""
+        """Pass the remaining seconds to the original watcher."""
         self.watcher.ends_in(seconds)
 
     def found(self, answer: Any) -> None:
-        """Convert an answer and pass it on."""
+        """Convert an answer and pass it to the original watcher."""
         self.watcher.found(self.change(answer))
 
 
@@ -274,7 +272,7 @@ def checked_work_limit(value: object, where: str = "work_limit") -> int | None:
     Raises
     ------
     InputError
-        If it is no integer from 0 to `MAX_WORK_LIMIT`.
+        If the value is not an integer from 0 to `MAX_WORK_LIMIT`.
     """
     return None if value is None else integer(value, where, maximum=MAX_WORK_LIMIT)
 
@@ -287,5 +285,5 @@ def work_limit_beside(time_limit: float | None, work_limit: int | None) -> int |
 
 
 def count_within(work_limit: int, ticks: int) -> int:
-    """Return how many nodes or iterations of ``ticks`` each a limit allows, capped at 31 bits."""
+    """Return the number of nodes or iterations of ``ticks`` each within a work limit, < 2^31."""
     return min(work_limit // ticks, 2**31 - 1)

@@ -1,4 +1,4 @@
-"""Exceptions for bad input and for what a solver cannot do, and refusals of unknown keywords."""
+"""Exceptions for bad input and unsupported problems, and checks of keyword arguments."""
 
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class InputError(ValueError):
-    """Bad input, described by its place, the fault and a remedy.
+    """Raised for bad input; the message gives the place, the fault and the remedy.
 
     Parameters
     ----------
@@ -34,11 +34,11 @@ class InputError(ValueError):
 
 
 class CapabilityError(InputError):
-    """A valid problem that the chosen solver does not support; the remedy names an alternative."""
+    """Raised for a valid problem that the chosen solver cannot solve; names an alternative."""
 
 
 def use_one_of(name: str, known: Iterable[str], also: str = "") -> str:
-    """Return the remedy for an unknown name: the nearest known one, if any, and all of them.
+    """Return the remedy for an unknown name: the most similar known name, and all known names.
 
     Parameters
     ----------
@@ -55,13 +55,13 @@ def use_one_of(name: str, known: Iterable[str], also: str = "") -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return the known name nearest to an unknown one, as a question; empty if none is near."""
+    """Return "did you mean NAME?" for the most similar known name; empty if none is similar."""
     close = get_close_matches(name, list(known), n=1)
     return f"did you mean {close[0]}? " if close else ""
 
 
 def within(where: str, make: Callable[[], T]) -> T:
-    """Return ``make()``; errors get ``where`` as a prefix of their place.
+    """Call ``make`` and return its result; prefix the place of its errors with ``where``.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def check_kind(value: object, kind: type, where: str, form: str) -> None:
     Raises
     ------
     InputError
-        If it is of another type.
+        If the argument is of another type.
     """
     if not isinstance(value, kind):
         what = f"a {type(value).__name__} is no {kind.__name__}"

@@ -1,11 +1,11 @@
-"""The base class of every integer program of this package, and the trust in backend answers.
+"""The base class of all integer programs, and the rules for accepting answers of backends.
 
-A formulation is one package: ``problem.py`` (data, a `ProblemData`), ``program.py`` (the
-statement in Pyomo, opened by its mathematics), ``check.py`` (a checker that knows the data only),
-and ``solver.py``, where a `Formulation` combines them and may write the statement as arrays, for
-speed. The result, a `ProgramResult`, is defined next to the data, a brute-force oracle next to the
-checker. Integer bounds may have a ``bound.py``. This module holds the rest: solving by a backend,
-and the rules that decide which claims of a backend are accepted.
+A formulation is one package: ``problem.py`` (data, a `ProblemData`), ``program.py`` (the statement
+in Pyomo, opened by its mathematics), ``check.py`` (a checker that knows the data only), and
+``solver.py``, where a `Formulation` combines them and may write the statement as arrays, for
+speed. ``problem.py`` also defines the result, a `ProgramResult`; ``check.py`` also has a
+brute-force oracle. Integer bounds may be in ``bound.py``. This module solves by a backend and
+decides which claims of a backend are accepted.
 """
 
 import math
@@ -44,7 +44,7 @@ _PROVEN = (Termination.OPTIMAL, Termination.INFEASIBLE)
 
 
 class Formulation(ABC, Generic[P, S, R]):
-    """The integer program of one problem: its forms for backends, and the checks of answers.
+    """The integer program of one problem: statement, standard form, checks and bounds.
 
     Parameters
     ----------
@@ -78,12 +78,12 @@ class Formulation(ABC, Generic[P, S, R]):
 
     @abstractmethod
     def violations(self, solution: S, objective: int | None = None) -> dict[str, int]:
-        """Return every constraint that the checker finds violated, and by how much."""
+        """Return each constraint that a solution violates, and the amount."""
 
     # Optional for each formulation.
 
     def write(self) -> StandardForm:
-        """Return the standard form; by default the statement, compiled."""
+        """Return the standard form of the program; by default, compile the Pyomo statement."""
         return compile_model(self.model)
 
     def lower_bound(self) -> int:
@@ -91,22 +91,24 @@ class Formulation(ABC, Generic[P, S, R]):
         raise NotImplementedError
 
     def point_of(self, solution: S) -> FloatArray | None:
-        """Return a solution as a point of the standard form; None if it cannot be written so."""
+        """Return the point of the standard form for a solution; None if there is no such point."""
         return None
 
     def brute_force(self) -> tuple[int, S] | None:
-        """Return the optimum and a solution by enumeration; None if there is no solution."""
-        raise CapabilityError("method", "nothing to enumerate by", "use --method cp-sat")
+        """Return the optimum and an optimal solution by enumeration; None if infeasible."""
+        raise CapabilityError(
+            "method", "this program has no brute-force solver", "use --method cp-sat"
+        )
 
     def settled(self, method: str) -> R | None:
-        """Return the result of a problem without any choice; else None.
+        """Return the result of a problem in which nothing is to be decided; None for all others.
 
         Such a problem is never stated or written.
         """
         return None
 
     def details(self) -> dict[str, Any]:
-        """Return further fields of each result."""
+        """Return further fields that each result of this program gets, by name."""
         return {}
 
     def fields_of(self, solution: S | None) -> dict[str, Any]:
@@ -114,7 +116,7 @@ class Formulation(ABC, Generic[P, S, R]):
         return self.result.fields_of(solution)
 
     def groups(self) -> Sequence[str]:
-        """Return a text per kind that lists its requests, if requests are grouped."""
+        """Return one text per request kind that lists its requests; empty without kinds."""
         return ()
 
     # Derived from the methods above.
@@ -243,13 +245,13 @@ class Formulation(ABC, Generic[P, S, R]):
         )
 
     def _checked_value(self, solution: S | None) -> int | None:
-        """Return the objective of a feasible solution, else None."""
+        """Return the objective of a solution in integers; None if it is missing or infeasible."""
         if solution is None or self.violations(solution):
             return None
         return self.objective_value(solution)
 
     def _confirmed(self, outcome: Outcome, limits: SolveLimits) -> Outcome:
-        """Confirm a claim of infeasibility with CP-SAT if the claim itself proves nothing."""
+        """Solve with CP-SAT if a backend claims infeasibility without an integer proof."""
         unproven = outcome.bound_kind is not BoundKind.INTEGER
         if outcome.termination is not Termination.INFEASIBLE or not unproven:
             return outcome
@@ -267,7 +269,7 @@ class Formulation(ABC, Generic[P, S, R]):
     def _listener(
         self, deadline: Deadline, method: str, bound: int | None
     ) -> Callable[[FloatArray], None] | None:
-        """Return the callback for improved solutions, or None if there is no listener."""
+        """Return the callback for improved solutions; None if nobody watches the deadline."""
         if not deadline.is_watched:
             return None
 
@@ -280,7 +282,7 @@ class Formulation(ABC, Generic[P, S, R]):
         return found
 
     def _nothing(self, method: str, bound: int | None) -> R:
-        """Return a time-limit result without a solution."""
+        """Return the result of a solve that reached its time limit without a solution."""
         return self.answer(None, Termination.TIME_LIMIT, bound, method=method)
 
     @classmethod
@@ -345,7 +347,7 @@ class Formulation(ABC, Generic[P, S, R]):
     def enumerated(
         self, best: tuple[int, S] | None, seconds: float, method: str = "brute-force"
     ) -> R:
-        """Return the result of a complete enumeration; ``best`` is its optimum."""
+        """Return the result of a complete enumeration that found the optimum ``best``."""
         report: dict[str, Any] = {"method": method, "seconds": seconds, "solver": own_solver()}
         report["proof"] = "enumeration of all solutions"
         if best is None:
@@ -364,7 +366,7 @@ class Formulation(ABC, Generic[P, S, R]):
         proof: str | None = None,
         **report: Any,
     ) -> R:
-        """Return the result for any solution, after the checker has verified it.
+        """Check a solution and return the result.
 
         Parameters
         ----------
@@ -457,14 +459,14 @@ def trusted_outcome(outcome: Outcome, known: int | None) -> Outcome:
 
 
 def trusted_bound(outcome: Outcome, own: int, objective: int | None) -> tuple[int, BoundKind]:
-    """Return the best known lower bound.
+    """Return the best known lower bound, and whether it was derived in integers.
 
     Parameters
     ----------
     outcome : Outcome
         Outcome of the backend.
     own : int
-        Our own bound, derived in integers.
+        The bound of this project, derived in integers.
     objective : int, optional
         Objective of the checked solution.
 
@@ -487,7 +489,7 @@ def trusted_bound(outcome: Outcome, own: int, objective: int | None) -> tuple[in
 
 
 def proof_of(outcome: Outcome, bound: int, own: int) -> str:
-    """Return the proof of a result: our own bound if it is as good, else the backend's.
+    """Return the text that names the proof of a bound: this project's bound or the backend's.
 
     Parameters
     ----------
@@ -496,7 +498,7 @@ def proof_of(outcome: Outcome, bound: int, own: int) -> str:
     bound : int
         The best known bound, see `trusted_bound`.
     own : int
-        Our bound.
+        The bound of this project.
     """
     name = str(outcome.details.get("confirmed_by") or name_of(outcome))
     if outcome.termination is Termination.INFEASIBLE:
@@ -507,7 +509,7 @@ def proof_of(outcome: Outcome, bound: int, own: int) -> str:
 
 
 def name_of(outcome: Outcome) -> str:
-    """Return name and version of the solver."""
+    """Return name and version of the solver that gave an outcome."""
     return f"{outcome.details.get('name')} {outcome.details.get('version')}"
 
 

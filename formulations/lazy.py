@@ -1,4 +1,4 @@
-"""Package attributes whose modules are imported at first use."""
+"""Package attributes whose defining modules are imported at first use."""
 
 import sys
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""Linear programs in rationals: extracted from a Pyomo model, and verified by duality.
+"""Linear programs in exact rationals, read from Pyomo models and solved by an exact simplex.
 
     maximise c·x   subject to   A x <= b,  x >= 0
 
@@ -49,19 +49,19 @@ class ExactLinear:
     bound: tuple[Fraction, ...]
 
     def value(self, point: Sequence[Fraction]) -> Fraction:
-        """Return ``c·x``."""
+        """Return the objective ``c·x`` of a point, length n."""
         return sum((c * x for c, x in zip(self.cost, point, strict=True)), _ZERO)
 
     def dual_value(self, prices: Sequence[Fraction]) -> Fraction:
-        """Return ``b·y``, an upper bound on ``c·x`` if y is dual feasible."""
+        """Return ``b·y`` of dual prices (length m), an upper bound on ``c·x`` if y is feasible."""
         return sum((b * y for b, y in zip(self.bound, prices, strict=True)), _ZERO)
 
     def activity(self, row: int, point: Sequence[Fraction]) -> Fraction:
-        """Return ``(A x)_row``."""
+        """Return the left-hand side ``(A x)_row`` of a row at a point."""
         return sum((a * point[j] for j, a in self.matrix[row].items()), _ZERO)
 
     def primal_violations(self, point: Sequence[Fraction]) -> dict[str, Fraction]:
-        """Return how much each row or sign is violated; empty if x is feasible."""
+        """Return the violated rows and signs of a point, and the amounts; empty if feasible."""
         violated = {name: -x for name, x in zip(self.columns, point, strict=True) if x < 0}
         for i, name in enumerate(self.rows):
             excess = self.activity(i, point) - self.bound[i]
@@ -70,7 +70,7 @@ class ExactLinear:
         return violated
 
     def dual_violations(self, prices: Sequence[Fraction]) -> dict[str, Fraction]:
-        """Return how much ``yᵀA >= c`` is violated per column, and the sign of y per row."""
+        """Return the violated columns of ``yᵀA >= c`` and signs of y, and the amounts."""
         violated = {name: -y for name, y in zip(self.rows, prices, strict=True) if y < 0}
         for j, worth in enumerate(self._priced(prices)):
             if worth < self.cost[j]:
@@ -78,7 +78,7 @@ class ExactLinear:
         return violated
 
     def proves_infeasible(self, prices: Sequence[Fraction]) -> bool:
-        """Return whether y is a Farkas certificate: ``y >= 0, yᵀA >= 0, b·y < 0``."""
+        """Return whether prices y prove infeasibility (Farkas): ``y >= 0, yᵀA >= 0, b·y < 0``."""
         signs = all(y >= 0 for y in prices) and all(a >= 0 for a in self._priced(prices))
         return signs and self.dual_value(prices) < 0
 
@@ -108,14 +108,14 @@ def exact_linear(model: Any) -> ExactLinear:
     Returns
     -------
     ExactLinear
-        Maximising the negative of the model's objective.
+        The program, which maximises the negative of the model's objective.
     """
     from pyomo.environ import Constraint, Var, value
     from pyomo.repn import generate_standard_repn
 
     variables = list(model.component_data_objects(Var))
     if any(value(v.lb) != 0 or v.ub is not None for v in variables):
-        raise ValueError("state the bounds of variables as rows")
+        raise ValueError("a variable has bounds other than x >= 0: state them as rows")
     index = {id(variable): j for j, variable in enumerate(variables)}
 
     def terms(expression: Any) -> tuple[dict[int, Fraction], Fraction]:
@@ -168,7 +168,7 @@ class ExactVertex:
 
 
 def exact_vertex(program: ExactLinear, near: FloatArray | None = None) -> ExactVertex:
-    """Solve exactly, starting from the vertex that a float point describes.
+    """Solve a linear program in rationals, starting from the vertex near a float point.
 
     Parameters
     ----------
@@ -186,8 +186,8 @@ def exact_vertex(program: ExactLinear, near: FloatArray | None = None) -> ExactV
     if cells > _MAX_CELLS:
         raise CapabilityError(
             "program",
-            f"{cells} cells are too many for exact arithmetic",
-            f"use {_MAX_CELLS} at most: fewer classes or workers",
+            f"{cells} cells of the tableau are too many for exact arithmetic",
+            f"use {_MAX_CELLS} at most: reduce classes or workers",
         )
     tableau = _Tableau(program)
     if near is not None:
@@ -235,7 +235,7 @@ class _Tableau:
         self.pivots += 1
 
     def move_to(self, program: ExactLinear, near: FloatArray) -> None:
-        """Bring the variables into the basis that are positive at the float point."""
+        """Pivot the variables that are positive at the float point into the basis."""
         n = len(program.columns)
         least = _TINY * max(1e-300, float(abs(near).max(initial=0.0)))
         point = [Fraction(float(x)) for x in near]
@@ -256,9 +256,9 @@ class _Tableau:
         self.pivots = 0
 
     def solved(self, n: int) -> ExactVertex:
-        """Pivot by Bland's rule, which cannot cycle, to an optimum or a Farkas certificate."""
+        """Pivot by Bland's rule, which cannot cycle, until optimal or proven infeasible."""
         if not (self.is_primal_feasible or self.is_dual_feasible):
-            raise ValueError("neither b >= 0 nor c <= 0")
+            raise ValueError("the program has neither b >= 0 nor c <= 0: no feasible slack basis")
         primal = self.is_primal_feasible
         while not (self.is_primal_feasible and self.is_dual_feasible):
             if primal:
@@ -273,7 +273,7 @@ class _Tableau:
         )
 
     def _improve(self) -> None:
-        """Make one primal pivot: the first variable with a gain enters, by the ratio test."""
+        """Make one primal simplex pivot: the first variable with a positive gain enters."""
         entering = min(v for v, c in self.gain.items() if c > 0)
         ratios = [
             (self.constant[i] / row[entering], self.basic[i], i)
@@ -285,7 +285,7 @@ class _Tableau:
         self.pivot(min(ratios)[2], entering)
 
     def _repair(self, n: int) -> tuple[Fraction, ...] | None:
-        """Make one dual pivot, or return the Farkas certificate that an infeasible row gives."""
+        """Make one dual simplex pivot; if a row is infeasible, return its Farkas certificate."""
         i = min((v, i) for i, v in enumerate(self.basic) if self.constant[i] < 0)[1]
         row = self.rows[i]
         ratios = [(self.gain.get(v, _ZERO) / a, v) for v, a in row.items() if a < 0]
@@ -309,14 +309,14 @@ def _subtract(row: dict[int, Fraction], factor: Fraction, other: dict[int, Fract
 def is_optimal_pair(
     program: ExactLinear, point: Sequence[Fraction], prices: Sequence[Fraction]
 ) -> bool:
-    """Return whether both are feasible with equal value, which proves both optimal by duality."""
+    """Return whether point and prices are feasible with equal value, hence both optimal."""
     feasible = not program.primal_violations(point) and not program.dual_violations(prices)
     return feasible and program.value(point) == program.dual_value(prices)
 
 
 @dataclass(frozen=True)
 class LinearSolve:
-    """A program, the outcome of a backend, and the exact result.
+    """The solve of a linear program: backend outcome in floats, and the exact result.
 
     Parameters
     ----------
@@ -337,7 +337,7 @@ class LinearSolve:
 
     @property
     def values(self) -> dict[str, Fraction]:
-        """The exact optimum by column name; empty without one."""
+        """The exact optimal point by column name; empty if infeasible."""
         point = self.vertex.point
         return {} if point is None else dict(zip(self.linear.columns, point, strict=True))
 
@@ -347,7 +347,7 @@ class LinearSolve:
         return dict(zip(self.linear.rows, self.vertex.prices, strict=True))
 
     def claimed(self, sign: int = 1) -> float | None:
-        """Return the backend's objective; use sign -1 for a program that maximises."""
+        """Return the backend's objective times ``sign`` (-1 for a program that maximises)."""
         return None if self.outcome.bound is None else sign * float(self.outcome.bound)
 
     def report(self, method: str) -> dict[str, Any]:
@@ -362,7 +362,7 @@ class LinearSolve:
 
 
 def solve_linear(write: Callable[[], Any], method: str, limits: SolveLimits) -> LinearSolve:
-    """Solve a Pyomo model.
+    """Solve a linear Pyomo model with a backend, then exactly in rationals.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Pyomo, imported only by the modules that state programs."""
+"""Deferred import of Pyomo, for the modules that state programs."""
 
 import logging
 

@@ -30,7 +30,7 @@ _folder: ContextVar[Path | None] = ContextVar("_folder", default=None)
 
 @contextmanager
 def found_from(folder: Path) -> Iterator[None]:
-    """Search a folder, such as a study's, for modules and files before the working directory."""
+    """Inside the block, load modules and files from ``folder`` before the working directory."""
     before = _folder.set(folder.resolve())
     try:
         yield
@@ -39,7 +39,7 @@ def found_from(folder: Path) -> Iterator[None]:
 
 
 def is_users(name: str) -> bool:
-    """Whether a name has the form of a user's own object."""
+    """Return whether a name has the form of a user's own object."""
     return ":" in name or name.endswith(".py")
 
 
@@ -65,8 +65,8 @@ def load_object(name: str, kind: str) -> object:
         )
     if place == "__main__" and _folder.get() is not None:
         # Worker processes that compute rows run another main script.
-        remedy = "write it in a file of its own, and name FILE.py:NAME"
-        raise InputError(name, "rows cannot be computed by your script itself", remedy)
+        remedy = "move it to a file of its own, and name it FILE.py:NAME"
+        raise InputError(name, "a function of the running script cannot compute rows", remedy)
     module = _module(place, name)
     try:
         return getattr(module, attribute)
@@ -78,7 +78,7 @@ def load_object(name: str, kind: str) -> object:
 
 
 def check_call(found: object, name: str, *arguments: str) -> None:
-    """Refuse an object that cannot be called with these arguments, before anything runs.
+    """Check that a user's object can be called with these arguments; raise otherwise.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def check_call(found: object, name: str, *arguments: str) -> None:
     Raises
     ------
     InputError
-        If it is not callable or takes other arguments; the remedy lists the expected ones.
+        If the object is not callable or takes other arguments; the remedy lists them.
     """
     form = f"({', '.join(arguments)})"
     if not callable(found):
@@ -130,13 +130,13 @@ def make_object(name: str, users_class: type) -> object:
 
 
 @contextmanager
-def users_code(where: str, doing: str = "", *, remedy: str = "mend it") -> Iterator[None]:
+def users_code(where: str, doing: str = "", *, remedy: str = "fix this line") -> Iterator[None]:
     """Turn any exception of a user's code into an InputError that names the line of that code.
 
     Parameters
     ----------
     where : str
-        Which code, e.g. ``"policy mine:route, step 3"``.
+        Description of the code, e.g. ``"policy mine:route, step 3"``.
     doing : str
         The action, placed before the word "raised".
     remedy : str
@@ -169,7 +169,7 @@ def place_of(error: BaseException, *, skipped: int) -> str:
 
 
 def source_of(name: str) -> tuple[str, Path | None]:
-    """Return the import name of a user's module in its own folder, and its file if it has one."""
+    """Return the import name of a user's object, and the path of its file, if any."""
     place = name.rpartition(":")[0]
     file = _module(place, name).__file__
     path = None if file is None else Path(file).resolve()
@@ -232,7 +232,9 @@ def _existing(place: str, name: str) -> Path:
         if path.is_file():
             return path.resolve()
     where = " or ".join(dict.fromkeys(str(path.parent) for path in candidates))
-    raise InputError(name, f"no file {Path(place).name} in {where}", "name it by its whole path")
+    raise InputError(
+        name, f"no file {Path(place).name} in {where}", "give the full path of the file"
+    )
 
 
 def _folders() -> list[Path]:

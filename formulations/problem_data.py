@@ -1,4 +1,4 @@
-"""Strict JSON documents, and base classes of problem data that are read from them.
+"""Strict JSON parsing, and base classes of problem data.
 
 Invalid content of a document is an error and is never guessed.
 """
@@ -31,7 +31,7 @@ def parse_json(text: str) -> Any:
     Raises
     ------
     InputError
-        Naming the place.
+        If the document breaks a rule; the error names the place.
     """
     refused: list[_NoNumber] = []
 
@@ -89,7 +89,7 @@ def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
     document: dict[str, object] = {}
     for key, value in pairs:
         if key in document:
-            raise InputError(key, "the key occurs twice", "keep one of them")
+            raise InputError(key, "the key occurs twice", "keep one of the two")
         document[key] = value
     return document
 
@@ -106,7 +106,7 @@ def json_word(value: object) -> str:
 
 
 def shown(value: object) -> str:
-    """Return a shortened text of a value for errors; the JSON type for null, flags, objects."""
+    """Return a short text of a value for errors; for null, booleans and objects, their type."""
     if value is None or isinstance(value, bool | Mapping):
         return json_word(value)
     # A frame or a series of pandas has several lines.
@@ -115,12 +115,12 @@ def shown(value: object) -> str:
 
 
 def check_list(document: object, where: str) -> list[Any]:
-    """Return a list; refuse anything else.
+    """Return a document that must be a list.
 
     Raises
     ------
     InputError
-        Naming the place.
+        If the document breaks a rule; the error names the place.
     """
     if not isinstance(document, list):
         raise InputError(where, json_word(document), "write a list")
@@ -130,12 +130,12 @@ def check_list(document: object, where: str) -> list[Any]:
 def check_keys(
     document: object, where: str, required: tuple[str, ...], optional: tuple[str, ...] = ()
 ) -> Mapping[str, Any]:
-    """Return an object; refuse anything else, and unknown or missing keys.
+    """Return a document that must be an object with the required and only known keys.
 
     Raises
     ------
     InputError
-        Naming the key.
+        If the document is not an object, or a key is unknown or missing.
     """
     known = ", ".join((*required, *optional))
     if not isinstance(document, Mapping):
@@ -196,7 +196,7 @@ def member(kind: type[E], value: object, where: str) -> E:
     Raises
     ------
     InputError
-        If there is none; the error names the nearest member and all members.
+        If no member has this name; the error lists all members.
     """
     try:
         return kind(value)  # type: ignore[arg-type]

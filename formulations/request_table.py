@@ -16,11 +16,11 @@ _LEAST = {"arrival": 0, "prompt": 1, "output": 1}
 
 
 class RequestTable(Protocol):
-    """Data with one entry per request in each column."""
+    """Interface of problem data with one row per request: arrival, prompt and output."""
 
     @property
     def arrival(self) -> IntArray:
-        """Shape (n,), at least 0."""
+        """Arrival of each request, shape (n,), at least 0 [steps or rounds]."""
 
     @property
     def prompt(self) -> IntArray:
@@ -32,12 +32,12 @@ class RequestTable(Protocol):
 
 
 def checked_columns(table: RequestTable) -> dict[str, IntArray]:
-    """Return the columns as read-only vectors of one length.
+    """Return arrival, prompt and output as read-only vectors of one length n.
 
     Raises
     ------
     InputError
-        If a value breaks its rule, naming column and index, or the lengths differ.
+        If a value is out of range (the error names column and index), or lengths differ.
     """
     columns = {
         name: integer_vector(getattr(table, name), name, minimum=least, maximum=MAX_VALUE)
@@ -46,7 +46,9 @@ def checked_columns(table: RequestTable) -> dict[str, IntArray]:
     lengths = {len(column) for column in columns.values()}
     if len(lengths) > 1:
         raise InputError(
-            "requests", f"fields of different lengths {sorted(lengths)}", "give one per request"
+            "requests",
+            f"columns have different lengths {sorted(lengths)}",
+            "give one entry per request",
         )
     return columns
 
@@ -64,7 +66,7 @@ class RequestKind:
     first_start, last_start : int
         Window of start times that contains those of some optimum.
     lanes : int
-        Members start on lanes ``0..lanes-1``; 1 in programs without lanes.
+        Number of lanes (workers or groups of slots) on which members may start, ``0..lanes-1``.
     """
 
     prompt: int
@@ -76,7 +78,7 @@ class RequestKind:
 
     @property
     def starts(self) -> range:
-        """The window of starts."""
+        """The allowed start times, ``first_start .. last_start``."""
         return range(self.first_start, self.last_start + 1)
 
 
@@ -94,7 +96,7 @@ def alike(*columns: IntArray | Sequence[int], aggregate: bool = True) -> dict[An
 
 
 def read_requests(document: object, *, arrival_optional: bool = False) -> dict[str, IntArray]:
-    """Return the columns of a list ``[{"arrival", "prompt", "output"}...]``.
+    """Return the columns of a JSON list of requests, ``[{"arrival", "prompt", "output"}...]``.
 
     Parameters
     ----------
@@ -106,7 +108,7 @@ def read_requests(document: object, *, arrival_optional: bool = False) -> dict[s
     Raises
     ------
     InputError
-        If a value breaks its rule, naming the request as the document does.
+        If a value is missing or out of range; the error names row and key.
     """
     missing = {"arrival": 0} if arrival_optional else {}
     columns = {name: (least, missing.get(name)) for name, least in _LEAST.items()}
@@ -114,6 +116,6 @@ def read_requests(document: object, *, arrival_optional: bool = False) -> dict[s
 
 
 def written_requests(table: RequestTable) -> list[dict[str, Any]]:
-    """Return the list that `read_requests` reads."""
+    """Return the JSON list of requests that `read_requests` reads."""
     columns = (getattr(table, name).tolist() for name in _LEAST)
     return [dict(zip(_LEAST, values, strict=True)) for values in zip(*columns, strict=True)]

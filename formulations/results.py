@@ -1,6 +1,6 @@
 """Results of solver runs, as objects, pandas data frames and HTML for notebooks.
 
-Termination and quality of the answer are separate fields.
+Termination (why a solve stopped) and quality of the answer are separate fields.
 """
 
 from collections.abc import Mapping, Sequence
@@ -77,11 +77,11 @@ def check_bound(method: str, objective: Any, bound: Any, *, checked: bool) -> No
     Raises
     ------
     InputError
-        If the bound is above the objective: one of our own methods has an error.
+        If the bound is above the objective, which shows an error in this project's method.
     """
     if checked and objective is not None and bound is not None and bound > objective:
-        what = f"its bound {bound} is above the objective {objective} of a checked solution"
-        raise InputError(method, what, "report this error of the toolkit; use another --method")
+        what = f"the lower bound {bound} exceeds the objective {objective} of a checked solution"
+        raise InputError(method, what, "report this as an error of bfio, and use another --method")
 
 
 def own_solver(**details: object) -> dict[str, object]:
@@ -96,26 +96,26 @@ def _own_version() -> str:
 
 
 def origin(solver: Mapping[str, object], proof: str | None, *, bounded: bool = False) -> str:
-    """Return one line that names the solver and the proof of its answer.
+    """Return one line that names the solver and the proof of its result.
 
     Parameters
     ----------
     solver : mapping
         Solver details of a result.
     proof : str, optional
-        The proof of the answer.
+        Text that names the proof; None if there is none.
     bounded : bool
-        Whether the bound is derived in integers; it need not prove an optimum.
+        Whether the lower bound was derived in integers, whether or not it proves an optimum.
     """
     ran = " ".join(str(solver[key]) for key in ("name", "version") if solver.get(key))
     if proof:
         said = f"proven by {proof}"
     elif solver.get("refuted"):
-        said = "what it claims is refuted by a checked solution; not proven in integers"
+        said = "a checked solution refutes the solver's claim; not proven in integers"
     elif solver.get("finished"):
-        said = "finished: optimal by its own word; not proven in integers"
+        said = "the solver claims optimality; not proven in integers"
     else:
-        said = "the optimum is not proven, the bound is" if bounded else "nothing proven"
+        said = "the bound is proven, the optimum is not" if bounded else "nothing proven"
     return f"solver {ran or 'unknown'}; {said}"
 
 
@@ -150,7 +150,7 @@ class Solved:
     ticks: int | None = None
 
     def origin(self) -> str:
-        """Return in a line which solver ran, and what proves its answer."""
+        """Return one line that names the solver and the proof of the result."""
         return origin(self.solver or {"name": self.method}, self.proof)
 
     @property
@@ -190,14 +190,16 @@ class ProgramResult(Solved, Generic[S]):
     scale: int = 1
 
     def __post_init__(self) -> None:
-        """Refuse a result that contradicts itself."""
+        """Raise if the fields contradict each other."""
         if self.is_optimal and not (
             self.objective is not None
             and self.objective == self.bound
             and self.bound_kind is BoundKind.INTEGER
             and not self.violations
         ):
-            raise ValueError("optimal needs an equal integer bound and a feasible solution")
+            raise ValueError(
+                "an optimal result needs a feasible solution and an equal integer bound"
+            )
         check_bound(self.method, self.objective, self.bound, checked=not self.violations)
         parts = [getattr(self, name) for name in self.solution_fields]
         if len({value is None for value in (self.objective, *parts)}) > 1:
@@ -213,13 +215,13 @@ class ProgramResult(Solved, Generic[S]):
         return dict(zip(cls.solution_fields, parts, strict=True))
 
     def origin(self) -> str:
-        """Return in a line which solver ran, and what proves its answer."""
+        """Return one line that names the solver and the proof of the result."""
         bounded = self.bound is not None and self.bound_kind is BoundKind.INTEGER
         return origin(self.solver or {"name": self.method}, self.proof, bounded=bounded)
 
     @property
     def solution(self) -> S | None:
-        """The solution: its only field, or the tuple of its fields."""
+        """The solution: its field, or the tuple of its fields if there are several."""
         parts: Any = tuple(getattr(self, name) for name in self.solution_fields)
         if self.objective is None:
             return None
@@ -235,7 +237,7 @@ class ProgramResult(Solved, Generic[S]):
         """
         if self.solution is None:
             raise InputError(
-                self.method, f"no solution ({self.termination})", "raise the time limit"
+                self.method, f"found no solution ({self.termination})", "raise the time limit"
             )
         return self.solution
 
@@ -258,7 +260,7 @@ class ProgramResult(Solved, Generic[S]):
         return _STATUS[self.termination]
 
     def summary(self) -> str:
-        """Return a few lines of plain text."""
+        """Return termination, objective, bound and solution as a few lines of text."""
         work = "" if self.ticks is None else f", {self.ticks:,} ticks of work"
         lines = [f"{self.method}: {self.termination} in {self.seconds * 1e3:.1f} ms{work}"]
         if self.objective is not None:
@@ -274,7 +276,7 @@ class ProgramResult(Solved, Generic[S]):
         return "\n".join(lines)
 
     def solution_text(self) -> str:
-        """Return the solution in a line."""
+        """Return the solution as one line of text."""
         return ", ".join(f"{name} {getattr(self, name)}" for name in self.solution_fields)
 
     def to_frame(self) -> Any:
@@ -290,7 +292,7 @@ class ProgramResult(Solved, Generic[S]):
         return data_frame([dict(zip(parts, line, strict=True)) for line in lines])
 
     def to_mapping(self) -> dict[str, object]:
-        """Return a JSON document."""
+        """Return the result as a JSON document."""
         return {
             "method": self.method,
             "termination": self.termination.value,
@@ -360,14 +362,15 @@ def _cell(value: object) -> object:
 
 
 def html_paragraphs(sentences: Sequence[str]) -> str:
-    """Return sentences as paragraphs in HTML."""
+    """Return each sentence as an HTML paragraph."""
     return "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences)
 
 
 def html_table(head: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> str:
-    """Return a table in HTML: the first column to the left, numbers to the right.
+    """Return an HTML table; the first column is left-aligned, the others right-aligned.
 
-    Styles are inline, so that it looks the same in every viewer. A wide table scrolls sideways.
+    Styles are inline, so that the table looks the same in every viewer. A wide table scrolls
+    sideways.
     """
 
     def cell(text: str, tag: str, side: str) -> str:

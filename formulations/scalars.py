@@ -1,6 +1,6 @@
-"""Validate numbers, with errors that name the field: integers, reals and exact rationals.
+"""Validate integers, reals and exact rationals; errors name the field.
 
-Separate from `arrays` to avoid numpy.
+This module does not import numpy, unlike `arrays`.
 """
 
 import re
@@ -21,10 +21,10 @@ def real(value: object, where: str) -> float:
     Raises
     ------
     InputError
-        If it is not a number; bools and texts are refused as well.
+        If the value is not a number; bools and texts are not numbers.
     """
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise InputError(where, f"expected a number, found {shown(value)}", "write one")
+        raise InputError(where, f"expected a number, found {shown(value)}", "write a number")
     return cast("float", value)
 
 
@@ -34,7 +34,7 @@ def integer(value: object, where: str, *, minimum: int = 0, maximum: int = MAX_T
     Raises
     ------
     InputError
-        If it is a bool, a float (even 3.0), any other type, or out of range.
+        If the value is not an integer (bools and floats such as 3.0 are not), or out of range.
     """
     # numpy integers are registered as Integral, numpy booleans are not.
     if isinstance(value, bool) or not isinstance(value, int | Integral):
@@ -78,31 +78,31 @@ def exact_rational(
     positive : bool
         Whether 0 is refused.
     otherwise : str
-        Start of the remedy for a refused 0.
+        Text that begins the remedy if 0 is refused.
 
     Raises
     ------
     InputError
-        If it is a float, a bool or another text, or outside ``[0, MAX_RATIONAL]``.
+        If the value is a float, a bool or any other text, or outside ``[0, MAX_RATIONAL]``.
     """
     example = '"0.9" or "1e-7"' if exponents else '"9/10" or "0.9"'
     remedy = f"write an integer or a string such as {example}"
     if isinstance(value, bool) or not isinstance(value, int | str | Fraction):
-        raise InputError(where, f"{shown(value)} is no exact rational", remedy)
+        raise InputError(where, f"{shown(value)} is not an exact rational", remedy)
     if isinstance(value, str) and not _is_plain(value, exponents=exponents):
         limit = (
             f"at most {_MAX_CHARACTERS} characters" + exponents * " and exponents of two digits"
         )
-        raise InputError(where, f"{value[:40]!r} is no plain rational", f"{remedy} ({limit})")
+        raise InputError(where, f"{value[:40]!r} is not a plain rational", f"{remedy} ({limit})")
     try:
         rational = Fraction(value)
     except (ValueError, ZeroDivisionError):
-        raise InputError(where, f"{value!r} is no rational", remedy) from None
+        raise InputError(where, f"{value!r} is not a rational number", remedy) from None
     use = f"use a number {'> 0' if positive else '>= 0'} (10^12 at most)"
     if not 0 <= rational <= MAX_RATIONAL:
         raise InputError(where, f"{value} is out of range", use)
     if positive and rational == 0:
-        raise InputError(where, "0 is no rate or time here", f"{otherwise}{use}")
+        raise InputError(where, "0 is not allowed for a rate or time", f"{otherwise}{use}")
     return rational
 
 
@@ -111,15 +111,15 @@ def exact_number(
 ) -> Fraction:
     """Convert a number of a document exactly; unlike `exact_rational`, also floats and exponents.
 
-    A float means the shortest decimal that rounds to it: JSON's ``0.1`` is 1/10. Numbers without a
-    finite decimal must be written as text, such as ``"1/18"``.
+    A float stands for the shortest decimal that rounds to it: JSON's ``0.1`` is 1/10. Numbers
+    without a finite decimal must be written as text, such as ``"1/18"``.
     """
     text = repr(value) if type(value) is float else value
     return exact_rational(text, where, exponents=True, positive=positive, otherwise=otherwise)
 
 
 def plain_number(value: Fraction | None) -> int | float | None:
-    """Return a whole number as ``int``, any other as the nearest float.
+    """Return a fraction as ``int`` if it is whole, else as the nearest float; None stays None.
 
     Raises
     ------
@@ -133,11 +133,13 @@ def plain_number(value: Fraction | None) -> int | float | None:
     try:
         return float(value)
     except OverflowError:
-        raise CapabilityError("answer", "too large for a number", "use other units") from None
+        raise CapabilityError(
+            "answer", "a value exceeds the range of floats", "use coarser units"
+        ) from None
 
 
 def _is_plain(text: str, *, exponents: bool) -> bool:
-    """Whether the text is short; a long exponent could make a number of millions of digits."""
+    """Return whether a text is short enough to parse; exponents may imply millions of digits."""
     if len(text) > _MAX_CHARACTERS:
         return False
     return "e" not in text.lower() or (exponents and _SHORT_EXPONENT.fullmatch(text) is not None)

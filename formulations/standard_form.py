@@ -8,9 +8,9 @@ A program is stated once in Pyomo; `compile_model` compiles the statement into t
 entries are float64, as solvers require; `compile_model` refuses entries that float64 would round,
 so the form of an integer program is exact.
 
-`FormWriter` writes a standard form directly, one family of rows or columns at a time, if compiling
-is too slow. The Pyomo statement stays the reference: a test compiles it and compares every row,
-column and coefficient with the written form.
+If compiling is too slow, `FormWriter` writes a standard form directly, one family of rows or
+columns at a time. A test compares every row, column and coefficient with the compiled Pyomo
+statement.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -72,7 +72,7 @@ class StandardForm:
     column_names: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        """Refuse entries that float64 may have rounded."""
+        """Raise if an entry is so large that float64 may have rounded it."""
         for array in (self.objective, self.matrix.data, self.row_lower, self.row_upper):
             finite = array[np.isfinite(array)]
             if finite.size and np.abs(finite).max() >= EXACT_LIMIT:
@@ -99,11 +99,11 @@ class StandardForm:
         return bool(self.integral.all() and whole)
 
     def row_reach(self) -> float:
-        """Return an upper bound on the absolute row sums; unbounded variables count as 1."""
+        """Return an upper bound on ``|row sum|`` over all rows; unbounded variables count as 1."""
         return float((abs(self.matrix) @ self._largest()).max(initial=0.0))
 
     def reach(self) -> float:
-        """Return an upper bound on the absolute row sums and the absolute objective."""
+        """Return an upper bound on ``|row sum|`` over all rows and on ``|objective|``."""
         return max(self.row_reach(), float(np.abs(self.objective) @ self._largest()))
 
     def _largest(self) -> FloatArray:
@@ -111,7 +111,7 @@ class StandardForm:
         return np.where(np.isfinite(largest), largest, 1.0)
 
     def column_index(self) -> dict[str, int]:
-        """Return the position of each column by name."""
+        """Return the index of each column by name."""
         return {name: j for j, name in enumerate(self.column_names)}
 
 
@@ -183,12 +183,12 @@ Numbers = FloatArray | IntArray | float
 
 
 def check_size(nonzeros: int, where: str, remedy: str, most: int = MAX_NONZEROS) -> None:
-    """Refuse a program with too many nonzeros, which no solver could solve in reasonable time.
+    """Raise if a program has more than ``most`` nonzeros, which would take too long to solve.
 
     Raises
     ------
     CapabilityError
-        If there are too many.
+        If ``nonzeros`` exceeds ``most``.
     """
     if nonzeros > most:
         what = f"about {nonzeros} nonzeros are more than {most}"
@@ -196,7 +196,7 @@ def check_size(nonzeros: int, where: str, remedy: str, most: int = MAX_NONZEROS)
 
 
 class FormWriter:
-    """Collects the columns, rows and entries of an integer program."""
+    """A builder of standard forms, which collects columns, rows and coefficients."""
 
     def __init__(self) -> None:
         self._columns: list[str] = []
@@ -239,13 +239,13 @@ class FormWriter:
         lower: Numbers = -np.inf,
         upper: Numbers = np.inf,
     ) -> int:
-        """Add constraints with entries; ``row`` is relative to the first, which is returned."""
+        """Add constraints with coefficients, and return the first row (where ``row`` is 0)."""
         first = self.rows(names, lower=lower, upper=upper)
         self.add(first + row, column, value)
         return first
 
     def form(self, offset: float = 0.0) -> StandardForm:
-        """Return the collected standard form, without rows that have no variable."""
+        """Return the collected standard form; rows without coefficients are dropped."""
         from scipy.sparse import coo_array, csr_array
 
         lower, upper, cost = np.concatenate(self._of_columns, axis=1)

@@ -35,16 +35,16 @@ class Words:
     broken: Mapping[str, str] = field(default_factory=dict)
 
     def told(self, name: str, by: object, groups: Sequence[str] = ()) -> str:
-        """Return a sentence that describes a violated constraint or bound.
+        """Return a sentence that describes the violation of a constraint or bound.
 
         Parameters
         ----------
         name : str
             Constraint or variable, named as in the statement, the file or the checker.
         by : object
-            The amount.
+            Amount of the violation.
         groups : sequence of str
-            A text per kind of the program that lists its requests.
+            One text per request kind of the program, which lists its requests.
         """
         match = _NAME.fullmatch(name)
         family = match.group(1) if match else name
@@ -59,7 +59,7 @@ class Words:
 
 
 def listed(members: Sequence[int], most: int = 12) -> str:
-    """Return a text that lists requests, at most this many by number."""
+    """Return a text that lists request numbers, at most ``most`` of them."""
     shown = ", ".join(str(i) for i in members[:most])
     more = f" and {len(members) - most} more" if len(members) > most else ""
     return f"request{'s' * (len(members) > 1)} {shown}{more}"

@@ -1,6 +1,7 @@
-"""The claims of the papers as executable checks with verdicts.
+"""The claims of the papers, as checks that run and give verdicts.
 
-``proofs_checks.claims()`` returns them; ``bfio check`` runs them. README.md says how to add one.
+``proofs_checks.claims()`` returns the claims; ``bfio check`` runs their checks. README.md
+describes how to add a claim.
 """
 
 from typing import TYPE_CHECKING

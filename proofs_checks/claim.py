@@ -1,4 +1,4 @@
-"""`Claim`: a statement with its source, hypotheses, check, and mutations of the check."""
+"""Claims: statements with their source, hypotheses, check, and mutations of the check."""
 
 import re
 from collections.abc import Callable
@@ -47,7 +47,7 @@ class Scope(StrEnum):
 
 
 class Defect(StrEnum):
-    """What is wrong with a statement that is refuted as printed."""
+    """The kind of error in a statement that is refuted as printed."""
 
     #: A misprint (index, sign, label): the source itself shows what is meant.
     MISPRINT = "misprint"
@@ -64,7 +64,7 @@ class Defect(StrEnum):
 
 
 class Effort(StrEnum):
-    """How many instances a check tries: as in tests, as in ``bfio check``, or for hours."""
+    """How many instances a check tries: few (tests), more (``bfio check``), or for hours."""
 
     QUICK = "quick"
     NORMAL = "normal"
@@ -73,7 +73,7 @@ class Effort(StrEnum):
 
 @dataclass(frozen=True)
 class Context:
-    """The arguments of a check.
+    """The argument of a check: its effort and its random generator.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class Context:
     rng: "np.random.Generator"
 
     def choose(self, quick: T, normal: T, deep: T) -> T:
-        """Return the argument for the current effort."""
+        """Return the one of three values that belongs to the current effort."""
         return {Effort.QUICK: quick, Effort.NORMAL: normal, Effort.DEEP: deep}[self.effort]
 
 
@@ -97,7 +97,7 @@ C = TypeVar("C", bound=Callable[..., Any])
 
 
 class Mutation:
-    """A deliberately broken variant of a check, which must not give the claim's verdicts.
+    """A deliberately broken variant of a check, whose verdicts must differ from the claim's.
 
     Parameters
     ----------
@@ -125,10 +125,10 @@ _LABEL = re.compile(rf"^({'|'.join(_LABELS)}): ", re.MULTILINE)
 
 
 def texts_of(check: object) -> dict[str, Any]:
-    """Parse the texts of a claim from the docstring of its check, by field.
+    """Return the texts of a claim, by field, from the docstring of its check.
 
-    The first line is the title. The other texts follow, each after its label and a colon
-    (`_LABELS`), further lines of it indented, with the hypotheses separated by semicolons.
+    The first line is the title. Each other text follows after its label and a colon (`_LABELS`);
+    further lines of the text are indented. Semicolons separate the hypotheses.
 
     Raises
     ------
@@ -149,7 +149,7 @@ def texts_of(check: object) -> dict[str, Any]:
 
 
 def _joined(text: str) -> str:
-    """Join the lines of a text into one."""
+    """Return the lines of a text, joined by spaces."""
     return re.sub(r"\n *", " ", text.strip())
 
 
@@ -171,22 +171,22 @@ class Claim:
     statement : str
         The statement as its source has it, in plain text.
     formula : str
-        The same as a formula.
+        The statement as a formula.
     hypotheses : tuple of str
         Assumptions of the statement; the check's instances meet them.
     check : callable
-        Collects evidence; see `proofs_checks.evidence.Outcome`.
+        Function of a `Context` that collects the evidence and returns an `Outcome`.
     kind : Kind, optional
         Kind of evidence; by default a counterexample if it has a verifier, else an exact finite
         check.
     scope : Scope
         Part of the source.
     summary : str
-        One to three sentences for the claim's page: what its check finds, and why it is so.
+        One to three sentences for the claim's page: what the check finds, and why.
     mutations : tuple of Mutation
-        At least one, unless the claim is not checkable here.
+        Broken variants of the check; at least one, unless the claim is not checkable.
     correction : str, optional
-        The corrected statement and why it holds, if the printed one does not.
+        The corrected statement and why it holds, if the printed statement fails.
     defect : Defect, optional
         What is wrong with the printed statement, needed if it is refuted.
     reading : str, optional
@@ -202,8 +202,9 @@ class Claim:
     Raises
     ------
     InputError
-        If the id is malformed, a text is missing, there is no mutation, one changes what the
-        check does not take, or a false result is none that is numbered.
+        If the id is malformed, a text is missing, there is no mutation, a mutation changes an
+        unknown keyword of the check, or the defect "false result" is given for a statement that is
+        not a numbered result.
     """
 
     id: str
@@ -225,19 +226,19 @@ class Claim:
     named_as: str = ""
 
     def __post_init__(self) -> None:
-        """Fill in the texts of the check's docstring, and validate."""
+        """Take missing texts from the docstring of the check, and validate all fields."""
         for name, text in texts_of(self.check).items():
             if not getattr(self, name):
                 object.__setattr__(self, name, text)
         if not _ID.fullmatch(self.id):
-            raise InputError(f"claim {self.id!r}", "no valid id", "write e.g. balance.lemma1")
+            raise InputError(f"claim {self.id!r}", "not a valid id", "write e.g. balance.lemma1")
         for name in ("source", "title", "statement", "formula"):
             if not getattr(self, name).strip():
                 raise InputError(f"claim {self.id}", f"no {name}", "write one")
         if not self.mutations and self.kind is not Kind.OUTSIDE:
             raise InputError(f"claim {self.id}", "no mutation", "add one that its check catches")
         if self.defect is Defect.RESULT and self.scope not in (Scope.RESULT, Scope.OURS):
-            what = f"a false result, but a {self.scope}"
+            what = f"has the defect false result, but its scope is {self.scope}"
             raise InputError(f"claim {self.id}", what, "write Defect.SENTENCE")
         known = signature(self.check).parameters
         for mutation in self.mutations:
@@ -247,20 +248,21 @@ class Claim:
 
     @property
     def decided_by(self) -> Kind:
-        """The kind of evidence: ``kind``, or its default."""
+        """The kind of evidence that decides the claim: ``kind``, or its default."""
         return self.kind or (Kind.FINITE if self.verify is None else Kind.COUNTEREXAMPLE)
 
     @property
     def command(self) -> str:
-        """The command that checks this claim."""
+        """The shell command that checks the claim."""
         return f"bfio check {self.named_as or self.id}"
 
 
 class Claims(list[Claim]):
-    """List of a module's claims, filled by decorators on their checks.
+    """The list of a module's claims, filled by decorators of the checks.
 
-    There is one decorator per scope. It takes the claim's id, its mutations, and other fields of
-    `Claim` by keyword. If ``check`` is one of them, the function only provides the docstring::
+    There is one decorator per scope. A decorator takes the claim's id, its mutations, and other
+    fields of `Claim` by keyword. If ``check`` is given, the decorated function only provides the
+    docstring::
 
         CLAIMS = Claims()
 
@@ -272,7 +274,7 @@ class Claims(list[Claim]):
     def stated(
         self, scope: Scope, claim_id: str, *mutations: Mutation, **parts: Any
     ) -> Callable[[C], C]:
-        """Add a claim of a scope."""
+        """Decorate a check: add its claim, of the given scope, to the list."""
 
         def add(told: C) -> C:
             whole = {"check": told, **texts_of(told), **parts}
@@ -282,31 +284,31 @@ class Claims(list[Claim]):
         return add
 
     def result(self, claim_id: str, *mutations: Mutation, **parts: Any) -> Callable[[C], C]:
-        """Add a numbered result, or a numbered part of one."""
+        """Decorate the check of a numbered result, or of a numbered part of a result."""
         return self.stated(Scope.RESULT, claim_id, *mutations, **parts)
 
     def formula(self, claim_id: str, *mutations: Mutation, **parts: Any) -> Callable[[C], C]:
-        """Add a formula, a definition or an algorithm."""
+        """Decorate the check of a formula, a definition or an algorithm."""
         return self.stated(Scope.FORMULA, claim_id, *mutations, **parts)
 
     def step(self, claim_id: str, *mutations: Mutation, **parts: Any) -> Callable[[C], C]:
-        """Add a step of a proof."""
+        """Decorate the check of a step of a proof."""
         return self.stated(Scope.STEP, claim_id, *mutations, **parts)
 
     def remark(self, claim_id: str, *mutations: Mutation, **parts: Any) -> Callable[[C], C]:
-        """Add a sentence of the text, an illustration or a footnote."""
+        """Decorate the check of a sentence of the text, an illustration or a footnote."""
         return self.stated(Scope.REMARK, claim_id, *mutations, **parts)
 
     def experiment(self, claim_id: str, *mutations: Mutation, **parts: Any) -> Callable[[C], C]:
-        """Add measured or simulated figures, or what the text says of them."""
+        """Decorate the check of measured or simulated figures, or of sentences on them."""
         return self.stated(Scope.EXPERIMENT, claim_id, *mutations, **parts)
 
     def own(self, claim_id: str, *mutations: Mutation, **parts: Any) -> Callable[[C], C]:
-        """Add a claim of our own."""
+        """Decorate the check of a claim that no paper states (our own)."""
         return self.stated(Scope.OURS, claim_id, *mutations, **parts)
 
     def outside(self, claim_id: str, scope: Scope = Scope.EXPERIMENT) -> Callable[[C], C]:
-        """Add a statement that no computation here can decide; the claim's summary says why."""
+        """Decorate a function with the texts of a claim that no computation here can decide."""
 
         def check(context: Context) -> Outcome:
             return Evidence(Verdict.NOT_CHECKABLE)

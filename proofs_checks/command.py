@@ -70,7 +70,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     effort.add_argument(
         "--effort", default="normal", metavar="E", help="quick, normal (default) or deep"
     )
-    effort.add_argument("--deep", action="store_true", help="the same as --effort deep")
+    effort.add_argument("--deep", action="store_true", help="short for --effort deep")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="processes (default 2)")
     add_common(parser)
 
@@ -113,7 +113,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _chosen(args: argparse.Namespace) -> "tuple[Claim, ...]":
-    """Return the claims that match all of the arguments."""
+    """Return the claims that match all command-line arguments."""
     from formulations.problem_data import member
     from proofs_checks.evidence import Verdict
     from proofs_checks.registry import named
@@ -128,7 +128,7 @@ def _chosen(args: argparse.Namespace) -> "tuple[Claim, ...]":
         on_record = {claim.id: recorded_verdicts(claim) for claim in claims}
         claims = tuple(c for c in claims if (on_record[c.id] or ("", ""))[0] == verdict)
     if not claims:
-        raise InputError("bfio check", "no claim matches all arguments", "give fewer")
+        raise InputError("bfio check", "no claim matches all arguments", "give fewer arguments")
     return claims
 
 
@@ -138,7 +138,7 @@ def _record(claims: "tuple[Claim, ...]") -> None:
 
     for claim in claims:
         if not claim.named_as:
-            what = f"{claim.id} is a claim of this project"
+            what = f"{claim.id} is the id of a built-in claim"
             raise InputError("--record", what, "use python -m proofs_checks.record in a checkout")
     with users_code("--record", "a check ", remedy="fix it"):
         record_claims(claims)
@@ -171,7 +171,7 @@ def _list(claims: "tuple[Claim, ...]", as_json: bool) -> int:
 
 
 def _boards(claims: "tuple[Claim, ...]") -> list[dict[str, str]]:
-    """Return the recorded scoreboard rows of the numbered results that these claims state."""
+    """Return the scoreboard rows, from the records, of the numbered results of these claims."""
     from proofs_checks.registry import claims as all_claims
     from proofs_checks.store import SCORE_COLUMNS, paper_of, score, scoreboard
 
@@ -282,7 +282,7 @@ def _trouble(document: dict[str, Any]) -> str:
     if document["error"]:
         return str(document["error"])
     if document["stored_counterexample"] == "broken":
-        return "the stored counterexample is none, or breaks the statement otherwise than it says"
+        return "the stored counterexample does not refute the statement as its record describes"
     verdicts = (document["as_printed"], document["as_corrected"])
     return f"verdicts {_both(verdicts)}, on record {_both(document['recorded'])}"
 

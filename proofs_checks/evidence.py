@@ -1,4 +1,4 @@
-"""Results of checks: two verdicts and the evidence for them."""
+"""Results of checks: the verdicts on a claim as printed and as corrected, and their evidence."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ class Verdict(StrEnum):
 
 
 class Basis(StrEnum):
-    """Evidence for a statement that holds."""
+    """The basis on which a statement holds: proof, complete enumeration, samples or estimates."""
 
     #: A proof in ``proofs/``, confirmed on instances.
     PROVED = "proved"
@@ -37,16 +37,16 @@ class Basis(StrEnum):
 
 
 class VacuousCheckError(AssertionError):
-    """A check found no instance that meets the hypotheses, so its verdict would be vacuous."""
+    """Raised if no instance meets the hypotheses, so that a verdict would be vacuous."""
 
 
 class ContradictoryEvidenceError(AssertionError):
-    """Evidence that contradicts itself or its verdict."""
+    """Raised if evidence contradicts itself or its verdict."""
 
 
 @dataclass(frozen=True)
 class Tally:
-    """Numbers of instances on which a statement was tried.
+    """The numbers of instances on which a check tried a statement.
 
     Parameters
     ----------
@@ -69,12 +69,14 @@ class Tally:
     failed: int
 
     def __post_init__(self) -> None:
-        """Refuse inconsistent counts."""
+        """Raise if the counts are inconsistent."""
         if not 0 <= self.failed <= self.applied <= self.tried:
-            raise ContradictoryEvidenceError(f"{self.what}: {self.failed} of {self.applied} fail")
+            raise ContradictoryEvidenceError(
+                f"{self.what}: {self.failed} of {self.applied} instances fail: inconsistent counts"
+            )
 
     def verdict(self) -> Verdict:
-        """Return holds or refuted.
+        """Return the verdict of the tally: holds or refuted.
 
         Raises
         ------
@@ -113,9 +115,11 @@ class Estimate:
     accepted: bool
 
     def __post_init__(self) -> None:
-        """Refuse inconsistent numbers."""
+        """Raise if value, interval and sample size are inconsistent."""
         if self.samples < 1 or not all(map(isfinite, (self.value, self.low, self.high))):
-            raise ContradictoryEvidenceError(f"{self.name}: no finite estimate from samples")
+            raise ContradictoryEvidenceError(
+                f"{self.name}: value or interval not finite, or no sample"
+            )
 
 
 @dataclass(frozen=True)
@@ -139,7 +143,7 @@ class Counterexample:
 
 @dataclass(frozen=True)
 class Examination(Generic[T]):
-    """Outcome of trying a statement on instances.
+    """The outcome of trying a statement on instances: counts and failures.
 
     Parameters
     ----------
@@ -148,7 +152,7 @@ class Examination(Generic[T]):
     failures : tuple
         The first instances that violate the statement, in the order found.
     counterexamples : tuple of dict
-        The same as plain data, if the check is meant to refute the statement.
+        The failures as plain data, if the check is meant to refute the statement.
     verify : callable, optional
         Verifier of these data.
     found : str
@@ -164,7 +168,7 @@ class Examination(Generic[T]):
 
 @dataclass(frozen=True)
 class Evidence:
-    """The outcome of one check.
+    """The evidence of one check, with its verdicts.
 
     Parameters
     ----------
@@ -186,10 +190,10 @@ class Evidence:
     Raises
     ------
     VacuousCheckError
-        If there is no evidence: no instance that meets the hypotheses, no estimate, no
-        figure.
+        If there is no evidence: no instance that meets the hypotheses, no estimate and no figure.
     ContradictoryEvidenceError
-        If a statement is refuted but no instance fails, or none is refuted and one fails.
+        If a statement is refuted but no instance fails, or an instance fails but no statement is
+        refuted.
     """
 
     as_printed: Verdict
@@ -201,20 +205,24 @@ class Evidence:
     counterexample: Counterexample | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a verdict without evidence, or one that contradicts it."""
+        """Raise if a verdict has no evidence, or contradicts the evidence."""
         for tally in self.tallies:
             tally.verdict()
         verdicts = {self.as_printed, self.as_corrected}
         if Verdict.HOLDS in verdicts and not self.tallies:
-            raise VacuousCheckError("it holds, but on no instance")
+            raise VacuousCheckError("the verdict is holds, but no instance meets the hypotheses")
         if Verdict.SUPPORTED in verdicts and not self.estimates:
-            raise VacuousCheckError("supported, but by no estimate")
+            raise VacuousCheckError("the verdict is supported, but there is no estimate")
         if Verdict.REFUTED in verdicts and not self.tallies + self.estimates:
-            raise VacuousCheckError("refuted, but by nothing")
+            raise VacuousCheckError("the verdict is refuted, but there is no evidence")
         fails = any(tally.failed for tally in self.tallies)
         fails = fails or not all(estimate.accepted for estimate in self.estimates)
         if fails != (Verdict.REFUTED in verdicts):
-            what = "something fails, and nothing is refuted" if fails else "refuted, and all holds"
+            what = (
+                "an instance or estimate fails, but no verdict is refuted"
+                if fails
+                else "a verdict is refuted, but no instance or estimate fails"
+            )
             raise ContradictoryEvidenceError(what)
 
     @property
@@ -235,7 +243,7 @@ class Evidence:
 
 
 class Findings:
-    """Outcome of a check that has more than examinations.
+    """The outcome of a check with several examinations, estimates or further figures.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Probability laws: numerical ones as arrays, exact ones as fractions; none of them is sampled.
+"""Probability laws (distributions): in floats as arrays, exactly as fractions; no sampling.
 
 A numerical law on the non-negative integers is an array of probabilities by value. Sums of many
 terms are convolved in double precision (relative error near 1e-13 where the probability is not
@@ -24,7 +24,7 @@ _DIRECT = 10**7
 
 
 def law(values: Sequence[int], weights: Sequence[float] | None = None) -> FloatArray:
-    """Return a law on ``values`` (distinct, >= 0), uniform by default."""
+    """Return the law with ``weights`` on ``values`` (distinct, >= 0); uniform by default."""
     chances = np.ones(len(values)) if weights is None else np.asarray(weights, dtype=np.float64)
     result = np.zeros(max(values) + 1)
     result[list(values)] = chances / chances.sum()
@@ -44,9 +44,9 @@ def deviation(pmf: FloatArray) -> float:
 
 
 def sum_law(pmf: FloatArray, count: int) -> FloatArray:
-    """Return the law of the sum of ``count >= 1`` independent draws, by repeated doubling."""
+    """Return the law of the sum of ``count >= 1`` independent draws from a law."""
     if count < 1:
-        raise ValueError("no terms to add")
+        raise ValueError("count must be at least 1")
     return _sum_law(np.asarray(pmf, dtype=np.float64).tobytes(), count)
 
 
@@ -73,7 +73,7 @@ def expected_maximum(pmf: FloatArray, count: int) -> float:
 
 
 def expected_imbalance(slot: FloatArray, slots: int, workers: int) -> float:
-    """Mean imbalance ``G·(E max − E load)`` of G independent workers of B independent slots.
+    """Return the mean imbalance ``G·(E max − E load)`` of G workers of B independent slots.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def expected_imbalance(slot: FloatArray, slots: int, workers: int) -> float:
 
 
 def snapshot_law(prompts: FloatArray, completion: float, increment: int = 1) -> FloatArray:
-    """Law of a slot's size under FCFS at stationarity: prompt + increment × geometric age.
+    """Return the stationary law of a slot's size under FCFS: prompt + increment × geometric age.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def snapshot_law(prompts: FloatArray, completion: float, increment: int = 1) -> 
 
 
 def convolved(a: FloatArray, b: FloatArray) -> FloatArray:
-    """Return the law of the sum of two independent draws."""
+    """Return the law of the sum of two independent variables."""
     if len(a) * len(b) <= _DIRECT:
         return np.convolve(a, b)
     from scipy.signal import fftconvolve
@@ -138,17 +138,17 @@ def in_whole_numbers(law: ExactLaw) -> tuple[dict[int, int], int]:
 
 
 def uniform(values: Sequence[int]) -> ExactLaw:
-    """Law of one of ``values``."""
+    """Return the uniform law on ``values``."""
     return {v: Fraction(1, len(values)) for v in values}
 
 
 def binomial(trials: int, chance: Fraction) -> ExactLaw:
-    """Law of the number of successes in ``trials`` trials."""
+    """Return the law of the number of successes in ``trials`` independent trials."""
     return gathered((k, binomial_chance(trials, chance, k)) for k in range(trials + 1))
 
 
 def binomial_chance(trials: int, chance: Fraction, successes: int) -> Fraction:
-    """Probability of a given number of successes in 0..``trials``."""
+    """Return the binomial probability of a number of successes."""
     return comb(trials, successes) * chance**successes * (1 - chance) ** (trials - successes)
 
 
@@ -159,19 +159,19 @@ def binomial_tail(trials: int, chance: Fraction, outside: range) -> Fraction:
 
 
 def of_sum(one: ExactLaw, other: ExactLaw) -> ExactLaw:
-    """Law of the sum of two independent draws."""
+    """Return the exact law of the sum of two independent variables."""
     pairs = product(one.items(), other.items())
     return gathered((a + b, p * q) for (a, p), (b, q) in pairs)
 
 
 def exact_mean(law: ExactLaw) -> Fraction:
-    """Mean."""
+    """Return the mean of an exact law."""
     weights, whole = in_whole_numbers(law)
     return Fraction(sum(v * w for v, w in weights.items()), whole)
 
 
 def variance(law: ExactLaw) -> Fraction:
-    """Variance."""
+    """Return the variance of an exact law."""
     weights, whole = in_whole_numbers(law)
     first = sum(v * w for v, w in weights.items())
     total = sum(weights.values())

@@ -1,7 +1,7 @@
 """Write the pages of the claims: the scoreboard ``docs/claims.md`` and one page per paper.
 
-Authors write formulas in plain text, and terminals show that form; the pages show LaTeX. There,
-words become text, names of several letters are upright, and products of letters stay italic.
+Claims contain formulas in plain text, which terminals show. The pages show these formulas as
+LaTeX: words become text, names of several letters are upright, products of letters italic.
 """
 
 import json
@@ -312,7 +312,7 @@ def latex(formula: str) -> str:
 
 
 def _next(formula: str, place: int) -> tuple[str, int]:
-    """Return the next token as LaTeX, and the position after it."""
+    """Return the next token of a formula as LaTeX, and the position after the token."""
     match = _TOKEN.match(formula, place)
     assert match is not None
     assert match.lastgroup is not None
@@ -387,7 +387,7 @@ def _symbol(text: str) -> str:
 
 
 def _closing(formula: str, opening: int) -> int:
-    """Return the position after the bracket that closes the one at ``opening``."""
+    """Return the position after the bracket that matches the bracket at ``opening``."""
     one, other = formula[opening], _CLOSING[formula[opening]]
     depth = 0
     for place in range(opening, len(formula)):
@@ -398,7 +398,7 @@ def _closing(formula: str, opening: int) -> int:
 
 
 def _merged(text: str) -> str:
-    """Join consecutive words, and keep the spaces around them."""
+    """Return LaTeX with consecutive words in one text group, spaces kept."""
     text = re.sub(r"(?<= )a (?=\\text\{)", r"\\text{a} ", text)
     while (
         joined := re.sub(r"\\text\{([^{}]*)\} *\\text\{([^{}]*)\}", r"\\text{\1 \2}", text)

@@ -2,9 +2,9 @@
 
     python -m proofs_checks.record [CLAIM ...]
 
-Run it after adding or changing a claim, and review the resulting diff. A claim is not recorded if
-its check misses one of its mutations. User-defined claims (``FILE.py:NAME``) are recorded next to
-their file; the pages do not show them.
+Run this command after adding or changing a claim, and review the resulting diff. A claim is not
+recorded if its check misses one of its mutations. User-defined claims (``FILE.py:NAME``) are
+recorded next to their file; the pages do not show them.
 """
 
 import sys
@@ -32,12 +32,12 @@ _DOCS = Path(__file__).resolve().parents[1] / "docs"
 
 
 def record_claims(selected: tuple[Claim, ...]) -> None:
-    """Run these claims and record their evidence and counterexamples.
+    """Run the checks of claims, and record their evidence and counterexamples.
 
     Raises
     ------
     InputError
-        If a check misses one of its mutations.
+        If a check gives the same verdicts under one of its mutations.
     """
     for claim in selected:
         paper, folder = paper_of(claim), records_of(claim).recorded
@@ -46,8 +46,8 @@ def record_claims(selected: tuple[Claim, ...]) -> None:
         for mutation in claim.mutations:
             broken = run_check(claim, Effort.QUICK, 0, mutation)
             if broken.verdicts == evidence.verdicts:
-                what = f"the mutation {mutation.name!r} is not caught"
-                raise InputError(f"claim {claim.id}", what, "let the check fail on it")
+                what = f"the mutation {mutation.name!r} gives the same verdicts"
+                raise InputError(f"claim {claim.id}", what, "change check or mutation")
         entry = {
             "as_printed": evidence.as_printed.value,
             "as_corrected": evidence.as_corrected and evidence.as_corrected.value,
@@ -78,7 +78,7 @@ def forget_others(selected: tuple[Claim, ...]) -> None:
 
 
 def write_pages() -> None:
-    """Write the pages if this is a source checkout."""
+    """Write the claim pages in ``docs``, if this is a source checkout."""
     if not _DOCS.is_dir():
         return
     written = pages(tuple(claim for claim in claims() if not claim.named_as))

@@ -15,7 +15,7 @@ from proofs_checks.claim import Claim
 
 #: Entry-point group for claims of other packages; an entry names a `Claim` or a sequence.
 GROUP = "bfio.claims"
-_REMEDY = "mend the module, or remove it"
+_REMEDY = "correct the module, or remove it"
 
 
 def claims() -> tuple[Claim, ...]:
@@ -45,14 +45,14 @@ def users_claims(name: str) -> tuple[Claim, ...]:
     Raises
     ------
     InputError
-        If it cannot be loaded, is not a claim, or has the id of a claim of the papers.
+        If the object cannot be loaded, is not a claim, or has the id of a built-in claim.
     """
     whole = f"{name}:CLAIMS" if name.endswith(".py") else name
     found = tuple(_flat(load_object(whole, "claim"), whole))
     ours = {claim.id for _, claim in _built_in()}
     for claim in found:
         if claim.id in ours:
-            what = f"{claim.id} is a claim of this project"
+            what = f"{claim.id} is the id of a built-in claim"
             raise InputError(whole, what, "give yours another id")
     return tuple(replace(claim, named_as=whole) for claim in found)
 
@@ -65,7 +65,7 @@ def named(names: Sequence[str]) -> tuple[Claim, ...]:
     Raises
     ------
     InputError
-        If a name is unknown; the message suggests the nearest one.
+        If a name is unknown; the error suggests the most similar id.
     """
     own = [claim for name in names if is_users(name) for claim in users_claims(name)]
     others = [name for name in names if not is_users(name)]
@@ -83,7 +83,7 @@ def _of_project(names: Sequence[str]) -> tuple[Claim, ...]:
     for name in names:
         if name not in ids | papers and not fnmatch.filter(ids, name):
             hint = did_you_mean(name, sorted(ids | papers))
-            raise InputError(f"claim {name}", "unknown", f"{hint}bfio check --list names them")
+            raise InputError(f"claim {name}", "unknown", f"{hint}bfio check --list shows all ids")
     return tuple(claim for claim in known if any(_is_named(claim.id, name) for name in names))
 
 

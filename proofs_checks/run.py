@@ -1,4 +1,4 @@
-"""Run checks, compare their verdicts with the recorded ones, verify stored counterexamples."""
+"""Run checks, compare verdicts with recorded ones, and verify stored counterexamples."""
 
 import time
 import zlib
@@ -29,7 +29,7 @@ _VERIFYING_S, _VERIFYING_BYTES = 5.0, 2**30
 
 @dataclass(frozen=True)
 class ClaimReport:
-    """Result of running one check.
+    """The result of running one check.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def run_check(
 
 
 def run_claim(claim: Claim, effort: Effort, seed: int) -> ClaimReport:
-    """Check one claim."""
+    """Run the check of a claim, and verify its stored counterexample."""
     began = time.perf_counter()
     evidence, error = _evidence(claim, effort, seed)
     on_record, stored = None, "none"
@@ -102,7 +102,7 @@ def run_claims(
     Raises
     ------
     InputError
-        If one of the processes is killed.
+        If a worker process is killed.
     """
     if jobs == 1 or len(selection) < _LEAST_TO_SHARE:
         for claim in selection:
@@ -156,7 +156,7 @@ def _run_by_id(name: tuple[str, str], effort: Effort, seed: int) -> ClaimReport:
 
 
 def _evidence(claim: Claim, effort: Effort, seed: int) -> tuple[Evidence | None, str | None]:
-    """Run the check; an error in it must not stop the other claims."""
+    """Return the evidence of a check, or the text of an exception that the check raised."""
     try:
         return run_check(claim, effort, seed), None
     except VacuousCheckError as vacuous:

@@ -1,4 +1,4 @@
-"""Small runs of the decode engines, BF-IO in closed form, and all load vectors of small steps."""
+"""Small runs of the decode engines, BF-IO in closed form, and load vectors of small steps."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ def small_run(
     drift: Drift | None = None,
     steps: int | None = None,
 ) -> Run:
-    """Run a policy in the readable engine, with all requests in the pool at once."""
+    """Return a run of a policy in the reference engine; all requests wait from the start."""
     cluster = Cluster(workers, slots, step_overhead_s=0.0, token_time_s=1.0)
     return full_run(prompts, outputs, policy, cluster, drift=drift, steps=steps)
 
@@ -34,7 +34,7 @@ def small_run(
 def step_loads(run: Run) -> IntArray:
     """Return the loads of a run, shape (K, G) [tokens]."""
     if run.loads is None:
-        raise ValueError("the run kept no trajectory")
+        raise ValueError("the run has no trajectory: simulate with the trajectory kept")
     return run.loads
 
 
@@ -48,7 +48,7 @@ def random_requests(
 
 
 def engines(context: Context) -> tuple[str, ...]:
-    """Return the engines to check; loading the compiled one takes too long for quick effort."""
+    """Return the engines to check: both, but at quick effort only the reference engine."""
     both = ("reference", "compiled")
     return context.choose(("reference",), both, both)
 
@@ -63,9 +63,9 @@ def full_run(
     drift: Drift | None = None,
     steps: int | None = None,
 ) -> Run:
-    """Run a policy on an engine, with all requests in the pool at once.
+    """Return a run of a policy on an engine; all requests wait from the start.
 
-    User-defined policies run on the readable engine.
+    User-defined policies run on the reference engine.
     """
     workload = Workload(np.array(prompts, dtype=np.int64), np.array(outputs, dtype=np.int64))
     able = engine if isinstance(policy, str) else "reference"
@@ -91,7 +91,7 @@ Admission = Callable[[IntArray, BoolArray, int, np.random.Generator], IntArray]
 
 @dataclass(frozen=True)
 class Cell:
-    """One setting of the simulation.
+    """One setting of the simulation with geometric outputs.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ class Cell:
 def level_sizes(
     before: IntArray, ends: BoolArray, largest: int, rng: np.random.Generator
 ) -> IntArray:
-    """Sizes that BF-IO admits: each worker is filled up to level T if c_g sizes can reach it."""
+    """Return the sizes that BF-IO admits from an ample pool of all sizes 1..s_max."""
     del rng
     free = ends.sum(axis=2)
     least = before + free
@@ -130,10 +130,10 @@ def level_sizes(
 def two_sizes(
     before: IntArray, ends: BoolArray, largest: int, rng: np.random.Generator
 ) -> IntArray:
-    """Sizes that BF-IO admits from an ample pool of sizes 1 and s_max only.
+    """Return the sizes that BF-IO admits from an ample pool of sizes 1 and s_max only.
 
     Every worker is filled as high as possible up to a level T. T is tried over one period of the
-    loads: beyond it both objectives repeat or get worse.
+    loads; beyond this period both objectives repeat or get worse.
     """
     del rng
     free = ends.sum(axis=2)
@@ -154,7 +154,7 @@ def two_sizes(
 def blind_sizes(
     before: IntArray, ends: BoolArray, largest: int, rng: np.random.Generator
 ) -> IntArray:
-    """Sizes that FCFS admits: independent and uniform on 1..s_max."""
+    """Return the sizes that FCFS admits: independent and uniform on 1..s_max."""
     del before
     return rng.integers(1, largest + 1, ends.shape)
 
@@ -241,7 +241,7 @@ def reachable_loads(base: Sequence[int], slots: Sequence[int], sizes: Sequence[i
 def groups_with_loads(
     base: Sequence[int], slots: Sequence[int], sizes: Sequence[int], loads: Loads
 ) -> list[list[int]] | None:
-    """Return sizes per worker that give these loads and fill all slots, or None."""
+    """Return sizes per worker that give the loads and fill all free slots; None if impossible."""
     free = list(slots)
     groups: list[list[int]] = [[] for _ in slots]
     missing = [load - b for load, b in zip(loads, base, strict=True)]
@@ -266,12 +266,12 @@ def groups_with_loads(
 
 
 def imbalance(loads: Sequence[int]) -> int:
-    """``G·max − Σ`` of the loads (BF-IO, eq. 2) [tokens]."""
+    """Return the imbalance ``G·max − Σ`` of loads, length G (BF-IO, eq. 2) [tokens]."""
     return len(loads) * max(loads) - sum(loads)
 
 
 def gap(loads: Sequence[int]) -> int:
-    """``max − min`` of the loads [tokens]."""
+    """Return the gap ``max − min`` of loads, length G [tokens]."""
     return max(loads) - min(loads)
 
 
@@ -281,5 +281,5 @@ def multisets(count: int, largest: int) -> Iterator[tuple[int, ...]]:
 
 
 def vectors(length: int, largest: int) -> Iterator[tuple[int, ...]]:
-    """Yield every vector of entries 0..largest."""
+    """Yield every vector of ``length`` entries in 0..largest."""
     yield from product(range(largest + 1), repeat=length)

@@ -1,4 +1,4 @@
-"""Try a statement on instances, and shrink the counterexamples.
+"""Try a statement on instances, and shrink its counterexamples.
 
 Counterexamples are shrunk by greedy moves on plain data until no move helps. Data are nested
 dicts and lists of integers (other values stay unchanged). A move removes an entry of a list,
@@ -35,15 +35,15 @@ _MOST_CANDIDATES = 20_000
 
 
 def shrink(data: Data, is_counterexample: Callable[[Data], bool]) -> Data:
-    """Shrink ``data`` to a counterexample that no single move makes smaller.
+    """Return a counterexample, made from ``data``, that no single move makes smaller.
 
     Parameters
     ----------
     data : dict
         A counterexample.
     is_counterexample : callable
-        Whether a candidate is a counterexample. A candidate on which it raises `ValueError`,
-        `IndexError`, `KeyError` or `ArithmeticError` is not.
+        Whether a candidate is a counterexample. A candidate on which the function raises
+        `ValueError`, `IndexError`, `KeyError` or `ArithmeticError` is not a counterexample.
 
     Raises
     ------
@@ -51,7 +51,9 @@ def shrink(data: Data, is_counterexample: Callable[[Data], bool]) -> Data:
         If ``data`` is not a counterexample.
     """
     if not _accepts(is_counterexample, data):
-        raise InputError("counterexample", "the verifier does not confirm it", "fix the search")
+        raise InputError(
+            "counterexample", "the verifier does not confirm it", "correct search or verifier"
+        )
     left = _MOST_CANDIDATES
     improved = True
     while improved:
@@ -84,7 +86,7 @@ def _accepts(is_counterexample: Callable[[Data], bool], data: Data) -> bool:
 
 
 def _smaller(data: Any) -> Iterator[Any]:
-    """Yield the results of all single moves, the largest reductions first."""
+    """Yield the results of all single moves on data, the largest reductions first."""
     if isinstance(data, dict):
         for key, part in data.items():
             for smaller in _smaller(part):
@@ -137,7 +139,7 @@ def plain(instance: Any) -> Any:
 
 
 def named(names: str) -> Callable[[Sequence[Any]], Data]:
-    """Return a function that turns a tuple into plain data, with these names for its entries."""
+    """Return a function from tuples to plain data: a dict with the given names as keys."""
     return lambda instance: dict(zip(names.split(), plain(instance), strict=True))
 
 
@@ -163,7 +165,7 @@ def examine(
     applies : callable, optional
         Whether an instance meets the hypotheses; by default all do.
     keep : int
-        Most failures kept.
+        Largest number of failures to keep.
     """
     tried = applied = failed = 0
     failures: list[T] = []
@@ -216,12 +218,12 @@ def refute(
 
 @dataclass(frozen=True)
 class Domain(Generic[T]):
-    """Instances for several statements.
+    """A domain of instances on which several statements are tried.
 
     Parameters
     ----------
     made : str
-        How they were generated, for the tallies.
+        How the instances were generated, for the tallies.
     instances : iterable
         The instances; a collection, not an iterator, if there is more than one statement.
     """
@@ -235,7 +237,7 @@ class Domain(Generic[T]):
         holds: Callable[[T], bool],
         applies: Callable[[T], bool] | None = None,
     ) -> Examination[T]:
-        """Try a statement on them; see `examine`."""
+        """Try a statement on the instances; see `examine`."""
         return examine(what, self.made, self.instances, holds, applies)
 
     def refute(
@@ -247,14 +249,14 @@ class Domain(Generic[T]):
         holds: Callable[[T], bool] | None = None,
         applies: Callable[[T], bool] | None = None,
     ) -> Examination[T]:
-        """Try a printed statement on them; see `refute`."""
+        """Try a printed statement on the instances; see `refute`."""
         return refute(
             what, self.made, self.instances, verify, as_data, holds=holds, applies=applies
         )
 
 
 def evidence_of(claim: Claim, outcome: Outcome) -> Evidence:
-    """Turn the outcome of a claim's check into verdicts with their evidence.
+    """Return the verdicts and evidence that follow from the outcome of a claim's check.
 
     Parameters
     ----------
@@ -278,7 +280,7 @@ def evidence_of(claim: Claim, outcome: Outcome) -> Evidence:
     if isinstance(outcome, Examination):
         outcome = (outcome,)
     if not isinstance(outcome, tuple | Findings):
-        raise TypeError(f"the check returned {type(outcome).__name__}, no evidence")
+        raise TypeError(f"the check returned {type(outcome).__name__} instead of an outcome")
     findings = outcome if isinstance(outcome, Findings) else Findings(*outcome)
     tallies = tuple(examination.tally for examination in findings.seen)
     first = findings.printed if claim.correction else len(tallies)
@@ -296,12 +298,12 @@ def evidence_of(claim: Claim, outcome: Outcome) -> Evidence:
 
 
 def smallest_counterexample(seen: Examination[Any]) -> Counterexample | None:
-    """Shrink the smallest counterexample; return None if there is none.
+    """Return the smallest counterexample of an examination, shrunk; None if there is none.
 
     Raises
     ------
     InputError
-        If the verifier does not confirm it, so that search and verifier disagree.
+        If the verifier does not confirm the counterexample of the search.
     """
     verify = seen.verify
     if verify is None or not seen.counterexamples:
@@ -313,6 +315,8 @@ def smallest_counterexample(seen: Examination[Any]) -> Counterexample | None:
 
 def _verdict(tallies: Sequence[Tally], estimates: Sequence[Estimate]) -> Verdict:
     if not tallies and not estimates:
-        raise VacuousCheckError("nothing was looked through for one of the two statements")
+        raise VacuousCheckError(
+            "no instance was tried for one of the two statements (printed, corrected)"
+        )
     exact = agreed(*tallies)
     return accepted(*estimates) if estimates and exact is Verdict.HOLDS else exact

@@ -1,4 +1,4 @@
-"""Estimates with 95 % confidence intervals, upper bounds, and regressions for scaling claims."""
+"""Estimates with 95 % confidence intervals: means, means with upper bounds, and slopes."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -43,18 +43,18 @@ def slope_estimate(
 ) -> Estimate:
     """Estimate the slope of y on x by least squares, n >= 3 points, by Student's t.
 
-    If y is computed exactly, the interval shows how far the points are from a line.
+    For exactly computed y, the interval shows how far the points are from a line.
     """
     line = fit_line(x, y)
     if line.half_width is None:
-        raise ValueError("two points have no interval")
+        raise ValueError("a slope needs at least 3 points for an interval")
     low, high = line.slope - line.half_width, line.slope + line.half_width
     return Estimate(name, line.slope, low, high, line.count, rule, accept(low, high))
 
 
 @dataclass(frozen=True)
 class Bounded:
-    """An estimate with an upper bound on its interval.
+    """An estimate, and the upper bound that its interval is compared with.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class Bounded:
 
 
 def bounded_mean(name: str, samples: ArrayLike, bound_name: str, bound: float) -> Bounded:
-    """Estimate the mean of non-negative samples; accepted below a bound.
+    """Estimate the mean of samples >= 0; accepted if the interval is at most a bound.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def bounded_mean(name: str, samples: ArrayLike, bound_name: str, bound: float) -
 
 
 def room(measured: Sequence[Bounded]) -> str:
-    """Format the smallest and largest ratio of bound to measured value."""
+    """Return a sentence with the smallest and largest ratio of bound to measured value."""
     least = min(m.room for m in measured)
     most = max(m.bound / m.estimate.low if m.estimate.low > 0 else inf for m in measured)
     return (

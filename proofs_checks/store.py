@@ -1,4 +1,4 @@
-"""Stored results of earlier runs, and the numbered results that they decide: the scoreboard.
+"""Stored results of checks, and the scoreboard of the papers' numbered results.
 
 Counterexamples, and evidence at normal effort, are JSON files. Those of the papers' claims are
 next to this module; those of a user-defined claim are in a folder next to its file
@@ -32,14 +32,14 @@ _ENTRY = {"as_printed", "as_corrected", "evidence"}
 
 @dataclass(frozen=True)
 class Records:
-    """Locations of stored results: a folder of counterexamples and one of recorded evidence."""
+    """Locations of stored results: the folders of counterexamples and of recorded evidence."""
 
     counterexamples: Path
     recorded: Path
 
 
 def records_of(claim: Claim) -> Records:
-    """Return where a claim is recorded: in the package only if the package states the claim."""
+    """Return the folders of a claim's stored results: in the package, or next to a user's file."""
     if not claim.named_as:
         return Records(COUNTEREXAMPLES, RECORDED)
     name, file = source_of(claim.named_as)
@@ -61,7 +61,7 @@ def stored_counterexample(claim: Claim) -> dict[str, Any] | None:
         return None
     document = _read(path)
     if not (isinstance(document.get("data"), dict) and isinstance(document.get("why"), str)):
-        raise _damaged(path, "no object with data and why")
+        raise _damaged(path, "not an object with data and why")
     return document
 
 
@@ -75,7 +75,7 @@ def _counterexample_file(claim: Claim) -> Path:
 
 
 def store_counterexample(claim: Claim, example: Counterexample | None) -> None:
-    """Write the counterexample of a claim, or remove the file if there is none."""
+    """Write the counterexample of a claim; without one, remove its file."""
     path = _counterexample_file(claim)
     if example is None:
         path.unlink(missing_ok=True)
@@ -116,7 +116,7 @@ def recorded(paper: str, folder: Path | None = None) -> dict[str, Any]:
     document = _read(path)
     for claim_id, entry in document.items():
         if not isinstance(entry, dict) or not set(entry) >= _ENTRY:
-            raise _damaged(path, f"{claim_id} has not {', '.join(sorted(_ENTRY))}")
+            raise _damaged(path, f"{claim_id} lacks one of {', '.join(sorted(_ENTRY))}")
     return document
 
 
@@ -145,7 +145,7 @@ def _read(path: Path) -> dict[str, Any]:
     except (OSError, UnicodeError) as error:
         raise _damaged(path, f"{type(error).__name__}: {error}") from None
     if not isinstance(document, dict):
-        raise _damaged(path, "no object")
+        raise _damaged(path, "not a JSON object")
     return document
 
 
@@ -164,7 +164,7 @@ _PAPERS = Path(__file__).parent / "papers"
 
 
 class ProofStatus(StrEnum):
-    """Status of the printed proof after a check of each step."""
+    """Status of a printed proof, after each of its steps was checked."""
 
     #: The proof is correct; misprints in it have their own claims.
     READ = "read and correct"
@@ -187,7 +187,7 @@ class Survival(StrEnum):
 
 @dataclass(frozen=True)
 class NumberedResult:
-    """One numbered result, with the claims on it.
+    """One numbered result of a paper, with its claims.
 
     Parameters
     ----------
@@ -212,7 +212,7 @@ class NumberedResult:
 
 @dataclass(frozen=True)
 class RootCause:
-    """One error that refutes several claims.
+    """One error of a paper that refutes several claims.
 
     Parameters
     ----------
@@ -294,7 +294,7 @@ def printed(result: NumberedResult, claims: dict[str, Claim]) -> str:
 
 
 def survival(result: NumberedResult, claims: dict[str, Claim]) -> Survival:
-    """Return how much of a result survives; see `printed` for the parameters."""
+    """Return how much of a numbered result survives correction; parameters as in `printed`."""
     parts = [claims[name] for name in result.claims]
     if any(part.defect is Defect.RESULT for part in parts):
         return Survival.NO

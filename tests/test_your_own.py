@@ -186,7 +186,7 @@ def test_claims_of_ones_own_are_recorded_beside_their_file(
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("STOLEN", "balance.lemma1 is a claim of this project; give yours another id"),
+        ("STOLEN", "balance.lemma1 is the id of a built-in claim; give yours another id"),
         ("NUMBER", "a int is no claim; give a Claim or a sequence of them"),
         ("CLAMS", "has no CLAMS; did you mean CLAIMS?"),
     ],

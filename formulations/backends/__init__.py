@@ -1,4 +1,4 @@
-"""Solver backends by name: HiGHS, CP-SAT, any solver driven by Pyomo, and users' own."""
+"""Solver backends by name: HiGHS, CP-SAT, any solver of Pyomo, and users' own backends."""
 
 import time
 from collections.abc import Callable
@@ -74,12 +74,12 @@ def backend(name: str) -> Backend:
 
 
 def check_method(name: str, own: tuple[str, ...]) -> None:
-    """Refuse a method that is neither one of our ``own`` nor a backend.
+    """Raise if a method is neither one of the names ``own`` nor a backend.
 
     Raises
     ------
     InputError
-        Names all methods and the nearest one.
+        If the method is unknown; the error lists all methods.
     """
     known = (*own, *names())
     if name in known or is_users(name):
@@ -100,7 +100,7 @@ def run_backend(
     solver : Backend
         The backend.
     program : Program
-        Writes its forms at first use.
+        The program; its Pyomo model or standard form is written at first use.
     limits : SolveLimits
         Time and seed.
     start : callable
@@ -148,7 +148,7 @@ class UsersBackend:
     Raises
     ------
     InputError
-        If it cannot be loaded, or has no such method.
+        If the object cannot be loaded, or has no method ``solve``.
     """
 
     def __init__(self, name: str) -> None:
@@ -162,7 +162,7 @@ class UsersBackend:
         self.continuous = bool(getattr(made, "continuous", True))
 
     def available(self) -> bool:
-        """Whether the backend reports itself as available; True if it does not report."""
+        """Return whether the backend is available; True if it has no attribute ``available``."""
         asked = getattr(self._made, "available", None)
         return bool(asked()) if callable(asked) else True
 
@@ -170,7 +170,7 @@ class UsersBackend:
         """Do nothing: the object is already loaded."""
 
     def solve(self, program: Program, limits: SolveLimits, hint: FloatArray | None) -> Outcome:
-        """Solve with the user's backend.
+        """Solve a program with the user's backend and check its outcome.
 
         Raises
         ------
@@ -201,5 +201,5 @@ def _checked(values: object, columns: int, where: str) -> FloatArray | None:
     if array.shape != (columns,):
         raise InputError(where, f"values of shape {array.shape}", remedy)
     if not np.isfinite(array).all():
-        raise InputError(where, "values that are no numbers", remedy)
+        raise InputError(where, "values that are not finite numbers", remedy)
     return array

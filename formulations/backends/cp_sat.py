@@ -1,4 +1,4 @@
-"""CP-SAT through ortools: integer arithmetic, trusted in the range that enumeration confirms.
+"""The backend CP-SAT (ortools): integer arithmetic, trusted up to a tested size of numbers.
 
 The *reach* of a program is the largest sum of |coefficient| times |value| that a row or the
 objective can have. At reaches of 1.6 · 2^31 and more, the presolve of CP-SAT 9.15 has errors
@@ -8,9 +8,9 @@ Two ranges were compared with enumeration (tests/formulations/proofs):
 - reach below 2^30: with presolve;
 - from there to 2^50: without presolve.
 
-From 2^50 on its claims prove nothing, since it errs from 2^53 on even without presolve. From 2^62
-on the program is refused. A claim that a checked solution refutes is rejected in any range
-(`formulations.formulation`).
+For a reach of 2^50 or more, claims of CP-SAT prove nothing: it errs from 2^53 on even without
+presolve. A program with a reach of 2^62 or more is refused. A claim that a checked solution
+refutes is rejected for every reach (`formulations.formulation`).
 """
 
 import importlib.util
@@ -41,7 +41,7 @@ class CpSat:
     continuous = False
 
     def available(self) -> bool:
-        """Whether ortools is installed."""
+        """Return whether ortools is installed."""
         return importlib.util.find_spec("ortools") is not None
 
     def load(self) -> None:
@@ -72,7 +72,7 @@ class CpSat:
         seconds = time.perf_counter() - began
         if status == cp_model.MODEL_INVALID:
             raise CapabilityError(
-                "program", "CP-SAT refuses it as invalid", "use smaller loads or weights"
+                "program", "CP-SAT rejects it as invalid", "use smaller loads or weights"
             )
         in_hand = status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
         values = np.array([solver.value(v) for v in columns], dtype=np.float64)
@@ -108,14 +108,14 @@ def trusted_solver(reach: float, limits: SolveLimits) -> Any:
     Parameters
     ----------
     reach : float
-        Upper bound on every sum of the program.
+        Upper bound on the absolute value of every row sum and of the objective.
     limits : SolveLimits
         Seed and threads.
 
     Returns
     -------
     CpSolver
-        Without limits of time and work.
+        The solver, with no time or work limit set.
     """
     from ortools.sat.python import cp_model
 
@@ -129,7 +129,7 @@ def trusted_solver(reach: float, limits: SolveLimits) -> Any:
 
 
 def _listening(columns: list[Any], limits: SolveLimits) -> Any:
-    """Return the callback for improved solutions, or None if there is no listener."""
+    """Return the solver callback that passes improved solutions to ``limits.found``, if any."""
     from ortools.sat.python import cp_model
 
     if limits.found is None:
@@ -137,10 +137,10 @@ def _listening(columns: list[Any], limits: SolveLimits) -> Any:
     found = limits.found
 
     class Listening(cp_model.CpSolverSolutionCallback):  # type: ignore[misc]
-        """Passes each improved solution on."""
+        """Callback that passes each improved solution to ``limits.found``."""
 
         def on_solution_callback(self) -> None:
-            """Pass the current solution on."""
+            """Pass the current solution to ``limits.found``."""
             found(np.array([self.value(v) for v in columns], dtype=np.float64))
 
     return Listening()
@@ -180,11 +180,13 @@ def _build(form: StandardForm) -> tuple[Any, list[Any]]:
 
 
 def _reach(form: StandardForm) -> float:
-    """Return the reach; refuse a program whose sums overflow CP-SAT's integers."""
+    """Return the reach of a program; raise if its sums overflow CP-SAT's 64-bit integers."""
     reach = form.reach()
     if reach >= _MAX_SUM:
         raise CapabilityError(
-            "program", f"sums could reach {reach:.1e}", "use smaller loads or weights"
+            "program",
+            f"row sums could reach {reach:.1e}, above 2^62",
+            "use smaller loads or weights",
         )
     return reach
 
@@ -196,7 +198,7 @@ def _clipped(bound: float) -> int:
 
 
 def _integer_bound(solver: Any, form: StandardForm, proven: bool) -> int | None:
-    """Return the lower bound with the offset; CP-SAT derives it in integers, reports a float."""
+    """Return CP-SAT's lower bound plus the offset, as an integer; None if unusable."""
     bound = float(solver.objective_value if proven else solver.best_objective_bound)
     # float64 represents integers exactly only below 2^53; larger bounds may be rounded.
     if not abs(bound) < EXACT_LIMIT:

@@ -1,10 +1,10 @@
-"""HiGHS through highspy: fast, but its floating-point bounds prove nothing by themselves.
+"""The backend HiGHS (highspy), whose floating-point bounds do not prove an integer optimum.
 
 HiGHS 1.13.1 reports a false optimum on about 2 of 1,000 random step problems, some with two
-requests (tests/formulations/test_false_optimum.py). Presolve changes which ones fail, and tighter
-tolerances are worse. A claimed optimum z of an integer program is therefore challenged: another
-run, without presolve, searches for a point of cost at most z − 1, until there is none. This is
-evidence but no proof, so the bound stays a float.
+requests (tests/formulations/test_false_optimum.py). Without presolve other problems fail; tighter
+tolerances give more false optima. A claimed optimum z of an integer program is therefore
+challenged: runs without presolve search for a point of cost at most z − 1 until none is found. The
+challenge is no proof, so the bound counts as a float.
 """
 
 import importlib.util
@@ -36,7 +36,7 @@ class Highs:
     Parameters
     ----------
     challenge : bool
-        Whether to challenge claimed optima; False runs HiGHS alone, for measurements.
+        Whether to challenge claimed optima; False, for measurements, accepts the first run.
     """
 
     name = "highs"
@@ -46,7 +46,7 @@ class Highs:
         self._challenges = challenge
 
     def available(self) -> bool:
-        """Whether highspy is installed."""
+        """Return whether highspy is installed."""
         return importlib.util.find_spec("highspy") is not None
 
     def load(self) -> None:
@@ -79,7 +79,7 @@ def _presolve_seconds(form: StandardForm) -> float:
 
 
 def _challenged(form: StandardForm, outcome: Outcome, limits: SolveLimits) -> Outcome:
-    """Search for better points until a claimed optimum is confirmed; count refuted claims."""
+    """Challenge a claimed optimum until no better point is found; count the refuted claims."""
     refuted = 0
     while outcome.termination is Termination.OPTIMAL:
         better = _better(form, outcome, limits)
@@ -94,7 +94,7 @@ def _challenged(form: StandardForm, outcome: Outcome, limits: SolveLimits) -> Ou
 
 
 def _after(second: Outcome, first: Outcome, kept: Outcome) -> Outcome:
-    """Return ``kept`` with the seconds and ticks of both runs."""
+    """Return the outcome ``kept`` with the seconds and ticks of both runs added up."""
     ticks = (first.ticks or 0) + (second.ticks or 0)
     return replace(kept, seconds=first.seconds + second.seconds, ticks=ticks)
 

@@ -1,4 +1,4 @@
-"""The interface of solver backends: flags, an availability test, and a solve call."""
+"""The interface of solver backends, their limits and their outcomes."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from formulations.standard_form import StandardForm, compile_model
 
 
 class Program(Protocol):
-    """A stated program: its Pyomo model, and its standard form."""
+    """Interface of programs for backends: a Pyomo model and a standard form."""
 
     @property
     def model(self) -> Any:
@@ -25,7 +25,7 @@ class Program(Protocol):
 
 
 class ModelProgram:
-    """The `Program` of a Pyomo model that has no vectorised builder of its own.
+    """A `Program` made from a Pyomo model; its standard form is compiled from the model.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class ModelProgram:
 
 @dataclass(frozen=True)
 class WrittenProgram:
-    """The `Program` of a standard form without a Pyomo model; Pyomo's solvers cannot solve it."""
+    """A `Program` with a standard form but no Pyomo model; solvers of Pyomo reject it."""
 
     standard_form: StandardForm
     model: None = None
@@ -81,13 +81,13 @@ class SolveLimits:
 
     @property
     def deadline(self) -> Deadline:
-        """The running deadline; a new one if ``time_limit`` is in seconds."""
+        """The deadline of the solve; if ``time_limit`` is in seconds, it starts now."""
         return Deadline.of(self.time_limit)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a backend: termination, point and bound (None if missing).
+    """The outcome of a backend: termination, and point and bound if there are any.
 
     Parameters
     ----------
@@ -118,20 +118,20 @@ class Outcome:
 
 
 class Backend(Protocol):
-    """A solver behind the common interface."""
+    """Interface of solver backends."""
 
     name: str
     #: Whether it supports continuous variables.
     continuous: bool
 
     def available(self) -> bool:
-        """Whether the solver is installed; does not import it."""
+        """Return whether the solver is installed; the test does not import the solver."""
 
     def load(self) -> None:
-        """Import the solver if it is installed; this time does not count against limits."""
+        """Import the solver if it is installed; the import does not count against time limits."""
 
     def solve(self, program: Program, limits: SolveLimits, hint: FloatArray | None) -> Outcome:
-        """Solve, starting from ``hint`` (shape (n,)) if the solver supports it."""
+        """Solve a program, starting from the point ``hint`` (shape (n,)) if supported."""
 
 
 #: Largest row sum for which a floating-point solver is used on integer programs. Beyond it, HiGHS
@@ -140,41 +140,43 @@ _FLOAT_REACH = 2.0**28
 
 
 def require_float_range(form: StandardForm, name: str) -> None:
-    """Refuse an integer program whose numbers are too large for a floating-point solver.
+    """Raise if an integer program has numbers too large for a floating-point solver.
 
     Raises
     ------
     CapabilityError
-        If a row's sum could reach `_FLOAT_REACH`.
+        If the sum of a row could reach `_FLOAT_REACH` in absolute value.
     """
     reach = form.row_reach()
     if form.integral.any() and reach >= _FLOAT_REACH:
         raise CapabilityError(
             "program",
-            f"sums could reach {reach:.1e}, beyond the 2.7e8 that {name} resolves",
+            f"row sums could reach {reach:.1e}, beyond the 2.7e8 that {name} resolves",
             "use --method exact or cp-sat, or smaller numbers",
         )
 
 
 def require_integer_form(form: StandardForm, name: str) -> None:
-    """Refuse a program with continuous or unbounded variables or fractional data.
+    """Raise unless all variables are bounded integers and all data are integers.
 
     Raises
     ------
     CapabilityError
-        Names the first offending column.
+        If they are not; the error names the first column at fault.
     """
     for j, column in enumerate(form.column_names):
         if not form.integral[j]:
             raise CapabilityError(
-                column, f"continuous, which {name} cannot take", "solve with --method highs"
+                column,
+                f"{name} does not support continuous variables",
+                "solve with --method highs",
             )
         if not (abs(form.lower[j]) < float("inf") and abs(form.upper[j]) < float("inf")):
             raise CapabilityError(
-                column, f"unbounded, which {name} cannot take", "bound the variable"
+                column, f"{name} does not support unbounded variables", "give it both bounds"
             )
     fractional = (form.matrix.data % 1 != 0).any() or (form.objective % 1 != 0).any()
     if fractional:
         raise CapabilityError(
-            "coefficients", f"fractional, which {name} cannot take", "scale them to integers"
+            "coefficients", f"{name} does not support fractions", "scale them to integers"
         )

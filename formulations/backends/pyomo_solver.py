@@ -1,4 +1,4 @@
-"""Any solver that Pyomo supports, applied to the Pyomo model itself."""
+"""The backend for any solver that Pyomo supports; it solves the Pyomo model itself."""
 
 import importlib.util
 import time
@@ -19,7 +19,7 @@ PREFERRED = ("scip_direct", "gurobi_direct", "highs")
 
 
 class PyomoSolver:
-    """The backend ``pyomo``, or ``pyomo:NAME`` for one solver of Pyomo's.
+    """The backend ``pyomo`` (first installed solver) or ``pyomo:NAME`` (the named solver).
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class PyomoSolver:
         self.name = "pyomo" if solver is None else f"pyomo:{solver}"
 
     def available(self) -> bool:
-        """Whether Pyomo is installed."""
+        """Return whether Pyomo is installed."""
         return importlib.util.find_spec("pyomo") is not None
 
     def load(self) -> None:
@@ -80,19 +80,19 @@ class PyomoSolver:
         )
 
     def _work_options(self, solver: Any, work_limit: int) -> dict[str, object]:
-        """Return the solver options that set a work limit."""
+        """Return the solver options that set a work limit in ticks."""
         kind = type(solver).__name__.lower()
         for name, options in _WORK_OPTIONS.items():
             if kind.startswith(name):
                 return options(work_limit)
-        what = f"{kind} cannot be limited by work"
+        what = f"bfio cannot set a work limit for {kind}"
         raise CapabilityError(self.name, what, "give a time limit (--time-limit SECONDS) instead")
 
     def _opened(self) -> Any:
         known = _known()
         if self.solver is not None and self.solver not in known:
             remedy = f"{use_one_of(self.solver, known)}; installed: {_installed_names()}"
-            raise CapabilityError(self.name, "Pyomo knows no such solver", remedy)
+            raise CapabilityError(self.name, "Pyomo has no solver of this name", remedy)
         for name in (self.solver,) if self.solver else PREFERRED:
             solver = _factory()(name)
             if solver is not None and solver.available():
@@ -105,7 +105,7 @@ class PyomoSolver:
 
 
 def _limit(solver: Any, deadline: Deadline) -> None:
-    """Count Pyomo's translation against the time limit; Pyomo itself limits the solve only."""
+    """Count Pyomo's translation of the model against the time limit of the solver."""
     solver.config.time_limit = deadline.left_or_none
     if deadline.left_or_none is None:
         return
@@ -138,7 +138,7 @@ _WORK_OPTIONS: dict[str, Callable[[int], dict[str, object]]] = {
 
 
 def installed_solvers() -> dict[str, bool]:
-    """Return Pyomo's names of solvers, and whether each is installed."""
+    """Return whether each solver that Pyomo supports is installed, by Pyomo's name."""
     factory = _factory()
     return {name: bool(factory(name).available()) for name in _known()}
 
@@ -171,7 +171,7 @@ _TERMINATIONS = {
 
 @contextmanager
 def _objective_scaled(model: Any, program: Program) -> Iterator[float]:
-    """Temporarily divide the objective by its largest coefficient, and yield this factor.
+    """Divide the objective by its largest coefficient inside the block; yield this factor.
 
     SCIP 10 has pruned optima of step programs with weights 10^6 and 428571, and reported values
     0.1 % above them as optimal; with coefficients of at most 1 it did not.

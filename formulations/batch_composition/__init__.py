@@ -1,8 +1,9 @@
 """The batch program: which tokens of which requests the next iteration of an engine processes.
 
 ``build(problem)`` states it in Pyomo, ``solve(problem)`` fills by weight or asks a backend,
-``violations(problem, prefill, decode)`` checks any batch against (2.5a) to (2.5d), ``gap`` returns
-the distance of a batch from the optimum. Pyomo and solvers are loaded at first use.
+``violations(problem, prefill, decode)`` checks any batch against (2.5a) to (2.5d) of the
+throughput-optimal paper, ``gap`` returns the distance of a batch from the optimum. Pyomo and
+solvers are loaded at first use.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""The checker of batches and a brute-force oracle; both read the problem data only."""
+"""The checker of the batch program and a brute-force oracle, independent of the solvers."""
 
 from collections.abc import Sequence
 from itertools import product
@@ -10,7 +10,7 @@ Tokens = Sequence[int]
 
 
 def worth(problem: BatchProblem, prefill: Tokens, decode: Tokens) -> int:
-    """Return ``Σ weight_i tokens_i`` plus the bonuses of the prompts that the batch completes."""
+    """Return the worth of a batch: ``Σ weight_i tokens_i`` plus bonuses of completed prompts."""
     total = 0
     for i, (x, y) in enumerate(zip(prefill, decode, strict=True)):
         total += int(problem.weights[i]) * (x + y)
@@ -20,14 +20,14 @@ def worth(problem: BatchProblem, prefill: Tokens, decode: Tokens) -> int:
 
 
 def num_in_batch(prefill: Tokens, decode: Tokens) -> int:
-    """Return how many requests have tokens in the batch."""
+    """Return the number of requests with tokens in the batch."""
     return sum(x > 0 or y > 0 for x, y in zip(prefill, decode, strict=True))
 
 
 def violations(
     problem: BatchProblem, prefill: Tokens, decode: Tokens, objective: int | None = None
 ) -> dict[str, int]:
-    """Return every violated rule of a batch and by how much; empty if it is feasible.
+    """Return each violated constraint of a batch and the amount; empty if it is feasible.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def violations(
 
 
 def objective_of(problem: BatchProblem, prefill: Tokens, decode: Tokens) -> int:
-    """Return the minimised objective: first by larger worth, then by fewer requests."""
+    """Return the minimised objective: ``−scale·worth``, plus the requests if they count."""
     requests = num_in_batch(prefill, decode) if problem.fewest_requests else 0
     return requests - problem.scale * worth(problem, prefill, decode)
 
@@ -92,7 +92,9 @@ def brute_force(problem: BatchProblem) -> tuple[int, Batch]:
     for cap in caps:
         count *= cap + 1
     if count > _MAX_BATCHES:
-        raise CapabilityError("method", f"{count:.1e} batches to enumerate", "use --method cp-sat")
+        raise CapabilityError(
+            "method", f"{count:.1e} batches are too many to enumerate", "use --method cp-sat"
+        )
     in_prefill = problem.in_prefill.tolist()
     best: tuple[int, Batch] | None = None
     for tokens in product(*(range(cap + 1) for cap in caps)):

@@ -31,7 +31,7 @@ _OPTIONAL = ("mixing", "max_requests", "fewest_requests")
 @known_fields
 @dataclass(frozen=True)
 class BatchProblem(ProblemData):
-    """One decision of a token-budget engine, (2.5a) to (2.5d) of the throughput-optimal paper.
+    """The data of one batch of an engine with a token budget: (2.5) of the throughput paper.
 
     A request i with prompt tokens left, ``p_i > 0``, gets up to p_i of them processed. A request
     without prompt tokens left gets at most one decode token processed. A batch holds at most
@@ -100,28 +100,28 @@ class BatchProblem(ProblemData):
             )
         )
         if most_worth + n >= _MAX_OBJECTIVE:
-            what = f"a batch could be worth {most_worth:.1e}"
+            what = f"the worth of a batch could reach {most_worth:.1e}, beyond 64-bit integers"
             raise InputError("weight", what, "use smaller weights")
 
     def _check_bonus(self) -> None:
         for i in np.flatnonzero((self.bonuses > 0) & ~self.in_prefill).tolist():
             what = f"request {i} has no prompt tokens left to complete"
-            raise InputError(f"finish_bonus[{i}]", what, "give it 0")
+            raise InputError(f"finish_bonus[{i}]", what, "set its bonus to 0")
 
     @property
     def num_requests(self) -> int:
-        """``n``."""
+        """``n``, the number of requests."""
         return len(self.prefill)
 
     @property
     def weights(self) -> IntArray:
-        """``weight`` after validation, never None; shape (n,)."""
+        """Weight of a token of each request, shape (n,); 1 where ``weight`` is not given."""
         assert self.weight is not None
         return self.weight
 
     @property
     def bonuses(self) -> IntArray:
-        """``finish_bonus`` after validation, never None; shape (n,)."""
+        """Bonus for completing each prompt, shape (n,); 0 where ``finish_bonus`` is not given."""
         assert self.finish_bonus is not None
         return self.finish_bonus
 
@@ -132,7 +132,7 @@ class BatchProblem(ProblemData):
 
     @cached_property
     def caps(self) -> IntArray:
-        """Largest number of tokens of each request in one batch: p_i, or 1 in decode; (n,)."""
+        """Most tokens of each request in one batch, shape (n,): p_i in prefill, 1 in decode."""
         return frozen(np.where(self.prefill > 0, self.prefill, 1))
 
     @property
@@ -142,7 +142,7 @@ class BatchProblem(ProblemData):
 
     @property
     def is_greedy(self) -> bool:
-        """Whether filling by weight is optimal: no bonus, and no binding limit on requests."""
+        """Whether filling the budget by weight is optimal: no bonus, no binding request limit."""
         limited = self.max_requests is not None and self.max_requests < self.num_requests
         return not limited and not bool(self.bonuses.any())
 
@@ -185,7 +185,7 @@ def _weights(values: object, where: str, length: int, default: int) -> IntArray:
 
 
 def phase_weights(prefill: IntArray, *, prompt_token: int, decode_token: int) -> IntArray:
-    """Return one weight per phase, shape (n,): (1, 2) is Sarathi-Serve, (2, 1) Orca (section 3).
+    """Return token weights by phase, shape (n,): (1, 2) as in Sarathi-Serve, (2, 1) as in Orca.
 
     Parameters
     ----------
@@ -228,7 +228,7 @@ Batch = tuple[tuple[int, ...], tuple[int, ...]]
 
 @dataclass(frozen=True, kw_only=True)
 class BatchResult(ProgramResult[Batch]):
-    """A batch; its objective is ``−scale·worth``, plus its requests with ``fewest_requests``.
+    """The result of the batch program; objective as in `formulations.batch_composition.program`.
 
     Parameters
     ----------
@@ -243,5 +243,5 @@ class BatchResult(ProgramResult[Batch]):
 
     @property
     def tokens(self) -> int:
-        """``b'``, tokens in the batch; 0 without a batch."""
+        """``b'``, the number of tokens in the batch; 0 without a batch."""
         return sum(self.prefill or ()) + sum(self.decode or ())

@@ -1,4 +1,4 @@
-"""The batch program, stated once.
+"""The integer program of one batch (which tokens an engine processes next), in Pyomo.
 
 Sets
     requests i = 0..n−1; P those with prompt tokens left, D the others
@@ -37,7 +37,7 @@ from formulations.standard_form import constraint
 
 
 def build(problem: BatchProblem, model: Any = None) -> Any:
-    """State the program of a problem with at least one request.
+    """Return the Pyomo model of a batch problem with at least one request.
 
     Parameters
     ----------

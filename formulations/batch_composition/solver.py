@@ -24,7 +24,7 @@ from formulations.words import Words
 
 
 def greedy(problem: BatchProblem) -> Batch:
-    """Return an optimal batch by filling; remaining ties go to the oldest request.
+    """Return an optimal batch by filling the budget by weight; last ties go to older requests.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def greedy(problem: BatchProblem) -> Batch:
 
 
 def fill(problem: BatchProblem, allowed: BoolArray) -> Batch:
-    """Fill the budget by weight with tokens of some requests, shape (n,)."""
+    """Fill the budget by descending weight with tokens of the allowed requests, shape (n,)."""
     prefill, decode = [0] * problem.num_requests, [0] * problem.num_requests
     # lexsort is stable: the oldest request comes first among equals.
     order = np.lexsort((-problem.caps, -problem.weights))
@@ -65,7 +65,7 @@ def fill(problem: BatchProblem, allowed: BoolArray) -> Batch:
 
 
 def least_objective(problem: BatchProblem) -> int:
-    """Return a lower bound on the objective, valid for every problem.
+    """Return a lower bound on the objective of every batch, by fractional filling.
 
     The bonus of a prompt is spread over its tokens, which overstates the worth of batches that do
     not complete it. The bound is the best fractional filling.
@@ -122,7 +122,7 @@ class BatchProgram(Formulation[BatchProblem, Batch, BatchResult]):
         return build(self.problem)
 
     def lower_bound(self) -> int:
-        """Return the bound of the fractional filling."""
+        """Return the lower bound on the objective by fractional filling, `least_objective`."""
         return least_objective(self.problem)
 
     def objective_value(self, solution: Batch) -> int:
@@ -130,11 +130,11 @@ class BatchProgram(Formulation[BatchProblem, Batch, BatchResult]):
         return objective_of(self.problem, *solution)
 
     def violations(self, solution: Batch, objective: int | None = None) -> dict[str, int]:
-        """Return every violated rule and by how much."""
+        """Return each violated constraint of a batch and the amount."""
         return violations(self.problem, *solution, objective)
 
     def settled(self, method: str) -> BatchResult | None:
-        """Answer a problem without requests: the engine idles."""
+        """Return the empty batch for a problem without requests, else None."""
         if self.problem.num_requests:
             return None
         return self.answer(((), ()), Termination.OPTIMAL, 0, method=method)
@@ -155,7 +155,7 @@ class BatchProgram(Formulation[BatchProblem, Batch, BatchResult]):
         )
 
     def brute_force(self) -> tuple[int, Batch]:
-        """Return the optimum by enumeration."""
+        """Return the minimum objective and an optimal batch by enumeration."""
         return brute_force(self.problem)
 
     def filled(self) -> BatchResult:
@@ -211,7 +211,7 @@ def solve(
 
 
 def gap(problem: BatchProblem, prefill: tuple[int, ...], decode: tuple[int, ...]) -> int:
-    """Return the worth of an optimal batch less that of a given one, e.g. of a policy.
+    """Return the worth of an optimal batch minus the worth of a given batch.
 
     Raises
     ------
@@ -220,6 +220,6 @@ def gap(problem: BatchProblem, prefill: tuple[int, ...], decode: tuple[int, ...]
     """
     if violated := violations(problem, prefill, decode):
         name, by = next(iter(violated.items()))
-        raise InputError("batch", WORDS.told(name, by), "give a feasible one")
+        raise InputError("batch", WORDS.told(name, by), "give a feasible batch")
     best = solve(problem).required_solution()
     return worth(problem, *best) - worth(problem, prefill, decode)

@@ -56,7 +56,7 @@ class RateCheck:
         return self.best_rate == self.full_rate
 
     def warning(self) -> str | None:
-        """Return one line that names the theorem that does not apply; None if the check holds."""
+        """Return a warning that Theorem 1 (b) does not apply; None if the check holds."""
         if self.holds:
             return None
         return (
@@ -82,7 +82,7 @@ class BatchTime(ProblemData):
     Raises
     ------
     InputError
-        If a value breaks its rule.
+        If a value is out of range.
 
     Examples
     --------
@@ -132,7 +132,7 @@ class BatchTime(ProblemData):
         )
 
     def slots(self, tokens: int) -> int:
-        """Return ``t(b')`` in whole slots; an idle engine (0 tokens) waits for one slot."""
+        """Return the time ``t(b')`` of a batch in whole slots; 1 for 0 tokens (idle engine)."""
         if tokens == 0:
             return 1
         exact = self._exact(tokens)
@@ -159,7 +159,7 @@ class BatchTime(ProblemData):
         return Fraction(budget, self.slots(budget))
 
     def rate_check(self, budget: int) -> RateCheck:
-        """Check over all batch sizes, after rounding to slots, that a full batch is fastest."""
+        """Check whether a full batch has the highest token rate of all sizes, in whole slots."""
         table = self.slots_table(budget)
         loads = np.arange(1, budget + 1)
         # Floats only choose candidates within rounding of the highest rate; fractions decide.
@@ -217,7 +217,7 @@ def fastest_budget(
     Parameters
     ----------
     batch_time : BatchTime
-        Slots of a batch.
+        Duration of a batch as a function of its tokens [slots].
     candidates : iterable of int
         Budgets to choose from, such as ``range(1, 4097)`` [tokens].
     limit : int
@@ -265,7 +265,7 @@ def shortest_batch(
 def _choices(batch_time: BatchTime, candidates: Iterable[int], work: object) -> list[BudgetChoice]:
     budgets = [integer(b, "candidates", minimum=1, maximum=MAX_BUDGET) for b in candidates]
     if not budgets:
-        raise InputError("candidates", "none", "give at least one token budget")
+        raise InputError("candidates", "empty list", "give at least one token budget")
     least = Fraction(0) if work is None else exact_number(work, "work")
     slots = batch_time.slots_table(max(budgets))[np.array(budgets)].tolist()
     made = (BudgetChoice(b, t, Fraction(b, t)) for b, t in zip(budgets, slots, strict=True))

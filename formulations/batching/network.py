@@ -1,4 +1,4 @@
-"""A network of agents (section 4): stages of requests, the routes between them, and examples."""
+"""Networks of agents (section 4 of the throughput paper): stages, routes and examples."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -76,7 +76,7 @@ class Agent(Validated):
 
 @dataclass(frozen=True)
 class Stage(Validated):
-    """A class of tasks: one visit of the requests of one type to one agent.
+    """A stage: the visit of the requests of one type to one agent, a class of tasks.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ class Route(Validated):
     Raises
     ------
     InputError
-        If it is out of range.
+        If the probability is out of range.
     """
 
     source: str
@@ -161,7 +161,7 @@ def name_of(value: object, where: str) -> str:
     Raises
     ------
     InputError
-        If it is anything else.
+        If the value is not a text of one line, or is too long.
     """
     if isinstance(value, str) and 0 < len(value) <= _MAX_NAME and value.isprintable():
         return value
@@ -222,7 +222,7 @@ def _route(row: Mapping[str, Any]) -> Route:
 def check_routes(
     stages: Sequence[Stage], routes: Sequence[Route], fork_join: Sequence[str]
 ) -> None:
-    """Check the routes of a network.
+    """Raise if the routes of a network are inconsistent.
 
     Parameters
     ----------
@@ -259,18 +259,20 @@ def _check_ends(known: dict[str, Stage], routes: Sequence[Route]) -> None:
             raise InputError(
                 f"routes[{i}]",
                 f"{route.source} and {route.target} are of different types",
-                "give both stages one type",
+                "give both stages the same type",
             )
         if (route.source, route.target) in seen:
             what = f"{route.source} to {route.target} occurs twice"
-            raise InputError(f"routes[{i}]", what, "add the probabilities")
+            raise InputError(
+                f"routes[{i}]", what, "write it once, with the sum of the probabilities"
+            )
         seen.add((route.source, route.target))
 
 
 def _check_departures(stages: Sequence[Stage], routes: Sequence[Route]) -> None:
-    """Check that rows sum to at most 1 and that requests can leave from every stage.
+    """Raise unless route probabilities sum to at most 1 and requests leave from every stage.
 
-    This holds iff the spectral radius of the routing matrix is below 1.
+    Both hold iff the spectral radius of the routing matrix is below 1.
     """
     import networkx as nx
 
@@ -284,7 +286,7 @@ def _check_departures(stages: Sequence[Stage], routes: Sequence[Route]) -> None:
     for name, total in staying.items():
         if total > 1:
             what = f"the probabilities from {name} add up to {total}"
-            raise InputError("routes", what, "make them 1 at most")
+            raise InputError("routes", what, "lower them to a sum of 1 at most")
     # If requests can get trapped, some strongly connected component has no departure.
     for part in nx.strongly_connected_components(graph):
         closed = all(target in part for name in part for target in graph[name])
@@ -306,18 +308,20 @@ def _check_fork_join(kind: str, stages: Sequence[Stage], routes: Sequence[Route]
         if route.source in graph:
             graph.add_edge(route.source, route.target)
             if route.probability != 1:
-                what = f"{kind} forks and joins: every route is taken"
+                what = f"{kind} is a fork-join type, in which every route is taken"
                 raise InputError(f"routes[{i}].probability", what, "leave it out")
     if not nx.is_directed_acyclic_graph(graph):
         cycle = [source for source, _ in nx.find_cycle(graph)]
         path = " to ".join([*cycle, cycle[0]])
-        what = f"{kind} forks and joins, and its routes have the cycle {path}"
+        what = f"the routes of the fork-join type {kind} have the cycle {path}"
         raise InputError("routes", what, "remove a route of the cycle")
     # Only the first stages have a rate, the same for all: each request begins in all of them.
     first = {name for name, degree in graph.in_degree if degree == 0}
     if len({stage.rate for stage in stages if stage.name in first}) > 1:
-        what = f"{kind} begins in several stages at unequal rates"
-        raise InputError("stages", what, "give these stages the same rate: each request is in all")
+        what = f"the first stages of the fork-join type {kind} have unequal rates"
+        raise InputError(
+            "stages", what, "give these stages the same rate: each request begins in all of them"
+        )
     for stage in stages:
         if stage.name not in first and stage.rate:
             what = f"{stage.name} follows other stages of the fork-join type {kind}"
@@ -382,7 +386,7 @@ class AgentNetwork(ProblemData):
             for i, part in enumerate(getattr(self, where)):
                 if part.name in seen:
                     what = f"{part.name!r} occurs twice"
-                    raise InputError(f"{where}[{i}].name", what, "name each once")
+                    raise InputError(f"{where}[{i}].name", what, "give each its own name")
                 seen.add(part.name)
         self._set(fork_join=tuple(name_of(t, "fork_join") for t in self.fork_join))
         if self.slot is not None:
@@ -398,7 +402,7 @@ class AgentNetwork(ProblemData):
                     f"stages[{k}]",
                     f"a mean prompt of {stage.prefill} tokens exceeds the budget {agent.budget} "
                     f"of {agent.name}, which does not cut prompts",
-                    "raise the budget or let it (chunked)",
+                    "raise the budget or set chunked to true",
                 )
         for i, kind in enumerate(self.fork_join):
             if kind not in self.types:
@@ -428,7 +432,7 @@ class AgentNetwork(ProblemData):
 
     @cached_property
     def successors(self) -> tuple[tuple[tuple[int, Fraction], ...], ...]:
-        """Per stage, pairs of a successor and the probability of the route."""
+        """Successors of each stage (length n), as pairs of stage index and route probability."""
         found: list[list[tuple[int, Fraction]]] = [[] for _ in self.stages]
         for route in self.routes:
             target = self.stage_index[route.target]
@@ -437,7 +441,7 @@ class AgentNetwork(ProblemData):
 
     @cached_property
     def predecessors(self) -> tuple[tuple[tuple[int, Fraction], ...], ...]:
-        """Per stage, pairs of a predecessor and the probability of the route."""
+        """Predecessors of each stage (length n), as pairs of stage index and route probability."""
         found: list[list[tuple[int, Fraction]]] = [[] for _ in self.stages]
         for k, pairs in enumerate(self.successors):
             for target, probability in pairs:
@@ -449,11 +453,11 @@ class AgentNetwork(ProblemData):
         return self.stages[stage].request_type in self.fork_join
 
     def stages_at(self, agent: int) -> tuple[int, ...]:
-        """Return the stages on an agent."""
+        """Return the indices of the stages on an agent."""
         return tuple(k for k, j in enumerate(self.agent_of) if j == agent)
 
     def scaled(self, factor: Fraction) -> Self:
-        """Return the network with all external rates times a factor."""
+        """Return the network with all external arrival rates multiplied by a factor."""
         stages = tuple(replace(stage, rate=stage.rate * factor) for stage in self.stages)
         return replace(self, stages=stages)
 
@@ -475,7 +479,7 @@ class AgentNetwork(ProblemData):
 
     @classmethod
     def from_graph(cls, graph: Any) -> Self:
-        """Read a ``networkx.DiGraph``.
+        """Build a network from a ``networkx.DiGraph`` of stages.
 
         Parameters
         ----------
@@ -493,7 +497,7 @@ class AgentNetwork(ProblemData):
         import networkx as nx
 
         if not isinstance(graph, nx.DiGraph) or graph.is_multigraph():
-            what = f"{shown(type(graph).__name__)} is no directed graph without parallel edges"
+            what = f"{shown(type(graph).__name__)} is not a directed graph without parallel edges"
             raise InputError("graph", what, "give a networkx.DiGraph of stages")
         document: dict[str, Any] = {
             "agents": [
@@ -600,7 +604,7 @@ def multi_type(
     chunked: bool = True,
     slot: object = None,
 ) -> AgentNetwork:
-    """Return a network of types ``(λ, m_p, m_d)``, named 1, 2, ..., on one agent (section 4.2)."""
+    """Return a network of request types ``(λ, m_p, m_d)``, named 1, 2, ..., on one agent."""
     agent = Agent("engine", budget, batch_time, engines, chunked)
     stages = tuple(
         Stage(str(i), "engine", prefill, decode, rate)  # type: ignore[arg-type]
@@ -642,7 +646,7 @@ def fork_join(
 
 
 def rybko_stolyar(rate: object, *, budget: int = 768) -> AgentNetwork:
-    """Return the network of (4.4) and (4.5): each type ends with a long prompt at the other agent.
+    """Return the Rybko–Stolyar network, (4.4) and (4.5): two types cross two agents.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Write programs as files for other solvers, and read their solutions: docs/exchange.md."""
+"""Write integer and linear programs as LP or MPS files, and verify solutions of other solvers."""
 
 from formulations.exchange.program_file import (
     FORMATS,

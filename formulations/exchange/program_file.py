@@ -3,7 +3,7 @@
 Brackets are operators in LP files (see CPLEX's documentation of the format), so ``x[3,1]`` of the
 statement is written as ``x(3,1)``.
 
-An `ExactProgram` holds the exact content of a file, and the factors to convert back:
+An `ExactProgram` holds the exact content of a file, and the factors that convert a solution back:
 
     minimise    cost · x + constant
     subject to  row_lower <= A x <= row_upper,   lower <= x <= upper
@@ -11,10 +11,10 @@ An `ExactProgram` holds the exact content of a file, and the factors to convert 
 The value of the model is ``multiplier`` times this objective, and row r here is ``row_factors[r]``
 times the row of the statement, because files and solvers keep only whole numbers exactly.
 
-No library writes these files: HiGHS and Pyomo write float64, rename rows, or write no comments.
-The constant of the objective is written as the fixed variable ``constant``, since readers disagree
-on constant terms and on the sign of an objective's right-hand side in MPS. The bytes depend on
-program and comments only.
+The files are not written by HiGHS or Pyomo, which round numbers to float64, rename rows, or write
+no comments. The constant of the objective is written as the fixed variable ``constant``, since
+readers disagree on constant terms and on the sign of an objective's right-hand side in MPS. Equal
+programs and comments give equal bytes.
 """
 
 import re
@@ -50,7 +50,7 @@ _RESERVED = frozenset(
 
 
 def file_name(name: str) -> str:
-    """Return the name of a row or column as written to files.
+    """Return the name of a row or column in the form written to files.
 
     Raises
     ------
@@ -74,7 +74,7 @@ Side = int | None
 
 @dataclass(frozen=True)
 class ExactProgram:
-    """A minimisation with integer data; None means no bound on that side.
+    """An integer or linear program with whole numbers, as written to a file.
 
     Parameters
     ----------
@@ -88,11 +88,11 @@ class ExactProgram:
         The matrix by rows: row r has ``entries[k]`` in column ``places[k]`` for k from
         ``starts[r]`` up to ``starts[r + 1]``.
     row_lower, row_upper, lower, upper : tuple of (int or None)
-        Sides of the m rows, bounds of the n columns.
+        Sides of the m rows and bounds of the n columns; None where there is no bound.
     integral : tuple of bool
         Length n.
     multiplier : Fraction
-        The value of the model is this times the objective.
+        Factor from the objective of the file to the value of the model.
     row_factors : tuple of Fraction
         Length m: factor of each row of the statement.
     """
@@ -125,12 +125,12 @@ class ExactProgram:
         return max(map(abs, [*numbers, *(side for side in sides if side is not None)]))
 
     def terms(self, row: int) -> Iterator[tuple[int, int]]:
-        """Yield the (column, entry) pairs of a row."""
+        """Yield the pairs (column index, coefficient) of a row."""
         part = slice(self.starts[row], self.starts[row + 1])
         yield from zip(self.places[part].tolist(), self.entries[part].tolist(), strict=True)
 
     def objective(self, point: Sequence[Any]) -> Any:
-        """Return the objective of the file at a point."""
+        """Return the objective of the program in the file at a point, length n."""
         return self.constant + sum(c * x for c, x in zip(self.cost, point, strict=True) if c)
 
 
@@ -176,7 +176,7 @@ def of_form(form: StandardForm, scale: int = 1) -> ExactProgram:
 
 
 def of_linear(linear: ExactLinear, *, minimised: bool = False) -> ExactProgram:
-    """Convert a program in rationals, with each row and the objective scaled to integers.
+    """Scale each row and the objective of a program in rationals to integers.
 
     Parameters
     ----------
@@ -219,7 +219,7 @@ def _check_size(entries: int) -> None:
 
 
 def _in_lowest_terms(cost: list[int], constant: int) -> tuple[tuple[int, ...], int, int]:
-    """Divide costs and constant by their greatest common divisor; return it as well.
+    """Divide costs and constant by their greatest common divisor; return all three.
 
     Large common factors have led floating-point solvers to wrong optima.
     """
@@ -228,7 +228,7 @@ def _in_lowest_terms(cost: list[int], constant: int) -> tuple[tuple[int, ...], i
 
 
 def _scaled(row: Any, bound: Fraction) -> tuple[dict[int, int], int, Fraction]:
-    """Scale a row and its bound by the smallest factor that makes them integral; return it too."""
+    """Scale a row and its bound to integers; return both and the factor, as small as possible."""
     numbers = [*row.values(), bound]
     unit = lcm(*(a.denominator for a in numbers))
     common = gcd(*(int(a * unit) for a in numbers)) or 1
@@ -238,7 +238,9 @@ def _scaled(row: Any, bound: Fraction) -> tuple[dict[int, int], int, Fraction]:
 
 def _checked_whole(values: FloatArray) -> FloatArray:
     if (values % 1 != 0).any():
-        raise CapabilityError("program", "it has fractions", "state it in whole numbers")
+        raise CapabilityError(
+            "program", "it has fractional coefficients", "state it in whole numbers"
+        )
     return values
 
 
@@ -263,7 +265,7 @@ _WIDTH = 120
 
 
 def program_text(program: ExactProgram, format_: str, comments: Iterable[str]) -> Iterator[str]:
-    """Yield the lines of a file.
+    """Yield the lines of an LP or MPS file.
 
     Parameters
     ----------
@@ -319,7 +321,7 @@ def _side(program: ExactProgram, r: int) -> str:
 
 
 def _row_kind(program: ExactProgram, r: int) -> tuple[str, int]:
-    """Return the row type (L, G or E) and the right-hand side."""
+    """Return the MPS type of a row (L, G or E) and its right-hand side."""
     lower, upper = program.row_lower[r], program.row_upper[r]
     if upper is not None and lower in (None, upper):
         return ("L" if lower is None else "E"), upper
@@ -347,7 +349,7 @@ def _lp_bound(program: ExactProgram, j: int) -> str | None:
 
 
 def _filled(head: str, words: Iterable[str]) -> Iterator[str]:
-    """Yield a heading and words, wrapped to lines of limited length."""
+    """Yield a heading followed by words, wrapped to lines of limited length."""
     line = head
     for word in words:
         if line.strip() and len(line) + len(word) >= _WIDTH:
@@ -440,7 +442,7 @@ def head(
     groups: Sequence[str] = (),
     prices: Sequence[str] = (),
 ) -> list[str]:
-    """Return the comment lines at the top of a program's file.
+    """Return the comment lines at the top of a file, which describe the program.
 
     Parameters
     ----------
@@ -457,7 +459,7 @@ def head(
     criterion : str
         Name of the objective, if there are several.
     groups : sequence of str
-        A text per kind of the program that lists its requests.
+        One text per request kind, which lists its requests.
     prices : sequence of str
         Meaning of the dual prices of a continuous program.
     """
@@ -483,7 +485,7 @@ def head(
         *(f"  {told}" for family, told in words.variables.items() if family in families),
         *(f"  kind {c} = {members}" for c, members in enumerate(groups)),
         *prices,
-        f"bring a solution back: {back}",
+        f"verify a solution: {back}",
     ]
     wrapped = []
     for line in lines:

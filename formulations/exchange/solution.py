@@ -1,4 +1,4 @@
-"""Read solution files of Gurobi, CPLEX, SCIP, HiGHS and CBC or plain lines, and verify them.
+"""Read solution files of Gurobi, CPLEX, SCIP, HiGHS and CBC or plain text, and verify them.
 
 The format is detected by content, not by file name. Values are read as exact decimals. Claims in a
 file are not trusted: `judge` verifies the values in exact arithmetic, by the rows of the program
@@ -63,12 +63,12 @@ def parse_solution(text: str) -> SolutionFile:
     Parameters
     ----------
     text : str
-        Its content.
+        Content of the file.
 
     Raises
     ------
     InputError
-        If there is no solution, a variable occurs twice, or a value is not a number; the error
+        If the file has no solution, a variable occurs twice, or a value is not a number; the error
         names line and variable.
     """
     return _reader(text)(text)
@@ -152,7 +152,9 @@ def _highs_pretty(text: str) -> SolutionFile:
         # Columns are aligned. Status and dual value may be blank, the primal value may not.
         value = _word_ending_at(line, head.find("Primal") + len("Primal"))
         if not words or value is None:
-            raise InputError(f"line {number}", shown(line.strip()), "give a value for each column")
+            raise InputError(
+                f"line {number}", shown(line.strip()), "write a value for each column of the table"
+            )
         pairs.append((number, words[-1], _unrounded(value, f"line {number}: {words[-1][:60]}")))
     return SolutionFile(
         "highs-pretty", _values(pairs), stated.get("Objective value"), stated.get("Model status")
@@ -160,20 +162,22 @@ def _highs_pretty(text: str) -> SolutionFile:
 
 
 def _unrounded(value: str, where: str) -> str:
-    """Refuse a number in exponent form, since this style rounds to six digits."""
+    """Return a number as it is; raise if it has an exponent, since it is then rounded."""
     if "e+" in value:
-        raise InputError(where, f"{value} is rounded", "write the solution in the raw style")
+        raise InputError(
+            where, f"{value} is rounded to 6 digits", "write the solution in the HiGHS raw style"
+        )
     return value
 
 
 def _word_ending_at(line: str, end: int) -> str | None:
-    """Return the word in a right-aligned column that ends here, or None."""
+    """Return the word of a line whose last character is at ``end - 1``, or None."""
     words = line[:end].split()
     return words[-1] if words and line[:end].rstrip() == line[:end] else None
 
 
 def _cbc(text: str) -> SolutionFile:
-    """Parse lines of index, name, value and reduced cost; a star marks infeasible values."""
+    """Parse a CBC file: lines of index, name, value and reduced cost; stars mark violations."""
     (_, head), *lines = _content(text)
     stated = _CBC_HEAD.fullmatch(head)
     pairs = []
@@ -188,7 +192,7 @@ def _cbc(text: str) -> SolutionFile:
 
 
 def _cplex(text: str) -> SolutionFile:
-    """Parse the XML; declarations of types and entities are refused."""
+    """Parse a CPLEX file (XML); declarations of types and entities are not allowed."""
     solutions, header = 0, {}
     pairs: list[tuple[int, str, str]] = []
     # The text is already decoded, so the declared encoding is ignored.
@@ -203,12 +207,14 @@ def _cplex(text: str) -> SolutionFile:
             header.update(attributes)
         elif tag == "variable":
             if not {"name", "value"} <= attributes.keys():
-                raise InputError(f"line {line}", "a variable without name or value", "add them")
+                raise InputError(
+                    f"line {line}", "a variable without name or value", "add both attributes"
+                )
             pairs.append((line, attributes["name"], attributes["value"]))
 
     def refuse(*_: object) -> None:
         where = f"line {parser.CurrentLineNumber}"
-        raise InputError(where, "declares a type or entity", "leave out <!DOCTYPE ...>")
+        raise InputError(where, "a declaration of a type or entity", "remove <!DOCTYPE ...>")
 
     parser.StartElementHandler = start
     parser.StartDoctypeDeclHandler = refuse
@@ -217,9 +223,11 @@ def _cplex(text: str) -> SolutionFile:
         parser.Parse(text.encode(), True)
     except expat.ExpatError as error:
         where, what = f"line {error.lineno}", expat.ErrorString(error.code)
-        raise InputError(where, f"no XML ({what})", "check that the file is complete") from None
+        raise InputError(
+            where, f"not valid XML ({what})", "check that the file is complete"
+        ) from None
     if solutions > 1:
-        raise InputError("file", f"{solutions} solutions", "write one of them, as incumbent")
+        raise InputError("file", f"{solutions} solutions", "write the incumbent only")
     return SolutionFile(
         "cplex", _values(pairs), header.get("objectiveValue"), header.get("solutionStatusString")
     )
@@ -242,7 +250,7 @@ def _pair(number: int, line: str) -> tuple[str, str]:
     if len(words) != 2 or words[0].endswith(":"):
         raise InputError(
             f"line {number}",
-            f"{shown(line)} is no name and value",
+            f"{shown(line)} is not a name and a value",
             "use a solution of Gurobi, CPLEX, SCIP, HiGHS (styles 0 and 1) or CBC, or lines of "
             "name and value",
         )
@@ -255,7 +263,11 @@ def _values(
     values: dict[str, Fraction] = {}
     for number, name, text in pairs:
         if name in values:
-            raise InputError(f"line {number}: {name[:60]}", "occurs twice", "keep one of them")
+            raise InputError(
+                f"line {number}: {name[:60]}",
+                "the variable occurs twice",
+                "keep one of the two lines",
+            )
         values[name] = _exact(text, f"line {number}: {name[:60]}")
     if not values and not may_be_empty:
         raise _nothing(None)
@@ -271,7 +283,7 @@ def _exact(text: str, where: str) -> Fraction:
 
 def _nothing(status: str | None) -> InputError:
     said = f" ({status})" if status else ""
-    return InputError("file", f"holds no solution{said}", "let the solver find one first")
+    return InputError("file", f"contains no solution{said}", "let the solver find one first")
 
 
 #: Tolerance for integer variables in a file, about that of the solvers.
@@ -279,7 +291,7 @@ ROUNDING = Fraction(1, 10**6)
 
 
 def point_of(program: ExactProgram, file: SolutionFile) -> list[Any]:
-    """Return the value of each column: an int for an integer variable, else a Fraction.
+    """Return the point of a solution file, length n: ints, or Fractions if continuous.
 
     Raises
     ------
@@ -292,12 +304,12 @@ def point_of(program: ExactProgram, file: SolutionFile) -> list[Any]:
         if name not in known:
             near = did_you_mean(name[:60], program.column_names) if len(known) < 10_000 else ""
             remedy = f"{near}give the solution of this program, as --write wrote it"
-            raise InputError(name[:60], "no variable of the program", remedy)
+            raise InputError(name[:60], "not a variable of the program", remedy)
     missing = [name for name in program.column_names if name not in file.values]
     if missing and not file.omits_zeros:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise InputError(
-            missing[0] + more, "not in the file", "list every variable, those that are 0 too"
+            missing[0] + more, "no value in the file", "list every variable, also those of value 0"
         )
     if (one := file.values.get(CONSTANT, Fraction(1))) != 1 and abs(one - 1) > ROUNDING:
         raise InputError(CONSTANT, f"{float(one):g}", "it is fixed to 1: solve the file unchanged")
@@ -306,13 +318,13 @@ def point_of(program: ExactProgram, file: SolutionFile) -> list[Any]:
         value = file.values.get(name, Fraction(0))
         if is_integral and abs(value - round(value)) > ROUNDING:
             remedy = "solve with integrality enforced (docs/exchange.md)"
-            raise InputError(name, f"{float(value):.9g} is not whole", remedy)
+            raise InputError(name, f"{float(value):.9g} is not an integer", remedy)
         point.append(round(value) if is_integral else value)
     return point
 
 
 def broken_rows(program: ExactProgram, point: Sequence[Any]) -> dict[str, Any]:
-    """Return every row and bound that a point violates, by its name in the file, and the amount.
+    """Return each violated row and bound of a point by its name in the file, and the amount.
 
     Amounts are in units of the statement. A bound is listed under the name of its variable.
     """
@@ -340,7 +352,7 @@ TOLERANCE = Fraction(1, 10**6)
 
 @dataclass(frozen=True)
 class JudgedLinear:
-    """The verified quality of a point of another solver, for a continuous program.
+    """The assessment of another solver's point for a continuous program, in exact arithmetic.
 
     Parameters
     ----------
@@ -349,11 +361,11 @@ class JudgedLinear:
     optimum : Fraction, optional
         The optimum, proven by duality in fractions; None if the program has none.
     violations : mapping
-        Rows and bounds that are violated by more than `TOLERANCE`, and the amount.
+        Rows and bounds that are violated by more than `TOLERANCE`, and the amounts.
     largest_excess : Fraction
         Largest violation, in units of its row; floats rarely satisfy a row exactly.
     describes_optimum : bool
-        Whether the exact vertex that the values describe is an optimum.
+        Whether the vertex derived from the values is an optimum in exact arithmetic.
     in_words : mapping
         Each violation in a sentence.
     """
@@ -367,7 +379,7 @@ class JudgedLinear:
 
     @property
     def is_exact_optimum(self) -> bool:
-        """Whether the point itself, as written, is feasible and an optimum."""
+        """Whether the point as written in the file is feasible and optimal, without rounding."""
         return self.largest_excess == 0 and self.value == self.optimum
 
 
@@ -422,13 +434,13 @@ _CLAIM_ERROR = 1e-6
 
 @dataclass(frozen=True)
 class Judged:
-    """The verified quality of a solution of another solver, for an integer program.
+    """The assessment of another solver's solution for an integer program.
 
     Parameters
     ----------
     result : ProgramResult
-        Our own result: optimal only if the objective equals our bound, else feasible; failed, with
-        violations and without a solution, if the values are infeasible.
+        The checked result: optimal if the objective equals a bound derived here, else feasible; if
+        the values are infeasible, failed, with the violations and without a solution.
     file_objective : Fraction
         The objective of the file's values in units of the model; it exceeds the objective of the
         result if auxiliary variables are larger than necessary.
@@ -450,10 +462,12 @@ def exact_program(program: Formulation[Any, Any, Any]) -> ExactProgram:
     Raises
     ------
     CapabilityError
-        If there is nothing to decide, or the program is too large.
+        If the problem has no requests, or the program is too large.
     """
     if not program.problem.num_requests:
-        raise CapabilityError("requests", "there are none: nothing to decide", "give one or more")
+        raise CapabilityError(
+            "requests", "no request: nothing to decide", "give one or more requests"
+        )
     return of_form(program.standard_form, getattr(program.problem, "scale", 1))
 
 
@@ -500,7 +514,7 @@ def judge(program: Formulation[Any, Any, Any], file: SolutionFile) -> Judged:
 
 
 def _notes(file: SolutionFile, reached: int, value: Fraction, result: ProgramResult[Any]) -> Any:
-    """Yield a note if the stated objective, the values and the recomputed objective differ."""
+    """Yield a note for each difference between stated, reached and recomputed objective."""
     try:
         claimed = None if file.claimed is None else float(file.claimed)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The fluid model: equilibrium, memory-constrained throughput, and stability region."""
+"""The fluid model of batched inference: equilibrium, throughput, stability region."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""The checkers of the fluid programs, which read the problem data only.
+"""The checkers of the fluid programs, independent of the solvers.
 
 All amounts are exact; an empty mapping means no violation.
 """
@@ -15,7 +15,7 @@ Routing = Sequence[Sequence[Fraction]]
 
 
 def throughput_of(problem: FluidProblem, routing: Routing, objective: FluidObjective) -> Fraction:
-    """Return the throughput of a routing per second."""
+    """Return the throughput of a routing, in stages or decode tokens per second."""
     objective = member(FluidObjective, objective, "objective")
     rows = zip(problem.classes, routing, strict=True)
     return sum((objective.worth(kind) * sum(row, _ZERO) for kind, row in rows), _ZERO)
@@ -35,7 +35,7 @@ def admission_violations(
     value: Fraction | None = None,
     objective: FluidObjective = FluidObjective.STAGES,
 ) -> dict[str, Fraction]:
-    """Return every violated constraint of the throughput program and by how much.
+    """Return each violated constraint of the throughput program and the amount.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def admission_price_violations(
     rate_prices: Sequence[Fraction],
     objective: FluidObjective = FluidObjective.STAGES,
 ) -> dict[str, Fraction]:
-    """Return violations of dual feasibility: negative prices, or a request priced too low."""
+    """Return the violations of dual feasibility of the throughput program, and the amounts."""
     objective = member(FluidObjective, objective, "objective")
     violated = {f"work[{g}]": -p for g, p in enumerate(work_prices) if p < 0}
     violated |= {f"rate[{j}]": -u for j, u in enumerate(rate_prices) if u < 0}
@@ -90,7 +90,7 @@ def admission_bound(
 def margin_violations(
     problem: FluidProblem, routing: Routing, margin: Fraction
 ) -> dict[str, Fraction]:
-    """Return the violations of a routing that should serve ``margin`` times all rates."""
+    """Return each constraint of the margin program that is violated, and the amount."""
     violated = _routes(problem, routing)
     for j, (kind, row) in enumerate(zip(problem.classes, routing, strict=True)):
         if (missing := margin * kind.rate - sum(row, _ZERO)) > 0:
@@ -101,8 +101,8 @@ def margin_violations(
 def margin_bound(problem: FluidProblem, work_prices: Sequence[Fraction]) -> Fraction | None:
     """Return ``Σ K_g p_g / Σ λ_j w_j min_g p_g``, an upper bound on the margin.
 
-    The minimum is over the workers open to the class. None if the prices prove nothing: a negative
-    price, or a zero denominator.
+    The minimum is over the workers that may serve class j. The result is None if a price is
+    negative or the denominator is 0, because such prices prove nothing.
     """
     if any(p < 0 for p in work_prices):
         return None
@@ -120,7 +120,7 @@ def margin_bound(problem: FluidProblem, work_prices: Sequence[Fraction]) -> Frac
 
 
 def _routes(problem: FluidProblem, routing: Routing) -> dict[str, Fraction]:
-    """Return negative rates, and rates on workers that the class may not use."""
+    """Return the negative rates, and the rates of classes on workers not open to them."""
     violated = {}
     for j, (kind, row) in enumerate(zip(problem.classes, routing, strict=True)):
         for g, rate in zip(range(len(problem.workers)), row, strict=True):

@@ -1,7 +1,5 @@
 """Data of the fluid programs, and the fluid equilibrium in closed form, in exact rationals.
 
-The equilibrium is that of equations (2) to (8).
-
 At rate ``x_j`` of class j, balance requires that the arrivals during an iteration equal its
 completions, ``x_j·ΔT = n_j/(l'_j + 1)``. An iteration takes ``ΔT = d0 + d1·M`` with ``M = Σ_j n_j
 (l_j + l'_j/2)``. With ``A = Σ_j x_j w_j`` and the load ``ρ = d1·A < 1``:
@@ -33,7 +31,7 @@ _WORKER_KEYS = ("d0", "d1", "memory")
 
 @dataclass(frozen=True)
 class RequestClass(Validated):
-    """Requests of one prompt and output length, arriving at one rate.
+    """A class of requests with one prompt length, one output length and one arrival rate.
 
     Parameters
     ----------
@@ -67,7 +65,7 @@ class RequestClass(Validated):
 
     @property
     def iterations(self) -> int:
-        """``l'_j + 1``: the prefill (stage 0) and one iteration per output token."""
+        """``l'_j + 1``, iterations of a request: prefill (stage 0) and one per output token."""
         return self.output + 1
 
     @property
@@ -121,22 +119,22 @@ class FluidWorker(Validated):
 
     @property
     def capacity(self) -> Fraction:
-        """``C / (d0 + d1·C)``, work done per second with full memory [token-iterations/s].
+        """``C / (d0 + d1·C)``, the work rate with full memory [token-iterations/s].
 
-        The equilibrium of a work rate A fits, ``d0·A / (1 − d1·A) <= C``, iff A is at most the
-        capacity.
+        The equilibrium memory of a work rate A is within C, ``d0·A / (1 − d1·A) <= C``, iff A is
+        at most this capacity.
         """
         return self.memory / (self.d0 + self.d1 * self.memory)
 
     @property
     def capacity_per_token(self) -> Fraction:
-        """Derivative of `capacity` by the memory, ``d0 / (d0 + d1·C)²``."""
+        """Derivative of `capacity` by the memory C, ``d0 / (d0 + d1·C)²`` [1/s]."""
         return self.d0 / (self.d0 + self.d1 * self.memory) ** 2
 
 
 @dataclass(frozen=True)
 class FluidProblem(ProblemData):
-    """Classes of requests and the workers that serve them.
+    """The data of the fluid programs: classes of requests, and the workers that serve them.
 
     Parameters
     ----------
@@ -173,7 +171,7 @@ class FluidProblem(ProblemData):
 
     @property
     def work_rate(self) -> Fraction:
-        """``A = Σ_j λ_j w_j`` [token-iterations/s]."""
+        """``A = Σ_j λ_j w_j``, the arriving work per second [token-iterations/s]."""
         return sum((kind.rate * kind.work for kind in self.classes), Fraction(0))
 
     @property
@@ -183,7 +181,7 @@ class FluidProblem(ProblemData):
         return all(k.workers is None or set(k.workers) == everything for k in self.classes)
 
     def single_worker(self) -> FluidWorker:
-        """Return the only worker.
+        """Return the worker of a problem with one worker.
 
         Raises
         ------
@@ -246,22 +244,24 @@ def _worker(row: object, common: Mapping[str, Any], where: str) -> FluidWorker:
 
 
 def _check_object(value: object, where: str, keys: str) -> None:
-    """Refuse a value that is not an object; the remedy lists required and optional keys."""
+    """Raise unless a value is a JSON object; the remedy lists its required and optional keys."""
     if not isinstance(value, Mapping):
         raise InputError(where, json_word(value), f"write an object with {keys}")
 
 
 def _worker_indices(values: object) -> tuple[int, ...]:
     if not isinstance(values, list | tuple) or not values:
-        raise InputError("workers", "no list of workers", "name one at least, or leave it out")
+        raise InputError(
+            "workers", "not a list of worker indices", "list one or more, or leave out the key"
+        )
     indices = [integer(g, f"workers[{i}]") for i, g in enumerate(values)]
     if len(set(indices)) < len(indices):
-        raise InputError("workers", "a worker occurs twice", "name each once")
+        raise InputError("workers", "a worker occurs twice", "list each worker once")
     return tuple(sorted(indices))
 
 
 class FluidObjective(StrEnum):
-    """The two definitions of throughput in the paper; their values are not comparable."""
+    """The two definitions of throughput in the paper: stages, or decode tokens, per second."""
 
     #: ``l'_j + 1`` iterations, as in (4), (8) and section 4.2.
     STAGES = "stages"
@@ -269,7 +269,7 @@ class FluidObjective(StrEnum):
     DECODE = "decode"
 
     def worth(self, kind: RequestClass) -> int:
-        """Return the contribution of one request to the throughput."""
+        """Return the contribution of one request of a class to the throughput."""
         return kind.iterations if self is FluidObjective.STAGES else kind.output
 
 
@@ -308,7 +308,7 @@ class Equilibrium:
 def work_rate(
     classes: Sequence[RequestClass], rates: Sequence[Fraction] | None = None
 ) -> Fraction:
-    """Return ``A = Σ_j x_j w_j`` [token-iterations/s]; by default, x_j is the rate of class j."""
+    """Return the work rate ``A = Σ_j x_j w_j`` [token-iterations/s]; x_j defaults to λ_j."""
     pairs = zip(classes, _rates(classes, rates), strict=True)
     return sum((x * kind.work for kind, x in pairs), Fraction(0))
 
@@ -339,7 +339,9 @@ def equilibrium(
     load = worker.d1 * work
     if load >= 1:
         raise InputError(
-            "load", f"d1*sum rate*work = {float(load):.6g} >= 1 is unstable", "lower the rates"
+            "load",
+            f"d1*sum rate*work = {float(load):.6g} >= 1: no equilibrium exists",
+            "lower the rates",
         )
     time = worker.d0 / (1 - load)
     return Equilibrium(
@@ -360,7 +362,7 @@ def throughput(
     *,
     decode: bool = False,
 ) -> Fraction:
-    """Return equation (8) at given rates: stages, or decode tokens, per second."""
+    """Return the throughput (8) at given rates [stages/s, or decode tokens/s]."""
     pairs = zip(classes, _rates(classes, rates), strict=True)
     return sum(
         (x * (kind.output if decode else kind.iterations) for kind, x in pairs), Fraction(0)

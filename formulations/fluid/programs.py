@@ -71,14 +71,14 @@ from formulations.problem_data import member
 
 
 def build_equilibrium(problem: FluidProblem, *, within_memory: bool = False) -> Any:
-    """State the program of a problem with one worker.
+    """Return the Pyomo model of the equilibrium program for a problem with one worker.
 
     Parameters
     ----------
     problem : FluidProblem
         Data.
     within_memory : bool
-        Whether (3) is stated.
+        Whether to state (3), the memory limit.
 
     Returns
     -------
@@ -106,14 +106,14 @@ def build_equilibrium(problem: FluidProblem, *, within_memory: bool = False) -> 
 def build_throughput(
     problem: FluidProblem, *, objective: FluidObjective = FluidObjective.STAGES
 ) -> Any:
-    """State the program.
+    """Return the Pyomo model of the memory-constrained throughput program.
 
     Parameters
     ----------
     problem : FluidProblem
         Data.
     objective : FluidObjective
-        What a request is worth.
+        Throughput to maximise: stages or decode tokens.
 
     Returns
     -------
@@ -137,7 +137,7 @@ def build_throughput(
 
 
 def add_routes(model: Any, problem: FluidProblem) -> None:
-    """Add the admitted rates, one for every route."""
+    """Add the variables x[j,g], the admitted rate of each route."""
     model.routes = pyo.Set(
         initialize=[
             (j, g)
@@ -151,7 +151,7 @@ def add_routes(model: Any, problem: FluidProblem) -> None:
 
 
 def add_work(model: Any, problem: FluidProblem) -> None:
-    """(2) No worker does more work than full memory allows."""
+    """Add the constraints (2): no worker does more work than full memory allows."""
     # Skip workers that no class may use: their row would have no variables.
     used = sorted({g for _, g in model.routes})
 
@@ -167,7 +167,7 @@ def _of_class(model: Any, j: int) -> Any:
 
 
 def build_margin(problem: FluidProblem) -> Any:
-    """State the program.
+    """Return the Pyomo model of the margin program.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Time-varying arrival rates (section 7.1), and the suprema that condition (13) needs.
+"""Time-varying arrival rates (fluid paper, section 7.1), and the suprema in condition (13).
 
 Condition (13) ranges over all time windows. It needs the largest number of arrivals in a window of
 a given length, and the largest share of requests that continue to a later segment. Arrivals in a
@@ -48,19 +48,19 @@ class StepRate:
 
     @cached_property
     def _sums(self) -> tuple[Fraction, ...]:
-        """The integral from 0 to each break."""
+        """Integral of the rate from 0 to each break."""
         lengths = (after - before for before, after in pairwise(self.breaks))
         pieces = (length * v for length, v in zip(lengths, self.values, strict=False))
         return tuple(accumulate(pieces, initial=_ZERO))
 
     @property
     def mean(self) -> Fraction:
-        """The long-run rate [1/s]."""
+        """The long-run mean of the rate [1/s]."""
         return self.values[-1] if self.period is None else self._within(self.period) / self.period
 
     @property
     def excess(self) -> Fraction:
-        """Largest excess of an integral over `mean` times its length."""
+        """Largest excess of the integral over a window over `mean` times the window's length."""
         # The difference is linear on each piece, and periodic or finally constant, so its extrema
         # are at breaks.
         ahead = [s - self.mean * t for s, t in zip(self._sums, self.breaks, strict=True)]
@@ -72,11 +72,11 @@ class StepRate:
         return self.values[bisect_right(self.breaks, inside) - 1]
 
     def integral(self, start: Fraction, end: Fraction) -> Fraction:
-        """Return the integral from a time >= 0 to a later one."""
+        """Return the integral of the rate from ``start`` >= 0 to ``end`` >= ``start``."""
         return self._from_zero(end) - self._from_zero(start)
 
     def largest_window(self, length: Fraction) -> Fraction:
-        """Return the largest integral over any window of a length, exactly.
+        """Return the largest integral of the rate over any window of ``length`` [s], exactly.
 
         As a function of the start of the window, the integral is piecewise linear with kinks only
         where an end of the window meets a break. Its maximum is at a kink.
@@ -95,7 +95,7 @@ class StepRate:
         return rounds * self._within(self.period) + self._within(rest)
 
     def _within(self, time: Fraction) -> Fraction:
-        """Return the integral from 0 to a time in the first period."""
+        """Return the integral of the rate from 0 to a time in the first period."""
         piece = bisect_right(self.breaks, time) - 1
         return self._sums[piece] + self.values[piece] * (time - self.breaks[piece])
 
@@ -129,16 +129,18 @@ class RateProfile(Validated):
         breaks = tuple(exact_number(b, f"breaks[{k}]") for k, b in enumerate(self.breaks))
         if not breaks or breaks[0] != 0:
             raise InputError(
-                "breaks", "they do not begin with 0", "let the first piece begin at 0"
+                "breaks", "the first break is not 0", "let the first piece begin at 0"
             )
         for k, (before, after) in enumerate(pairwise(breaks), start=1):
             if after <= before:
-                raise InputError(f"breaks[{k}]", f"{after} does not exceed {before}", "sort them")
+                raise InputError(
+                    f"breaks[{k}]", f"{after} does not exceed {before}", "write increasing times"
+                )
         if self.period is not None:
             period = exact_number(self.period, "period", positive=True)
             if period <= breaks[-1]:
                 raise InputError(
-                    "period", f"{period} ends before the last piece", "make it longer"
+                    "period", f"{period} ends before the last piece begins", "give a longer period"
                 )
             self._set(period=period)
         self._set(breaks=breaks, rates=self._checked_rates())
@@ -149,18 +151,24 @@ class RateProfile(Validated):
             for k, row in enumerate(self.rates)
         )
         if len(rates) != len(self.breaks):
-            raise InputError("rates", f"{len(rates)} rows for {len(self.breaks)} breaks", "match")
+            raise InputError(
+                "rates",
+                f"{len(rates)} rows for {len(self.breaks)} breaks",
+                "give one row per break",
+            )
         for k, row in enumerate(rates):
             if len(row) != len(rates[0]) or not row:
                 raise InputError(f"rates[{k}]", f"{len(row)} rates", "give one for each class")
         for j, column in enumerate(zip(*rates, strict=True)):
             if not any(column):
-                raise InputError(f"rates[0][{j}]", "a class never arrives", "leave it out")
+                raise InputError(
+                    f"rates[0][{j}]", "the rate is 0 in all pieces", "leave out the class"
+                )
         return rates
 
     @staticmethod
     def constant(rates: Sequence[Fraction]) -> "RateProfile":
-        """Return the profile of constant rates."""
+        """Return a profile with constant rates, one per class [1/s]."""
         return RateProfile((_ZERO,), (tuple(rates),))
 
     @cached_property
@@ -183,23 +191,23 @@ class RateProfile(Validated):
         return tuple(step.value_at(time) for step in self._steps)
 
     def integral(self, j: int, start: Fraction, end: Fraction) -> Fraction:
-        """Return the mean arrivals of class j between two times, ``0 <= start <= end``."""
+        """Return the expected arrivals of class j between two times, ``0 <= start <= end``."""
         return self._steps[j].integral(start, end)
 
     def mean_rate(self, members: Iterable[int]) -> Fraction:
-        """Return the long-run rate of some classes together [1/s]."""
+        """Return the long-run arrival rate of classes ``members`` together [1/s]."""
         return self._total(members).mean
 
     def largest_window(self, members: Iterable[int], length: Fraction) -> Fraction:
-        """Return the largest mean arrivals of some classes in any window of this length [s]."""
+        """Return the largest expected arrivals of ``members`` in a window of ``length`` [s]."""
         return self._total(members).largest_window(length)
 
     def largest_excess(self, members: Iterable[int]) -> Fraction:
-        """Return by how much a window's arrivals can exceed `mean_rate` times its length."""
+        """Return the largest excess of expected arrivals in a window over `mean_rate` × length."""
         return self._total(members).excess
 
     def largest_share(self, later: Sequence[int], own: Sequence[int]) -> Fraction:
-        """Return the largest share of ``later`` in ``later`` and ``own``; 0 for empty pieces."""
+        """Return the largest share over time of classes ``later`` among ``later`` and ``own``."""
         pairs = zip(self._total(later).values, self._total(own).values, strict=True)
         return max((a / (a + b) for a, b in pairs if a + b > 0), default=_ZERO)
 
@@ -251,7 +259,11 @@ class SinusoidalRates(Validated):
             self._set(**{name: exact})
         for j, amplitude in enumerate(self.amplitudes):
             if amplitude > 1:
-                raise InputError(f"amplitudes[{j}]", f"{amplitude} exceeds 1", "rates are >= 0")
+                raise InputError(
+                    f"amplitudes[{j}]",
+                    f"{amplitude} exceeds 1",
+                    "use 1 at most, since rates are >= 0",
+                )
         self._set(period=exact_number(self.period, "period", positive=True))
 
     @property
@@ -270,28 +282,28 @@ class SinusoidalRates(Validated):
         )
 
     def integral(self, j: int, start: Fraction | float, end: Fraction | float) -> float:
-        """Return the mean arrivals of class j between two times, in float precision."""
+        """Return the expected arrivals of class j between two times, in float precision."""
         swing = float(self.amplitudes[j]) * float(self.period) / (2 * pi)
         turned = cos(self._angles(start)[j]) - cos(self._angles(end)[j])
         return float(self.means[j]) * (float(end - start) + swing * turned)
 
     def mean_rate(self, members: Iterable[int]) -> Fraction:
-        """Return the mean rate of some classes together [1/s]."""
+        """Return the mean arrival rate of classes ``members`` together [1/s]."""
         return sum((self.means[j] for j in members), _ZERO)
 
     def largest_window(self, members: Iterable[int], length: Fraction) -> Fraction:
-        """Return an upper bound, just above the supremum, on arrivals in windows of a length."""
+        """Return a close upper bound on expected arrivals in a window of ``length`` [s]."""
         chosen = tuple(members)
         # Whole periods contribute the mean; reducing to the rest keeps the sine precise.
         rest = float(length % self.period / self.period)
         return self.mean_rate(chosen) * length + self._swing(chosen, abs(sin(pi * rest)))
 
     def largest_excess(self, members: Iterable[int]) -> Fraction:
-        """Return an upper bound on the excess of a window's arrivals over the mean."""
+        """Return an upper bound on the excess of a window's expected arrivals over the mean."""
         return self._swing(tuple(members), 1.0)
 
     def largest_share(self, later: Sequence[int], own: Sequence[int]) -> Fraction:
-        """Return an upper bound, just above the supremum, on the share of some classes.
+        """Return an upper bound, just above the supremum, on the share of classes ``later``.
 
         The share of L in S exceeds p at some time iff ``L − p·S`` is positive at some time, which
         holds iff its mean plus its amplitude is positive. The sum decreases in p, so bisection
@@ -318,7 +330,7 @@ class SinusoidalRates(Validated):
         ]
 
     def _wave(self, members: Iterable[int]) -> complex:
-        """Return the complex amplitude of some classes together."""
+        """Return the complex amplitude of the summed rate of some classes."""
         assert self.phases is not None
         return sum(
             (
@@ -330,7 +342,7 @@ class SinusoidalRates(Validated):
         )
 
     def _swing(self, members: tuple[int, ...], part: float) -> Fraction:
-        """Return an upper bound on the amplitude of the integral, times a factor in [0, 1]."""
+        """Return an upper bound on the amplitude of the integral times ``part`` in [0, 1]."""
         wave = abs(self._wave(members)) + _SAFETY * float(self.mean_rate(members))
         return Fraction(wave * (part + _SAFETY) * float(self.period) / pi)
 

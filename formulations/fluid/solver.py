@@ -1,7 +1,7 @@
-"""Solve the fluid programs with a backend, prove the answer in rationals, and write it as JSON.
+"""Solve the fluid programs with a backend, and prove the results in exact rationals.
 
-A result is optimal if its point and its dual prices of work and rates prove it. The checker
-verifies point and prices from any source.
+A result is optimal if the checker verifies that its point and its dual prices are feasible and
+have equal values.
 
 `knapsack` solves the throughput program in closed form if every class may use every worker. All
 workers then form one knapsack of capacity ``K = Σ_g K_g``: if each class is split in proportion to
@@ -36,7 +36,7 @@ _ZERO = Fraction(0)
 
 @dataclass(frozen=True, kw_only=True)
 class FluidResult(Solved):
-    """The termination of a solve, with exact value and bound; None if missing.
+    """The result of a fluid program: termination, exact value and exact bound (None if missing).
 
     The counterpart of `formulations.results.ProgramResult` for continuous programs, whose values
     are fractions. "Optimal" means that the value, recomputed in rationals, equals a bound proven
@@ -63,10 +63,10 @@ class FluidResult(Solved):
     def __post_init__(self) -> None:
         """Refuse a result that contradicts itself."""
         if self.is_optimal and (self.value is None or self.value != self.bound or self.violations):
-            raise ValueError("optimal needs an equal exact bound and a feasible point")
+            raise ValueError("an optimal result needs a feasible point and an equal exact bound")
 
     def to_frame(self) -> Any:
-        """Return the fields per class, or else the numbers, as a pandas data frame."""
+        """Return the result as a pandas data frame, one row per class (or one row of numbers)."""
         return fields_frame(self)
 
     @property
@@ -77,7 +77,7 @@ class FluidResult(Solved):
 
 @dataclass(frozen=True, kw_only=True)
 class EquilibriumResult(FluidResult):
-    """The answer of the equilibrium program; the value is the memory [tokens].
+    """The result of the equilibrium program; the value is the memory [tokens].
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class EquilibriumResult(FluidResult):
 
 @dataclass(frozen=True, kw_only=True)
 class AdmissionResult(FluidResult):
-    """The answer of the throughput program; the value is in stages or decode tokens per second.
+    """The result of the throughput program; the value is in stages or decode tokens per second.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ class AdmissionResult(FluidResult):
 
 @dataclass(frozen=True, kw_only=True)
 class MarginResult(FluidResult):
-    """The answer of the margin program; the value is the largest factor on all rates.
+    """The result of the margin program; the value is the largest common factor on all rates.
 
     Parameters
     ----------
@@ -208,7 +208,7 @@ def proven_result(
     violations: Mapping[str, Fraction],
     **fields: Any,
 ) -> F:
-    """Return a result; it is optimal if nothing is violated and the value equals the bound."""
+    """Return a result, optimal if there is no violation and the value equals the bound."""
     proven = value == bound and not violations
     return kind(
         termination=Termination.OPTIMAL if proven else Termination.FAILED,
@@ -283,7 +283,7 @@ def margin_result(
 def knapsack(
     problem: FluidProblem, *, objective: FluidObjective = FluidObjective.STAGES
 ) -> AdmissionResult:
-    """Solve the throughput program greedily; ties in density go to the first class.
+    """Solve the throughput program as a fractional knapsack; ties go to the first class.
 
     Raises
     ------
@@ -293,7 +293,7 @@ def knapsack(
     objective = member(FluidObjective, objective, "objective")
     if not problem.is_pooled:
         raise CapabilityError(
-            "classes", "not all may use every worker", "solve the linear program (highs)"
+            "classes", "a class may not use every worker", "solve the linear program (highs)"
         )
     total = sum((worker.capacity for worker in problem.workers), _ZERO)
     density = [Fraction(objective.worth(kind), kind.work) for kind in problem.classes]
@@ -448,8 +448,8 @@ def solve_margin(
     problem : FluidProblem
         Data.
     backend, time_limit, seed
-        See `solve_equilibrium`; not used if every class may use every worker, where the margin is
-        ``Σ_g K_g / A``.
+        See `solve_equilibrium`. If every class may use every worker, they are ignored, and the
+        margin is ``Σ_g K_g / A``.
 
     Raises
     ------
@@ -547,7 +547,7 @@ PRICES = {
 def fluid_answer(
     problem: FluidProblem, objective: FluidObjective = FluidObjective.STAGES
 ) -> dict[str, Any]:
-    """Return all results of the fluid model for a load, as a JSON document.
+    """Return equilibrium, stability and throughput of a fluid problem as a JSON document.
 
     Parameters
     ----------
@@ -631,7 +631,7 @@ def fluid_answer(
 def _oversized(problem: FluidProblem) -> list[str]:
     """Return a note for each class whose requests exceed the memory of every worker.
 
-    The model counts mean memory, so it admits requests that no engine can complete.
+    The fluid model counts mean memory, so it admits requests that no worker can complete.
     """
     notes = []
     for j, kind in enumerate(problem.classes):

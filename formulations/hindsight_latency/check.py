@@ -1,9 +1,9 @@
-"""The checker of schedules, a brute-force oracle, and integer bounds by areas and by prices.
+"""The checker of schedules of the hindsight latency program, a brute-force oracle, and bounds.
 
-All read the problem data only.
+All are independent of the solvers.
 
-`certified_bound` re-derives a priced bound from the problem and the prices alone. It shares no
-code with the compiled bound: convention, cells and highest-priced sets are computed separately.
+`certified_bound` derives a bound by prices from the problem and the prices alone. It shares no
+code with the compiled bound (`bfio.hindsight`).
 """
 
 import math
@@ -23,7 +23,7 @@ from formulations.hindsight_latency.problem import LatencyProblem, kinds
 def violations(
     problem: LatencyProblem, starts: Sequence[int], objective: int | None = None
 ) -> dict[str, int]:
-    """Return every violated constraint and by how much.
+    """Return each violated constraint of a schedule and the amount.
 
     Parameters
     ----------
@@ -61,13 +61,13 @@ def violations(
 
 
 def total_latency(problem: LatencyProblem, starts: Sequence[int]) -> int:
-    """Return ``Σ (p_i + o_i - a_i)`` [rounds]."""
+    """Return the total latency ``Σ (p_i + o_i - a_i)`` of a schedule [rounds]."""
     outputs, arrivals = problem.output.tolist(), problem.arrival.tolist()
     return sum(p + o - a for p, o, a in zip(starts, outputs, arrivals, strict=True))
 
 
 def memory_used(problem: LatencyProblem, starts: Sequence[int]) -> dict[int, int]:
-    """Return the tokens in the cache at every round with a nonempty cache."""
+    """Return the KV cache tokens of a schedule at each round with a nonempty cache."""
     convention = problem.convention
     used: dict[int, int] = {}
     prompts, outputs = problem.prompt.tolist(), problem.output.tolist()
@@ -91,13 +91,13 @@ def brute_force(problem: LatencyProblem, most: int | None = None) -> tuple[int, 
     problem : LatencyProblem
         Data.
     most : int, optional
-        Largest number of starts that are tried, over all requests.
+        Largest number of start rounds to try, over all requests together.
 
     Raises
     ------
     CapabilityError
-        If ``most`` starts do not suffice or, without ``most``, there are more than `MAX_VECTORS`
-        vectors up to the last step.
+        If more than ``most`` starts are needed or, without ``most``, there are more than
+        `MAX_VECTORS` vectors of starts.
     """
     last = {i: kind.last_start for kind in kinds(problem) for i in kind.members}
     arrivals = problem.arrival.tolist()
@@ -105,7 +105,7 @@ def brute_force(problem: LatencyProblem, most: int | None = None) -> tuple[int, 
     if most is None and size > MAX_VECTORS:
         raise CapabilityError(
             "problem",
-            f"more than {MAX_VECTORS} start vectors",
+            f"more than {MAX_VECTORS} start vectors to enumerate",
             "use --method cp-sat",
         )
     convention, prompts, outputs = problem.convention, problem.prompt, problem.output
@@ -130,7 +130,9 @@ def brute_force(problem: LatencyProblem, most: int | None = None) -> tuple[int, 
                 return
             left -= 1
             if left < 0:
-                raise CapabilityError("problem", "too many schedules", "use --method cp-sat")
+                raise CapabilityError(
+                    "problem", "too many schedules to enumerate", "use --method cp-sat"
+                )
             held = {start + age: int(prompts[i]) + age for age in ages[i]}
             used.update(held)
             if all(used[round_] <= problem.memory for round_ in held):
@@ -148,12 +150,13 @@ def brute_force(problem: LatencyProblem, most: int | None = None) -> tuple[int, 
 def lower_bound(problem: LatencyProblem) -> int:
     """Return an integer lower bound on the total latency of every feasible schedule.
 
-    The k-th completion has two lower bounds, and the larger one counts. First, no request ends
-    before its arrival plus its output; the k-th smallest of these times is a bound. Second, a
-    schedule processes areas (tokens times rounds), at most M per round, and each request's area
-    after its arrival. It is thus a preemptive schedule of one machine of speed M. On this machine,
-    shortest remaining first has completed at every time at least as many jobs as any other
-    schedule, so its k-th completion, rounded up to whole rounds, is a bound.
+    The bound adds up lower bounds on the k-th completion, k = 1, 2, ..., each the larger of two.
+    First, no request ends before its arrival plus its output; the k-th smallest of these times is
+    a bound. Second, a schedule processes areas (tokens times rounds), at most M per round, and
+    each request's area after its arrival. The schedule is thus a preemptive schedule of one
+    machine of speed M. On this machine, shortest remaining first has completed at every time at
+    least as many jobs as any other schedule, so its k-th completion, rounded up to whole rounds,
+    is a bound.
     """
     convention = problem.convention
     arrivals: list[int] = problem.arrival.tolist()
@@ -166,7 +169,7 @@ def lower_bound(problem: LatencyProblem) -> int:
 
 
 def _shortest_remaining_first(problem: LatencyProblem, last_ages: list[int]) -> list[int]:
-    """Return the last rounds of the requests, ascending, in the fluid schedule of areas."""
+    """Return the completion rounds, ascending, of shortest remaining area first at M per round."""
     first, memory = problem.convention.first_age, problem.memory
     areas = [
         (last - first + 1) * prompt + (last * (last + 1) - first * (first - 1)) // 2
@@ -189,7 +192,7 @@ def _shortest_remaining_first(problem: LatencyProblem, last_ages: list[int]) -> 
 
 
 def _fill(waiting: list[int], completions: list[int], now: int, until: int | None) -> int:
-    """Process the shortest remaining areas until a time or until none is left; return the time."""
+    """Process the shortest remaining areas up to ``until``, or to the end; return the time."""
     while waiting and (until is None or now < until):
         shortest = heappop(waiting)
         if until is not None and now + shortest > until:
@@ -219,8 +222,8 @@ class PriceCertificate:
     scale : int
         Price of one waiting round.
     prices : mapping
-        Round, then (tokens held, rounds left), to price >= 0, in convention B; missing is 0.
-        Rounds count occupied rounds from the start, so convention C is read one round earlier.
+        ``prices[round][(tokens held, rounds left)] >= 0`` in convention B; 0 if missing. The first
+        occupied round is the start, so convention C is shifted by one round.
     """
 
     scale: int
@@ -230,7 +233,7 @@ class PriceCertificate:
 def certified_bound(problem: LatencyProblem, certificate: PriceCertificate | None) -> int:
     """Return the lower bound on the total latency that the prices prove.
 
-    Without a certificate, return the bound by areas.
+    Without a certificate, the bound is `lower_bound`.
 
     Raises
     ------
@@ -254,7 +257,7 @@ def certified_bound(problem: LatencyProblem, certificate: PriceCertificate | Non
 
 
 def _paths(problem: LatencyProblem) -> list[list[Cell]]:
-    """Return the sequence of cells of each request, by age."""
+    """Return each request's cells (tokens held, rounds left), in order of age."""
     convention = problem.convention
     first = convention.first_age
     return [
@@ -278,7 +281,7 @@ def _cheapest_start(arrival: int, path: list[Cell], certificate: PriceCertificat
 def _dearest_sets(
     prices: Mapping[int, Mapping[Cell, int]], requests_at: Mapping[Cell, int], memory: int
 ) -> int:
-    """Sum over rounds of the highest price of a set of cells that fits until all of them end.
+    """Return the sum over rounds of the highest price of a set of cells that fits in memory.
 
     Each cell occurs at most as often as there are requests that can be in it. Cells are added by
     rounds left, largest first. When a cell ends, all cells added before it are still present, so
@@ -304,7 +307,7 @@ def _dearest_sets(
 def _dearest(
     prices: IntArray, kinds: list[tuple[int, int, int]], most: int, memory: int
 ) -> IntArray:
-    """Return the highest price of a set in each round; kinds are (rounds left, tokens, copies)."""
+    """Return the highest price of a set of cells in each round."""
     # best[round, count, held]: highest price of ``count`` cells that hold ``held`` tokens.
     best = np.full((len(prices), most + 1, memory + 1), _NONE, dtype=np.int64)
     best[:, 0, 0] = 0

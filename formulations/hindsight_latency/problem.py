@@ -26,7 +26,8 @@ _KEYS = ("memory", "requests")
 class Convention(StrEnum):
     """Which rounds a request with start p and output o occupies (spec kv_cache, section 1.6).
 
-    At an occupied round τ it holds ``s + τ - p`` tokens. In all three it completes at ``p + o``.
+    With prompt s, the request holds ``s + τ - p`` tokens at an occupied round τ. In all three
+    conventions it completes at ``p + o``.
     """
 
     CLOSED = "A"  # p <= τ <= p + o: o + 1 rounds, peak s + o
@@ -35,11 +36,11 @@ class Convention(StrEnum):
 
     @property
     def first_age(self) -> int:
-        """``τ - p`` at the first occupied round."""
+        """Age ``τ - p`` of a request at its first occupied round τ."""
         return 1 if self is Convention.HALF_OPEN else 0
 
     def last_age(self, output: int) -> int:
-        """Return ``τ - p`` at the last occupied round."""
+        """Return the age ``τ - p`` of a request at its last occupied round τ."""
         return output - 1 if self is Convention.PRINTED else output
 
 
@@ -83,8 +84,8 @@ class LatencyProblem(ProblemData):
             if peak > self.memory:
                 raise InputError(
                     f"requests[{i}]",
-                    f"its peak of {peak} tokens exceeds the memory of {self.memory}",
-                    "raise memory or leave the request out",
+                    f"its peak of {peak} tokens exceeds the memory of {self.memory} tokens",
+                    "raise memory or leave out the request",
                 )
 
     @property
@@ -161,7 +162,7 @@ Starts = tuple[int, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class LatencyResult(ProgramResult[Starts]):
-    """The answer of a hindsight latency program; the objective is the total latency [rounds].
+    """The result of a hindsight latency program; the objective is the total latency [rounds].
 
     Parameters
     ----------

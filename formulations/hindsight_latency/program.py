@@ -1,4 +1,4 @@
-"""The hindsight latency program, stated once.
+"""The hindsight latency program: start rounds of minimum total latency, stated in Pyomo.
 
 Sets
     kinds c of identical requests, n_c of each; rounds τ
@@ -30,7 +30,7 @@ from formulations.standard_form import constraint
 
 
 def build(problem: LatencyProblem, *, aggregate: bool = True) -> Any:
-    """State the program of a problem with at least one request.
+    """Return the Pyomo model of a latency problem with at least one request.
 
     Parameters
     ----------

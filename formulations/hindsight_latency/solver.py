@@ -1,4 +1,4 @@
-"""Write the hindsight latency program as arrays, and solve it."""
+"""The hindsight latency program as a standard form, and its solver."""
 
 from functools import cached_property
 from typing import Any
@@ -37,7 +37,7 @@ def build_standard_form(problem: LatencyProblem, groups: tuple[RequestKind, ...]
     Raises
     ------
     CapabilityError
-        If there would be too many nonzeros.
+        If the standard form would have too many nonzeros.
     """
     first_age, last_age = problem.convention.first_age, problem.convention.last_age
     nonzeros = sum(len(group.starts) * (last_age(group.output) + 2) for group in groups)
@@ -100,30 +100,30 @@ class LatencyProgram(Formulation[LatencyProblem, Starts, LatencyResult]):
         return build_standard_form(self.problem, self.kinds)
 
     def lower_bound(self) -> int:
-        """Return the bound by areas."""
+        """Return the lower bound on total latency of `check.lower_bound` [rounds]."""
         return lower_bound(self.problem)
 
     def objective_value(self, solution: Starts) -> int:
-        """Return the total latency [rounds]."""
+        """Return the total latency of a schedule [rounds]."""
         return total_latency(self.problem, solution)
 
     def violations(self, solution: Starts, objective: int | None = None) -> dict[str, int]:
-        """Return every violated constraint and by how much."""
+        """Return each violated constraint of a schedule and the amount."""
         return violations(self.problem, solution, objective)
 
     def brute_force(self) -> tuple[int, Starts]:
-        """Return the optimum and the smallest starts that reach it."""
+        """Return the minimum total latency and the lexicographically smallest optimal starts."""
         objective, starts = brute_force(self.problem)
         return objective, tuple(starts)
 
     def settled(self, method: str) -> LatencyResult | None:
-        """Answer a problem without requests."""
+        """Return the empty schedule for a problem without requests, else None."""
         if self.problem.num_requests:
             return None
         return self.answer((), Termination.OPTIMAL, 0, method=method)
 
     def groups(self) -> list[str]:
-        """Return a text per kind that lists its requests."""
+        """Return one text per request kind, which lists its requests."""
         return [listed(kind.members) for kind in self.kinds]
 
     def solution_at(self, values: FloatArray) -> Starts:
@@ -141,7 +141,7 @@ class LatencyProgram(Formulation[LatencyProblem, Starts, LatencyResult]):
         return tuple(starts)
 
     def point_of(self, solution: Starts) -> FloatArray | None:
-        """Return starts as a point; None if a start is outside its window."""
+        """Return the point of the standard form for starts; None if one is outside its window."""
         index = self.standard_form.column_index()
         values = np.zeros(len(index))
         for c, kind in enumerate(self.kinds):

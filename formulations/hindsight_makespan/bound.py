@@ -1,4 +1,4 @@
-"""Integer bounds on the hindsight makespan program that need no solver.
+"""Integer bounds on the hindsight makespan program, in closed form.
 
 The two parts of the wall-clock time are bounded separately, with ``m = G·B`` slots:
 
@@ -36,7 +36,7 @@ from formulations.hindsight_makespan.problem import MakespanObjective, MakespanP
 
 
 def latency_bound(problem: MakespanProblem) -> int:
-    """Return a lower bound on ``Σ (completion − a_i)`` of any schedule of these requests.
+    """Return a lower bound on the total latency ``Σ (completion − a_i)`` of all schedules.
 
     The larger of two bounds on the sum of completions:
 
@@ -61,7 +61,7 @@ def latency_bound(problem: MakespanProblem) -> int:
 
 
 def _held_completions(problem: MakespanProblem) -> Iterator[int]:
-    """Yield lower bounds, by memory, on the 1st, 2nd, ... completion of schedules from step 0."""
+    """Yield lower bounds on the 1st, 2nd, ... completion step, from the memory limit."""
     assert problem.memory is not None
     memory = int(problem.memory.sum())
     rows = zip(problem.prompt.tolist(), problem.output.tolist(), strict=True)
@@ -70,7 +70,7 @@ def _held_completions(problem: MakespanProblem) -> Iterator[int]:
 
 
 def shortest_first_completions(outputs: list[int], machines: int) -> list[int]:
-    """Return the completions of shortest-first on machines that are free at 0, by job length."""
+    """Return the completion steps of shortest-job-first on machines that are free at 0."""
     ends: list[int] = []
     for r, output in enumerate(sorted(outputs)):
         ends.append(output + (ends[r - machines] if r >= machines else 0))
@@ -78,7 +78,7 @@ def shortest_first_completions(outputs: list[int], machines: int) -> list[int]:
 
 
 def _shared_completions(arrivals: list[int], outputs: list[int], m: int) -> list[int]:
-    """Return the completion steps of shortest remaining first at m tokens per step, ascending."""
+    """Return the completion steps, ascending, of shortest remaining first at m tokens per step."""
     coming = sorted(zip(arrivals, outputs, strict=True), reverse=True)
     remaining: list[int] = []
     ends: list[int] = []
@@ -101,7 +101,7 @@ def _shared_completions(arrivals: list[int], outputs: list[int], m: int) -> list
 
 
 def segments(problem: MakespanProblem) -> list[list[int]]:
-    """Split the requests, in order of arrival, into parts that do not overlap in time.
+    """Split the requests, in order of arrival, into parts that cannot run at the same time.
 
     If work is conserved, the requests that arrive before a step a end by ``max_i (a_i + ⌊R_i / m⌋
     + o_i)`` (`latest_starts`), regardless of later arrivals. If this is at most a, they never
@@ -139,7 +139,7 @@ def segments(problem: MakespanProblem) -> list[list[int]]:
 
 
 def part(problem: MakespanProblem, members: list[int]) -> MakespanProblem:
-    """Return the problem restricted to some of the requests."""
+    """Return the problem restricted to the requests ``members``."""
     return replace(
         problem,
         arrival=problem.arrival[members],
@@ -155,7 +155,7 @@ _MAX_CELLS = 5_000_000
 
 
 def lower_bound(problem: MakespanProblem) -> int:
-    """Return an integer lower bound on the scaled objective."""
+    """Return an integer lower bound on the scaled objective of every schedule."""
     if problem.num_requests == 0:
         return 0
     if problem.objective is MakespanObjective.LATENCY:
@@ -170,7 +170,7 @@ def lower_bound(problem: MakespanProblem) -> int:
 
 
 def busy_steps_bound(problem: MakespanProblem) -> int:
-    """Return a lower bound on the number of busy steps."""
+    """Return a lower bound on the number of busy steps (with running requests)."""
     packed = packing_bound(problem.output, problem.most_running)
     if problem.memory is not None:
         packed = max(packed, -(-problem.work // int(problem.memory.sum())))
@@ -187,7 +187,7 @@ def busy_steps_bound(problem: MakespanProblem) -> int:
 
 
 def peaks_bound(problem: MakespanProblem) -> int:
-    """Return a lower bound on ``Σ_k max_g L_g(k)`` [tokens]."""
+    """Return a lower bound on ``Σ_k max_g L_g(k)``, the sum of the steps' peak loads [tokens]."""
     volume = -(-problem.work // problem.workers)
     peak = int((problem.prompt + problem.output).max()) - 1
     longest = int(problem.output.max())
@@ -202,7 +202,7 @@ def peaks_bound(problem: MakespanProblem) -> int:
 
 
 def packing_bound(lengths: IntArray, machines: int) -> int:
-    """Return a lower bound on the makespan of jobs on identical machines.
+    """Return a lower bound on the makespan of jobs of given lengths on identical machines.
 
     The maximum of the mean load, the longest job, and, for each q, the sum of the q shortest of
     the ``(q − 1)·m + 1`` longest jobs, since q of these jobs share a machine.
@@ -215,7 +215,7 @@ def packing_bound(lengths: IntArray, machines: int) -> int:
 
 
 def _volumes(problem: MakespanProblem, peak: int) -> IntArray:
-    """Return a lower bound on the steps with a request load above each height 0..peak-1."""
+    """Return a lower bound on the steps with a request load above θ, for θ = 0..peak-1."""
     change = np.zeros(peak + 2, dtype=np.int64)
     np.add.at(change, problem.prompt, 1)
     np.add.at(change, problem.prompt + problem.output, -1)
@@ -226,7 +226,7 @@ def _volumes(problem: MakespanProblem, peak: int) -> IntArray:
 
 
 def _longest_parts(problem: MakespanProblem, peak: int) -> IntArray:
-    """Return ``max_i len_i(θ)`` for each height θ."""
+    """Return ``max_i len_i(θ)`` for each height θ = 0..peak-1."""
     best = np.zeros(int(problem.output.max()) + 1, dtype=np.int64)
     np.maximum.at(best, problem.output, problem.prompt + problem.output - 1)
     # drain[j]: largest load of a request with j further steps to run; strictly decreasing.
@@ -235,7 +235,7 @@ def _longest_parts(problem: MakespanProblem, peak: int) -> IntArray:
 
 
 def _pairs(problem: MakespanProblem, peak: int) -> IntArray:
-    """Return, per height, the sum of the two shortest of the m + 1 longest parts."""
+    """Return, for θ = 0..peak-1, the sum of the two shortest of the m + 1 longest parts."""
     m = problem.most_running
     if problem.num_requests <= m:
         return np.zeros(peak, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""The checker of schedules, and a brute-force oracle.
+"""The checker of schedules of the hindsight makespan program, and a brute-force oracle.
 
 Both read the problem data only and share no code with the solvers.
 """
@@ -35,7 +35,7 @@ class Trajectory:
 
     @property
     def peaks(self) -> IntArray:
-        """``max_g L_g(k)``, shape (K,) [tokens]."""
+        """Peak load ``max_g L_g(k)`` of each busy step, shape (K,) [tokens]."""
         return np.asarray(self.loads.max(axis=1, initial=0))
 
 
@@ -45,7 +45,7 @@ def violations(
     workers: Sequence[int],
     objective: int | None = None,
 ) -> dict[str, int]:
-    """Return every violated constraint and by how much.
+    """Return each violated constraint of a schedule and the amount.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def violations(
 def objective_value(
     problem: MakespanProblem, starts: Sequence[int], workers: Sequence[int]
 ) -> int:
-    """Return the objective in integers, ``problem.scale`` per unit."""
+    """Return the integer objective of a schedule, in units of ``1 / problem.scale``."""
     if problem.objective is MakespanObjective.LATENCY:
         rows = zip(starts, problem.output.tolist(), problem.arrival.tolist(), strict=True)
         latency: int = sum(k + o - a for k, o, a in rows)
@@ -104,7 +104,7 @@ def objective_value(
 def trajectory(
     problem: MakespanProblem, starts: Sequence[int], workers: Sequence[int]
 ) -> Trajectory:
-    """Return the loads at all busy steps.
+    """Return the worker loads of a schedule at all its busy steps.
 
     Raises
     ------
@@ -126,7 +126,7 @@ def trajectory(
 
 
 def _busy_steps(begin: IntArray, end: IntArray, num_workers: int) -> IntArray:
-    """Return the union of the intervals ``[begin, end)``."""
+    """Return the steps in the union of the intervals ``[begin, end)``, ascending."""
     order = np.argsort(begin, kind="stable")
     begin, reach = begin[order], np.maximum.accumulate(end[order])
     opens = np.ones(len(begin), dtype=np.bool_)
@@ -134,7 +134,9 @@ def _busy_steps(begin: IntArray, end: IntArray, num_workers: int) -> IntArray:
     lower = begin[opens]
     upper = np.append(reach[np.flatnonzero(opens)[1:] - 1], reach[-1:])
     if (cells := int((upper - lower).sum()) * num_workers) > _MAX_CELLS:
-        raise CapabilityError("schedule", f"{cells} steps x workers", f"use {_MAX_CELLS} at most")
+        raise CapabilityError(
+            "schedule", f"{cells} cells of steps x workers", f"use {_MAX_CELLS} at most"
+        )
     return np.concatenate(
         [np.arange(u, v, dtype=np.int64) for u, v in zip(lower, upper, strict=True)]
         or [np.zeros(0, dtype=np.int64)]
@@ -144,7 +146,7 @@ def _busy_steps(begin: IntArray, end: IntArray, num_workers: int) -> IntArray:
 def _slots(
     problem: MakespanProblem, starts: Sequence[int], workers: Sequence[int]
 ) -> dict[str, int]:
-    """Check the slots, once per interval between events, in which nothing changes."""
+    """Return the violated slot limits, checked once per interval between starts and ends."""
     changes: dict[int, dict[int, int]] = {}
     for start, output, worker in zip(starts, problem.output.tolist(), workers, strict=True):
         of_worker = changes.setdefault(worker, {})
@@ -163,7 +165,7 @@ def _slots(
 def _memory(
     problem: MakespanProblem, starts: Sequence[int], workers: Sequence[int]
 ) -> dict[str, int]:
-    """Check the memory at the last step of each interval between events, since loads only grow."""
+    """Return the violated memory limits, checked at the last step between two events."""
     if problem.memory is None:
         return {}
     limits = problem.memory.tolist()
@@ -188,7 +190,7 @@ def _memory(
 
 
 def _idling(problem: MakespanProblem, starts: Sequence[int]) -> dict[str, int]:
-    """Return the steps at which a request waits although a slot is free after admission."""
+    """Return the steps at which a request waits although a slot is free, and the amounts."""
     waits: dict[int, int] = {}
     runs: dict[int, int] = {}
     rows = zip(problem.arrival.tolist(), starts, problem.output.tolist(), strict=True)
@@ -213,7 +215,7 @@ MAX_SCHEDULES = 10**8
 
 
 def brute_force(problem: MakespanProblem) -> tuple[int, list[int], list[int]]:
-    """Return the optimum with the lexicographically smallest (start, worker) pairs reaching it.
+    """Return the optimum and the lexicographically smallest (start, worker) pairs that reach it.
 
     The last step is the last arrival plus the sum of all outputs. Some optimum ends by then for
     any objective (`latest_starts` proves more). Adding a request never lowers a peak, a count or a
@@ -234,7 +236,7 @@ def brute_force(problem: MakespanProblem) -> tuple[int, list[int], list[int]]:
     size = math.prod(choices) * math.prod(places)
     if size > MAX_SCHEDULES:
         raise CapabilityError(
-            "problem", f"more than {MAX_SCHEDULES} schedules", "use --method cp-sat"
+            "problem", f"more than {MAX_SCHEDULES} schedules to enumerate", "use --method cp-sat"
         )
     best = better_than(problem, math.inf, math.inf)
     assert best is not None
@@ -244,7 +246,7 @@ def brute_force(problem: MakespanProblem) -> tuple[int, list[int], list[int]]:
 def better_than(
     problem: MakespanProblem, objective: float, most: float
 ) -> tuple[int, list[int], list[int]] | None:
-    """Return the optimum as `brute_force` does, or None if it is not below ``objective``.
+    """Return the optimum and its schedule as `brute_force`; None if not below ``objective``.
 
     Raises
     ------
@@ -289,7 +291,9 @@ def better_than(
         for start, worker in product(range(arrival, last - output + 1), range(places)):
             left -= 1
             if left < 0:
-                raise CapabilityError("problem", "too many schedules", "use --method cp-sat")
+                raise CapabilityError(
+                    "problem", "too many schedules to enumerate", "use --method cp-sat"
+                )
             cells = [used.setdefault((worker, start + j), []) for j in range(output)]
             for j, loads in enumerate(cells):
                 loads.append(prompt + j)

@@ -1,4 +1,4 @@
-"""Groups of interchangeable requests, and the windows of their starts."""
+"""Groups of interchangeable requests (kinds), and windows of steps that contain their starts."""
 
 import heapq
 from bisect import insort
@@ -19,21 +19,20 @@ _LOOKS = 100
 def list_schedule(
     problem: MakespanProblem, order: Sequence[int] | None = None
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Start requests by priority without idling; return starts and workers.
+    """Return starts and workers of the schedule that starts requests by priority without idling.
 
     At each step the waiting requests of highest priority take the free slots, each on the worker
     with the smallest sum of ``s + o`` among those with a free slot (ties: the lower worker). Work
     is conserved, so the schedule is feasible for every problem. With a memory limit, a worker
-    takes a request only if all its requests fit until they end. Requests that fit nowhere wait,
-    and later ones may overtake them; the scan of a step stops after `_LOOKS` requests that fit
-    nowhere.
+    takes a request only if all its requests fit until they end. A request that fits no worker
+    waits, and later ones may overtake it; the scan of a step stops after `_LOOKS` such requests.
 
     Parameters
     ----------
     problem : MakespanProblem
         Data.
     order : sequence of int, optional
-        Requests, most urgent first; by default as listed.
+        Indices of the requests, highest priority first; by default 0..n-1.
     """
     if problem.memory is not None:
         return _within_memory(problem, range(problem.num_requests) if order is None else order)
@@ -123,7 +122,7 @@ def _within_memory(
 
 
 def _next_event(running: list[tuple[int, int, int]], coming: list[int], step: int) -> int:
-    """Return the next step at which a slot is freed or a request arrives."""
+    """Return the next step after ``step`` at which a slot is freed or a request arrives."""
     ends = [running[0][0]] if running else []
     return min((event for event in ends + coming if event > step), default=step + 1)
 
@@ -133,7 +132,7 @@ _MAX_ENTRIES = 5_000_000
 
 
 def latest_starts(problem: MakespanProblem) -> list[int]:
-    """Return a latest start for each request; some optimum respects all of them.
+    """Return the latest start of each request; some optimal schedule respects all of them.
 
     Let A be the last arrival, ``m = G·B``, and R_i the sum of the other requests' outputs.
 
@@ -186,7 +185,9 @@ def most_busy_steps(problem: MakespanProblem) -> int:
     per_step, per_token = problem.rates
     total = sum(problem.output.tolist())
     if total > _MAX_ENTRIES:
-        raise CapabilityError("requests", f"{total} tokens of output", "use shorter outputs")
+        raise CapabilityError(
+            "requests", f"{total} output tokens are too many for this bound", "use shorter outputs"
+        )
     cost = objective_value(problem, *list_schedule(problem))
     least_peaks = -(-problem.work // problem.workers)
     steps = entries = 0
@@ -204,10 +205,11 @@ def _load_entries(prompt: IntArray, output: IntArray) -> list[int]:
 
 
 def lanes(problem: MakespanProblem) -> tuple[int, int]:
-    """Return the number of lanes that a program must distinguish, and the slots of each.
+    """Return the number of lanes that the program must distinguish, and the slots of each lane.
 
-    Lanes are workers. Latency does not depend on workers (if at most ``m`` requests overlap, slots
-    can be assigned), so one lane has all slots, unless workers have a memory limit.
+    Lanes are workers. Latency does not depend on workers: if at most ``m`` requests overlap, slots
+    can be assigned. For latency, one lane therefore has all slots, unless workers have a memory
+    limit.
     """
     if problem.objective is MakespanObjective.LATENCY and problem.memory is None:
         return 1, problem.total_slots
@@ -215,7 +217,7 @@ def lanes(problem: MakespanProblem) -> tuple[int, int]:
 
 
 def kinds(problem: MakespanProblem, *, aggregate: bool = True) -> tuple[RequestKind, ...]:
-    """Group the requests.
+    """Group the interchangeable requests into kinds, each with a window of start steps.
 
     A kind has requests with equal arrival, prompt and output. For latency without a memory limit
     the prompt does not matter. The wall-clock time without work conservation ignores arrivals:

@@ -1,4 +1,4 @@
-"""Data and result of the hindsight makespan program: G barrier-synchronised workers."""
+"""Data and result of the hindsight makespan program, for G barrier-synchronised workers."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ Held = tuple[int, int]
 
 
 def checked_memory(memory: object, workers: int, peaks: IntArray) -> IntArray | None:
-    """Return the token limit of each worker, shape (G,); None if not given.
+    """Return the validated token limit of each worker, shape (G,); None if not given.
 
     Parameters
     ----------
@@ -44,20 +44,22 @@ def checked_memory(memory: object, workers: int, peaks: IntArray) -> IntArray | 
     tokens = integer_vector(memory, "memory", minimum=1)
     if len(tokens) != workers:
         raise InputError(
-            "memory", f"{len(tokens)} entries for {workers} workers", "give one each, or a number"
+            "memory",
+            f"{len(tokens)} entries for {workers} workers",
+            "give one per worker, or one number",
         )
     if len(peaks) and int(peaks.max()) > int(tokens.max()):
         i = int(peaks.argmax())
         raise InputError(
             f"requests[{i}]",
-            f"holds {peaks[i]} tokens at last, the largest worker {tokens.max()}",
+            f"its peak of {peaks[i]} tokens exceeds the largest memory, {tokens.max()}",
             "leave it out, or give more memory",
         )
     return tokens
 
 
 def fits(held: Iterable[Held], new: Held, memory: int) -> bool:
-    """Whether a worker can take one more request without exceeding its memory at any later step.
+    """Return whether a worker can take one more request within its memory at every later step.
 
     Loads only drop when a request ends, so it suffices to check the last step of each request.
     """
@@ -69,7 +71,7 @@ def fits(held: Iterable[Held], new: Held, memory: int) -> bool:
 
 
 def most_at_once(prompt: IntArray, slots: int, memory: IntArray) -> int:
-    """Return an upper bound on concurrent requests: each worker holds the smallest that fit."""
+    """Return an upper bound on the number of requests that run at the same time."""
     sums = list(accumulate(sorted(prompt.tolist())[:slots]))
     return sum(sum(total <= tokens for total in sums) for tokens in memory.tolist())
 
@@ -89,9 +91,9 @@ class MakespanObjective(StrEnum):
 
     ``IMBALANCE`` requires work conservation. The work ``Σ_k Σ_g L_g(k)`` of a drained run is a
     constant, so the total imbalance ``Σ_k Σ_g (max_h L_h(k) − L_g(k))`` is ``G·Σ_k max_h L_h(k)``
-    less a constant. It charges nothing for slots left idle on purpose, or for a request held back
-    until an equal one can run on another worker. A schedule with twice as many steps, half as
-    full, may then have a smaller imbalance.
+    less a constant. The imbalance charges nothing for slots left idle on purpose, or for a request
+    held back until an equal one can run on another worker. Without work conservation, a schedule
+    with twice as many steps, half as full, could have a smaller imbalance.
     """
 
     #: ``Σ over busy steps of C + t_l·max_g L_g(k)``; idle steps are free.
@@ -165,7 +167,9 @@ class MakespanProblem(ProblemData):
         )
         free = self.step_overhead == 0 and self.token_time == 0
         if free and self.objective is MakespanObjective.WALL_CLOCK:
-            raise InputError("token_time", "every step would take no time", "give a time > 0")
+            raise InputError(
+                "token_time", "both times are 0: every step would take no time", "give a time > 0"
+            )
 
     @property
     def num_requests(self) -> int:
@@ -174,19 +178,19 @@ class MakespanProblem(ProblemData):
 
     @property
     def total_slots(self) -> int:
-        """``G·B``."""
+        """``G·B``, the number of slots of all workers."""
         return self.workers * self.slots
 
     @property
     def most_running(self) -> int:
-        """Upper bound on concurrent requests: ``G·B``, or the smallest ones that fit in memory."""
+        """Upper bound on running requests: ``G·B``, or the smallest that fit in memory."""
         if self.memory is None:
             return self.total_slots
         return most_at_once(self.prompt, self.slots, self.memory)
 
     @property
     def is_symmetric(self) -> bool:
-        """Whether all workers are equal."""
+        """Whether all workers have the same memory limit."""
         return self.memory is None or bool((self.memory == self.memory[0]).all())
 
     @property
@@ -197,7 +201,7 @@ class MakespanProblem(ProblemData):
 
     @property
     def largest_load(self) -> int:
-        """Upper bound on a worker's load [tokens]: all slots with requests of highest peak."""
+        """Upper bound on a worker's load [tokens]: requests of highest peak in all slots."""
         peaks = sorted((self.prompt + self.output - 1).tolist(), reverse=True)
         most: int = sum(peaks[: self.slots])
         return most if self.memory is None else min(most, int(self.memory.max()))
@@ -258,13 +262,13 @@ class MakespanProblem(ProblemData):
         if self.objective is MakespanObjective.IMBALANCE and not conserves:
             raise InputError(
                 "work_conserving",
-                "imbalance is meaningless where idling is free",
-                "leave it out, or minimise wall-clock",
+                "false is not allowed for imbalance, which ignores idle slots",
+                "set it to true, or minimise wall-clock",
             )
         if conserves and self.memory is not None:
             raise InputError(
                 "memory",
-                "is not defined where work is conserved",
+                "a memory limit is not allowed with work conservation",
                 "leave it out, or minimise wall-clock or latency with work_conserving false",
             )
         return conserves
@@ -290,7 +294,7 @@ class MakespanResult(ProgramResult[Schedule]):
     workers: tuple[int, ...] | None = None
 
     def to_mapping(self) -> dict[str, object]:
-        """Return a JSON document."""
+        """Return the result as a JSON document."""
         return super().to_mapping() | {"scale": self.scale}
 
 

@@ -1,4 +1,4 @@
-"""The hindsight makespan program, stated once.
+"""The hindsight makespan program: start step and worker of each request, stated in Pyomo.
 
 Sets
     kinds c of n_c equal requests each (`kinds.kinds`); lanes g = 0..G_c−1 open to c; steps k
@@ -41,7 +41,7 @@ from formulations.standard_form import constraint
 
 
 def build(problem: MakespanProblem, *, aggregate: bool = True) -> Any:
-    """State the program of a problem with at least one request.
+    """Return the Pyomo model of a makespan problem with at least one request.
 
     Parameters
     ----------

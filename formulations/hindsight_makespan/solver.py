@@ -1,4 +1,4 @@
-"""Write the hindsight makespan program as arrays, and solve it."""
+"""The hindsight makespan program as a standard form, and its solver."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -39,7 +39,7 @@ def build_standard_form(problem: MakespanProblem, groups: tuple[RequestKind, ...
     Raises
     ------
     CapabilityError
-        If there would be too many nonzeros, or a cost that float64 rounds.
+        If the standard form would have too many nonzeros, or a cost that float64 rounds.
     """
     per_step, per_token = problem.rates
     for name, cost in zip(("step_overhead", "token_time"), problem.rates, strict=True):
@@ -123,7 +123,7 @@ def _add_conserving_rows(
     step: IntArray,
     column: IntArray,
 ) -> None:
-    """Add rows (4) and (5) for the columns that run at these steps."""
+    """Add the rows (4) and (5), which state work conservation."""
     waits = [np.array(kind.starts[:-1], dtype=np.int64) for kind in groups]
     steps = np.unique(np.concatenate(waits))
     full = writer.columns(f"full[{k}]" for k in steps.tolist())
@@ -191,24 +191,24 @@ class MakespanProgram(Formulation[MakespanProblem, Schedule, MakespanResult]):
         return build_standard_form(self.problem, self.kinds)
 
     def lower_bound(self) -> int:
-        """Return the bound by packing, peaks and completions."""
+        """Return the lower bound on the objective of `bound.lower_bound`."""
         return lower_bound(self.problem)
 
     def objective_value(self, solution: Schedule) -> int:
-        """Return the objective in integers."""
+        """Return the integer objective of a schedule."""
         return objective_value(self.problem, *solution)
 
     def violations(self, solution: Schedule, objective: int | None = None) -> dict[str, int]:
-        """Return every violated constraint and by how much."""
+        """Return each violated constraint of a schedule and the amount."""
         return violations(self.problem, *solution, objective)
 
     def brute_force(self) -> tuple[int, Schedule]:
-        """Return the optimum and the smallest schedule that reaches it."""
+        """Return the optimum and the lexicographically smallest optimal schedule."""
         objective, starts, workers = brute_force(self.problem)
         return objective, (tuple(starts), tuple(workers))
 
     def settled(self, method: str) -> MakespanResult | None:
-        """Answer a problem without requests."""
+        """Return the empty schedule for a problem without requests, else None."""
         if self.problem.num_requests:
             return None
         return self.answer(((), ()), Termination.OPTIMAL, 0, method=method)
@@ -218,7 +218,7 @@ class MakespanProgram(Formulation[MakespanProblem, Schedule, MakespanResult]):
         return {"scale": self.problem.scale}
 
     def groups(self) -> list[str]:
-        """Return a text per kind that lists its requests."""
+        """Return one text per request kind, which lists its requests."""
         return [listed(kind.members) for kind in self.kinds]
 
     def solution_at(self, values: FloatArray) -> Schedule:
@@ -241,7 +241,7 @@ class MakespanProgram(Formulation[MakespanProblem, Schedule, MakespanResult]):
         return tuple(starts), tuple(workers)
 
     def point_of(self, solution: Schedule) -> FloatArray | None:
-        """Return a feasible schedule as a point; None if a start is outside its window."""
+        """Return the point of the standard form for a schedule; None if there is none."""
         starts, workers = solution
         problem, index = self.problem, self.standard_form.column_index()
         values = np.zeros(len(index))

@@ -1,4 +1,4 @@
-"""The pausing program: which active requests run a step, and which waiting ones start.
+"""The pausing program: which active requests run in one step, and which waiting ones start.
 
 ``build(priced)`` states it in Pyomo at a price of tokens, ``solve(problem)`` minimises the time
 per token by Dinkelbach's sequence of these programs, ``violations(problem, runs, assignment)``

@@ -1,10 +1,10 @@
-"""Bounds on the pausing program that need no solver.
+"""Lower bounds on the time of a step that emits a given number of tokens, in closed form.
 
-Let the step last M units. Worker g can then process ``⌊(M − C_g)/τ_g⌋`` tokens, some of which the
-requests that must run take. *Without waiting requests* the workers are independent: each runs as
-many of its other requests as fit, lightest first, which maximises the emitted tokens. The k-th
-lightest request of worker g joins at the time at which the k lightest fit. The largest number of
-tokens of a step is then the number of these times up to M. This is exact.
+Let the step last M units of time. Worker g can then process ``⌊(M − C_g)/τ_g⌋`` tokens, some of
+which the requests that must run take. *Without waiting requests* the workers are independent: each
+runs as many of its other requests as fit, lightest first, which maximises the emitted tokens. The
+k-th lightest request of worker g joins at the time at which the k lightest fit. The largest number
+of tokens of a step is then the number of these times up to M. This is exact.
 
 *With waiting requests* the relaxation may split them over any workers. It fills the joint capacity
 of all workers with the smallest requests that could run: active ones that have joined on their own
@@ -25,7 +25,7 @@ from formulations.pausing.problem import PausingProblem, PricedPausing
 
 
 def shortest_step(problem: PausingProblem) -> int:
-    """Return a lower bound on the time of a step, from the requests that must run."""
+    """Return a lower bound on the time of every step [units], from the requests that must run."""
     loads = np.zeros(problem.num_workers, dtype=np.int64)
     must = problem.must_run
     np.add.at(loads, problem.worker[must], problem.load[must])
@@ -33,7 +33,7 @@ def shortest_step(problem: PausingProblem) -> int:
 
 
 def longest_step(problem: PausingProblem) -> int:
-    """Return an upper bound on the time of a step: all run, each worker starts the largest."""
+    """Return an upper bound on the time of every step [units]."""
     loads = np.zeros(problem.num_workers, dtype=np.int64)
     np.add.at(loads, problem.worker, problem.load)
     largest = np.concatenate([[0], np.cumsum(-np.sort(-problem.waiting))])
@@ -62,13 +62,13 @@ class Relaxation:
 
     @cached_property
     def optional(self) -> IntArray:
-        """Active requests that may run or pause, by worker, then lightest, then oldest first."""
+        """Active requests that may pause, ordered by worker, then load, then age."""
         may = np.flatnonzero(~self.problem.must_run)
         return may[np.lexsort((may, self.problem.load[may], self.problem.worker[may]))]
 
     @cached_property
     def prefix(self) -> IntArray:
-        """Tokens of each request in `optional` plus all lighter ones of its worker."""
+        """Tokens of each request in `optional`, plus all requests before it on its worker."""
         worker = self.problem.worker[self.optional]
         totals = np.cumsum(self.problem.load[self.optional])
         before: IntArray = np.concatenate([[0], totals])[np.searchsorted(worker, worker)]
@@ -76,15 +76,15 @@ class Relaxation:
 
     @cached_property
     def joins(self) -> IntArray:
-        """Time at which each request in `optional` and all lighter ones of its worker fit."""
+        """Least step time [units] in which each request in `optional` and those before it fit."""
         worker = self.problem.worker[self.optional]
         return self._time_of(worker, self.base[worker] + self.prefix)
 
     @cached_property
     def first_fit(self) -> IntArray:
-        """Smallest time at which each waiting request fits some worker alone, shape (N,).
+        """Least step time [units] in which each waiting request alone fits a worker, shape (N,).
 
-        It is `never` if its tokens fit no worker, or no slot is free.
+        An entry is `never` if the request's tokens fit no worker, or no slot is free.
         """
         problem = self.problem
         sizes = problem.waiting[:, None]
@@ -95,7 +95,7 @@ class Relaxation:
 
     @cached_property
     def candidates(self) -> IntArray:
-        """Waiting requests that may start, smallest first, as many as can start together."""
+        """Waiting requests that may start, smallest first, cut to free slots and tokens."""
         problem = self.problem
         room = int(np.maximum(problem.room, 0)[problem.capacity > 0].sum())
         may = np.flatnonzero(~problem.must_start & (self.first_fit < self.never))
@@ -107,31 +107,31 @@ class Relaxation:
 
     @cached_property
     def forced(self) -> int:
-        """Number of tokens that every step emits at least."""
+        """Lower bound on the tokens that a step emits: the requests that must run or start."""
         return int(self.problem.must_run.sum() + self.problem.must_start.sum())
 
     @cached_property
     def shortest(self) -> int:
-        """Lower bound on the time of a step."""
+        """Lower bound on the time of every step [units]."""
         required = self.first_fit[self.problem.must_start]
         return max(shortest_step(self.problem), int(required.max(initial=0)))
 
     @cached_property
     def never(self) -> int:
-        """A time longer than any step."""
+        """A time that exceeds the time of every step [units]."""
         return longest_step(self.problem) + 1
 
     @cached_property
     def most(self) -> int:
-        """Upper bound on the tokens of any step."""
+        """Upper bound on the tokens that a step emits."""
         return self.most_tokens(self.never - 1)
 
     def bears(self, time: int) -> IntArray:
-        """Return the tokens that each worker can process in this time, shape (G,)."""
+        """Return the tokens that each worker can process in ``time`` units, shape (G,)."""
         return (time - self.problem.overheads) // self.problem.rates
 
     def most_tokens(self, time: int) -> int:
-        """Return an upper bound on the tokens of a step of this time; -1 if there is no step."""
+        """Return an upper bound on the tokens of a step of ``time`` units; -1 if infeasible."""
         if time < self.shortest:
             return -1
         problem = self.problem
@@ -150,7 +150,7 @@ class Relaxation:
 
     @cached_property
     def _items(self) -> tuple[IntArray, IntArray, IntArray]:
-        """Requests that may run, by size: sizes, times from which they may, workers (-1: any)."""
+        """Optional requests by size: sizes, least step times, workers (-1 while waiting)."""
         problem = self.problem
         sizes = np.concatenate([problem.load[self.optional], problem.waiting[self.candidates]])
         joins = np.concatenate([self.joins, self.first_fit[self.candidates]])
@@ -173,7 +173,7 @@ class Relaxation:
 
 
 def least_times(relaxation: Relaxation, above: Fraction | None = None) -> IntArray:
-    """Return for n = 1, 2, ... a lower bound on the time of a step that emits n or more tokens.
+    """Return, for n = 1, 2, ..., a lower bound on the time of a step that emits n tokens or more.
 
     Parameters
     ----------
@@ -186,7 +186,7 @@ def least_times(relaxation: Relaxation, above: Fraction | None = None) -> IntArr
     Returns
     -------
     IntArray
-        Shape (most tokens,); empty if there is no feasible step.
+        Shape (most tokens of a step,) [units of time]; empty if no step is feasible.
     """
     most, last = relaxation.most, relaxation.never - 1
     smallest = int(relaxation.problem.rates.min())
@@ -213,12 +213,12 @@ def least_times(relaxation: Relaxation, above: Fraction | None = None) -> IntArr
 
 
 def _below(ratio: Fraction, tokens: int) -> int:
-    """Return the longest time at which this many tokens have a lower ratio."""
+    """Return the longest time with a ratio time / ``tokens`` below ``ratio``."""
     return -(-ratio.numerator * tokens // ratio.denominator) - 1
 
 
 def least_ratio(times: Sequence[int]) -> Fraction | None:
-    """Return the smallest ratio of time to tokens that `least_times` allow; None if empty."""
+    """Return the least ratio of time to tokens, given `least_times`; None if they are empty."""
     return min((Fraction(int(time), n + 1) for n, time in enumerate(times)), default=None)
 
 
@@ -230,7 +230,7 @@ def lower_bound(priced: PricedPausing, times: IntArray) -> int:
     priced : PricedPausing
         Data.
     times : IntArray
-        Its `least_times`.
+        `least_times` of the problem, shape (most tokens,).
     """
     values = (priced.value(time, n + 1) for n, time in enumerate(times.tolist()))
     return min(values, default=0)

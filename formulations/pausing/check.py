@@ -1,4 +1,4 @@
-"""The checker of pausing solutions, and a brute-force oracle.
+"""The checker of the pausing program, and a brute-force oracle.
 
 Both read the problem data only and share no code with the solvers.
 """
@@ -16,7 +16,7 @@ def violations(
     assignment: Sequence[int | None],
     claimed: tuple[int, int] | None = None,
 ) -> dict[str, int]:
-    """Return every violated constraint of the pausing program and by how much.
+    """Return each violated constraint of the pausing program and the amount.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def time_and_tokens(
 
 
 def _limits(problem: PausingProblem, assignment: Sequence[int | None]) -> dict[str, int]:
-    """Return the slots and tokens that workers use beyond their limits."""
+    """Return the violated slot and token limits of workers, and the amounts."""
     violated = {}
     for g, slots in enumerate(problem.capacity.tolist()):
         if (excess := assignment.count(g) - slots) > 0:
@@ -114,9 +114,9 @@ Solution = tuple[tuple[bool, ...], tuple[int | None, ...]]
 
 
 def brute_force(problem: PausingProblem) -> tuple[tuple[int, int], Solution] | None:
-    """Return the best time and tokens, and the first solution that reaches their ratio.
+    """Return time and tokens of least ratio, and the first solution that reaches the ratio.
 
-    Order: running before pausing, lower workers first, waiting last.
+    Solutions are ordered: running before pausing, lower workers first, waiting last.
 
     Returns
     -------
@@ -130,7 +130,9 @@ def brute_force(problem: PausingProblem) -> tuple[tuple[int, int], Solution] | N
     """
     size = 2**problem.num_active * (problem.num_workers + 1) ** problem.num_requests
     if size > MAX_SOLUTIONS:
-        raise CapabilityError("problem", f"{size:.1e} solutions to look at", "use --method exact")
+        raise CapabilityError(
+            "problem", f"{size:.1e} solutions are too many to enumerate", "use --method exact"
+        )
     best: tuple[tuple[int, int], Solution] | None = None
     places: list[int | None] = [*range(problem.num_workers), None]
     for runs in product((True, False), repeat=problem.num_active):

@@ -1,4 +1,4 @@
-"""Data and results of the pausing program: a step that active requests may skip."""
+"""Data and results of the pausing program: one decode step in which requests may be paused."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,7 +35,7 @@ Times = Fraction | int | str | Sequence[Fraction | int | str]
 
 
 class Action(StrEnum):
-    """The action on an active request at the step."""
+    """What happens to an active request in the step: it runs, resumes or pauses."""
 
     KEEP = "keep"
     PAUSE = "pause"
@@ -97,7 +97,7 @@ class PausingProblem(ProblemData):
         capacity = integer_vector(self.capacity, "capacity")
         G = len(capacity)
         if G == 0:
-            raise InputError("capacity", "no worker", "give the free slots of at least one")
+            raise InputError("capacity", "no worker", "give the free slots of at least one worker")
         worker = integer_vector(self.worker, "worker", maximum=G - 1)
         J = len(worker)
         load = integer_vector(self.load, "load", minimum=1)
@@ -141,29 +141,29 @@ class PausingProblem(ProblemData):
 
     @cached_property
     def overheads(self) -> IntArray:
-        """``C_g`` in units, shape (G,)."""
+        """Fixed time ``C_g`` of a step on each worker, in units, shape (G,)."""
         return frozen(np.array([int(c * self.scale) for c in self._overheads], dtype=np.int64))
 
     @cached_property
     def rates(self) -> IntArray:
-        """``τ_g`` in units per token, shape (G,)."""
+        """Time ``τ_g`` per token on each worker, in units, shape (G,)."""
         return frozen(np.array([int(t * self.scale) for t in self._rates], dtype=np.int64))
 
     @cached_property
     def must_run(self) -> BoolArray:
-        """Shape (J,): active requests that may not be paused any longer."""
+        """Whether each active request must run after ``max_pauses`` pauses, shape (J,)."""
         return frozen(self.paused >= self.max_pauses)
 
     @cached_property
     def must_start(self) -> BoolArray:
-        """``required``, all false where it is not given; shape (N,)."""
+        """Whether each waiting request must start now, shape (N,); false where not required."""
         if self.required is None:
             return frozen(np.zeros(self.num_requests, dtype=np.bool_))
         return self.required
 
     @cached_property
     def room(self) -> IntArray:
-        """Free tokens of each worker, shape (G,); negative if it exceeds its limit."""
+        """Free tokens of each worker, shape (G,); negative for a worker above its limit."""
         held = np.zeros(self.num_workers, dtype=np.int64)
         np.add.at(held, self.worker, self.load)
         if self.token_capacity is None:
@@ -171,11 +171,11 @@ class PausingProblem(ProblemData):
         return frozen(self.token_capacity - held)
 
     def ratio(self, time: int, tokens: int) -> Fraction:
-        """Return seconds per token of a step with this time, in units, and these tokens."""
+        """Return the seconds per token of a step of ``time`` units that emits ``tokens``."""
         return Fraction(time, tokens * self.scale)
 
     def actions(self, runs: Sequence[bool]) -> tuple[Action, ...]:
-        """Return the action on each active request, given which ones run."""
+        """Return the action on each active request, length J, given which requests run."""
         rested, ran = (Action.STAY, Action.RESUME), (Action.PAUSE, Action.KEEP)
         return tuple(
             (rested if paused else ran)[bool(run)]
@@ -206,7 +206,7 @@ class PausingProblem(ProblemData):
         )
 
     def to_mapping(self) -> dict[str, Any]:
-        """Return the JSON document `from_mapping` reads."""
+        """Return the JSON document that `from_mapping` reads."""
         columns = (self.worker.tolist(), self.load.tolist(), self.paused.tolist())
         document: dict[str, Any] = {
             "capacity": self.capacity.tolist(),
@@ -232,10 +232,12 @@ class PausingProblem(ProblemData):
         return self.token_time  # type: ignore[return-value]
 
     def _check_magnitude(self) -> None:
-        """Refuse data whose sums could leave 64-bit integers, and rates of 0."""
+        """Raise if sums of the data could exceed 64-bit integers, or a token takes no time."""
         for g, rate in enumerate(self._rates):
             if rate == 0:
-                raise InputError(f"token_time[{g}]", "0: load would cost nothing", "give one > 0")
+                raise InputError(
+                    f"token_time[{g}]", "0: tokens would take no time", "give a time > 0"
+                )
         tokens = int(self.load.sum()) + int(self.waiting.sum())
         slowest = max(int(c * self.scale) for c in self._overheads) + tokens * max(
             int(t * self.scale) for t in self._rates
@@ -243,14 +245,14 @@ class PausingProblem(ProblemData):
         if slowest * max(1, self.num_active + self.num_requests) >= MAX_OBJECTIVE:
             raise InputError(
                 "step_overhead, token_time",
-                f"the step could last {slowest:.1e} units of 1/{self.scale} s",
+                f"the step could last {slowest:.1e} units of 1/{self.scale} s, beyond 64 bits",
                 "write times with fewer digits, for example in units of the time of one token",
             )
 
 
 @dataclass(frozen=True)
 class PricedPausing:
-    """A pausing problem with a price of tokens: minimise ``q·time − p·tokens``.
+    """A pausing problem with prices of time and tokens: minimise ``q·time − p·tokens``.
 
     The minimum is 0 iff p/q is the minimum ratio of time to tokens (Dinkelbach 1967).
 
@@ -277,7 +279,7 @@ class PricedPausing:
 
 
 def _times(times: object, where: str, workers: int) -> tuple[Fraction, ...]:
-    """Return an exact time for each worker."""
+    """Return the times of the workers as exact fractions, length G."""
     if not isinstance(times, list | tuple):
         return (exact_rational(times, where, exponents=True),) * workers
     if len(times) != workers:
@@ -291,7 +293,7 @@ def _times(times: object, where: str, workers: int) -> tuple[Fraction, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class PricedResult(ProgramResult[tuple[tuple[bool, ...], tuple[int | None, ...]]]):
-    """The result of a `PricedPausing`.
+    """The result of a `PricedPausing` problem.
 
     Parameters
     ----------
@@ -309,7 +311,7 @@ class PricedResult(ProgramResult[tuple[tuple[bool, ...], tuple[int | None, ...]]
 
 @dataclass(frozen=True, kw_only=True)
 class PausingResult(Solved):
-    """The termination of a solve, its step and its bound; None if missing.
+    """The result of a pausing program: termination, step and bound (None if missing).
 
     "Optimal" means that the ratio, recomputed in integers, equals a bound derived in integers.
 
@@ -341,9 +343,9 @@ class PausingResult(Solved):
     violations: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuse a result that contradicts itself."""
+        """Raise if the fields contradict each other."""
         if self.is_optimal and (self.objective != self.bound or self.violations):
-            raise ValueError("optimal needs an equal exact bound and a feasible step")
+            raise ValueError("an optimal result needs a feasible step and an equal exact bound")
         check_bound(self.method, self.objective, self.bound, checked=not self.violations)
 
     @property
@@ -361,7 +363,7 @@ class PausingResult(Solved):
         return float(1 - self.bound / self.objective) if self.objective else 0.0
 
     def summary(self) -> str:
-        """Return a few lines of plain text."""
+        """Return termination, ratio, bound and step as a few lines of text."""
         lines = [f"{self.method}: {self.termination} in {self.seconds * 1e3:.1f} ms"]
         if self.objective is not None:
             bound = "none" if self.bound is None else f"{float(self.bound):.9g}"
@@ -379,7 +381,7 @@ class PausingResult(Solved):
         return fields_frame(self)
 
     def to_mapping(self) -> dict[str, object]:
-        """Return the JSON document ``bfio pause`` prints."""
+        """Return the JSON document that ``bfio pause`` prints."""
         runs, assignment = self.runs, self.assignment
         actions, idle = None, None
         if runs is not None and assignment is not None:

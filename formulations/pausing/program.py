@@ -1,4 +1,4 @@
-"""The pausing program at a price of tokens, stated once.
+"""The pausing program at given prices of time and tokens, stated in Pyomo.
 
 Sets
     workers g = 0..G−1, active requests j = 0..J−1 on workers g(j), waiting ones i = 0..N−1
@@ -39,7 +39,7 @@ from formulations.standard_form import constraint
 
 
 def build(priced: PricedPausing, model: Any = None) -> Any:
-    """State the program of a priced problem.
+    """Return the Pyomo model of a priced problem.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def build(priced: PricedPausing, model: Any = None) -> Any:
 
         @constraint(model, [int(i) for i in np.flatnonzero(problem.must_start)])
         def required(model: Any, i: int) -> Any:
-            """(7) Starved requests start now."""
+            """(7) Required requests start now."""
             return pyo.quicksum(model.x[i, g] for g in model.workers) == 1
 
     cost = priced.time_price * model.M - priced.token_price * tokens

@@ -1,4 +1,4 @@
-"""Solve the pausing program by Dinkelbach's sequence of prices, and claim only what is proven."""
+"""Minimise the time per token of a step by integer programs (Dinkelbach's method)."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -35,7 +35,7 @@ def build_standard_form(priced: PricedPausing) -> StandardForm:
     Raises
     ------
     CapabilityError
-        If there would be too many nonzeros, or a cost that float64 rounds.
+        If the standard form would have too many nonzeros, or a cost that float64 rounds.
     """
     problem = priced.problem
     J, N, G = problem.num_active, problem.num_requests, problem.num_workers
@@ -44,7 +44,7 @@ def build_standard_form(priced: PricedPausing) -> StandardForm:
     if max(priced.time_price, priced.token_price, bounds["upper"]) >= EXACT_LIMIT:
         raise CapabilityError(
             "step_overhead, token_time",
-            f"times in units of 1/{problem.scale} s go beyond 2^53, where float64 rounds",
+            f"times in units of 1/{problem.scale} s exceed 2^53, where float64 rounds",
             "write times with fewer digits, or in units of the time of one token",
         )
     writer = FormWriter()
@@ -109,31 +109,31 @@ class PricedProgram(Formulation[PricedPausing, Solution, PricedResult]):
         return build_standard_form(self.problem)
 
     def lower_bound(self) -> int:
-        """Return the bound of the relaxation."""
+        """Return the lower bound on ``q·time − p·tokens`` of `formulations.pausing.bound`."""
         if self._times is None:
             self._times = least_times(Relaxation(self.problem.problem))
         return lower_bound(self.problem, self._times)
 
     def objective_value(self, solution: Solution) -> int:
-        """Return ``q·time − p·tokens``."""
+        """Return the objective ``q·time − p·tokens`` of a solution."""
         return self.problem.value(*time_and_tokens(self.problem.problem, *solution))
 
     def violations(self, solution: Solution, objective: int | None = None) -> dict[str, int]:
-        """Return every violated constraint and by how much."""
+        """Return each violated constraint of a solution and the amount."""
         violated = violations(self.problem.problem, *solution)
         if objective is not None and (error := abs(objective - self.objective_value(solution))):
             violated["objective"] = error
         return violated
 
     def settled(self, method: str) -> PricedResult | None:
-        """Answer a problem without requests: infeasible, since no step emits a token."""
+        """Return "infeasible" for a problem without requests (no tokens), else None."""
         problem = self.problem.problem
         if problem.num_active + problem.num_requests:
             return None
         return self.answer(None, Termination.INFEASIBLE, None, method=method)
 
     def solution_at(self, values: FloatArray) -> Solution:
-        """Return runs and assignment at a point of the standard form."""
+        """Return the solution (runs, assignment) at a point of the standard form."""
         problem = self.problem.problem
         J, N, G = problem.num_active, problem.num_requests, problem.num_workers
         x = values[J : J + N * G].reshape(N, G)
@@ -292,9 +292,9 @@ def assess(
     proof: str | None = None,
     **report: Any,
 ) -> PausingResult:
-    """Check any step against a bound in units of time per token.
+    """Check a step against a lower bound on the time per token, and return the result.
 
-    The result claims only what the checker and the bound prove.
+    The result is optimal only if checker and bound prove it.
 
     Parameters
     ----------
@@ -334,7 +334,7 @@ def assess(
 
 
 def _ratio(problem: PausingProblem, solution: Solution | None) -> Fraction:
-    """Return units of time per token of a step; without a step, an upper bound for all steps."""
+    """Return the units of time per token of a step; without a step, an upper bound on them."""
     if solution is None:
         return Fraction(max(1, longest_step(problem)))
     return Fraction(*time_and_tokens(problem, *solution))

@@ -1,4 +1,4 @@
-"""The secondary objective of a step: its minimum among near-optimal assignments."""
+"""The secondary program: minimise a second objective over near-optimal assignments of a step."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""The checker and a brute-force oracle of secondary objectives; both read problem data only."""
+"""The checker of the secondary program, and a brute-force oracle, independent of the solvers."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ from formulations.step.check import violations as step_violations
 def violations(
     problem: SecondProblem, assignment: Sequence[int | None], objective: int | None = None
 ) -> dict[str, int]:
-    """Return every violated constraint of the secondary program and by how much.
+    """Return each violated constraint of the secondary program and the amount.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def violations(
 
 
 def second_value(problem: SecondProblem, assignment: Sequence[int | None]) -> int:
-    """Return the secondary objective of an assignment, in Python's own integers."""
+    """Return the secondary objective of an assignment, in Python integers without overflow."""
     costs: list[int] = problem.costs.tolist()
     value = sum(cost for cost, g in zip(costs, assignment, strict=True) if g is not None)
     if problem.window is None:
@@ -62,7 +62,7 @@ def brute_force(problem: SecondProblem) -> tuple[int, list[int | None]] | None:
     Raises
     ------
     CapabilityError
-        If there are too many assignments.
+        If there are too many assignments to enumerate.
     """
     check_size(problem.step)
     best: tuple[int, list[int | None]] | None = None

@@ -1,4 +1,4 @@
-"""Data and result of the secondary program of a step, which chooses among its optima."""
+"""Data and result of the secondary program, which chooses among near-optimal assignments."""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -41,7 +41,7 @@ class Second(StrEnum):
 @known_fields
 @dataclass(frozen=True)
 class SecondProblem(ProblemData):
-    """Minimise a secondary objective over the assignments within a limit on the primary one.
+    """Minimise a secondary objective over assignments whose primary objective is limited.
 
     The secondary objective of an assignment is ``Σ_i cost_i [i is admitted]``, plus the objective
     of ``window`` if there is one. All data are integers.
@@ -83,7 +83,9 @@ class SecondProblem(ProblemData):
         cost = np.zeros(N, dtype=np.int64) if self.cost is None else self.cost
         cost = integer_vector(cost, "cost")
         if len(cost) != N:
-            raise InputError("cost", f"{len(cost)} entries for {N} requests", "give one each")
+            raise InputError(
+                "cost", f"{len(cost)} entries for {N} requests", "give one cost per request"
+            )
         self._set(cost=cost)
         window = self.window
         if window is not None and (
@@ -92,7 +94,7 @@ class SecondProblem(ProblemData):
             raise InputError(
                 "window",
                 f"{window.num_requests} requests on {window.num_workers} workers",
-                "give it the requests and workers of the step",
+                "use the requests and workers of the step",
             )
         if window is not None:
             # The window gets the step's slots, so that its bounds hold for the same assignments.
@@ -123,7 +125,7 @@ class SecondProblem(ProblemData):
         )
 
     def to_mapping(self) -> dict[str, Any]:
-        """Return the JSON document `from_mapping` reads."""
+        """Return the JSON document that `from_mapping` reads."""
         document = {
             "step": self.step.to_mapping(),
             "most": self.most,
@@ -172,7 +174,7 @@ def second_problem(
 
 
 def without_idle_steps(problem: SecondProblem) -> SecondProblem:
-    """Return the same program without look-ahead steps that no objective or limit uses."""
+    """Return the same program without look-ahead steps that affect no objective and no limit."""
     window = None if problem.window is None else _busy(problem.window)
     return replace(problem, step=_busy(problem.step), window=window)
 

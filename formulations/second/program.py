@@ -1,4 +1,4 @@
-"""The secondary program of a step, stated once.
+"""The secondary program of a step, stated in Pyomo.
 
 Sets
     those of the step program (`formulations.step.program`); look-ahead steps k of the window
@@ -27,7 +27,7 @@ from formulations.step.program import build as build_step
 
 
 def build(problem: SecondProblem, model: Any = None) -> Any:
-    """State the secondary program of a step.
+    """Return the Pyomo model of a secondary problem.
 
     Parameters
     ----------

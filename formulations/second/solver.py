@@ -1,4 +1,4 @@
-"""Bound, write and solve the secondary program of a step."""
+"""The secondary program of a step: lower bound, standard form and solver."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,7 +20,8 @@ from formulations.step.solver import build_standard_form as build_step
 def lower_bound(problem: SecondProblem) -> int:
     """Return an integer lower bound on the secondary objective of every feasible assignment.
 
-    It is the cost of the cheapest requests, as many as are admitted, plus the window's bound.
+    The bound is the cost of the cheapest requests, as many as are admitted, plus the lower bound
+    on the window's objective.
     """
     step, costs = problem.step, problem.costs
     required = np.zeros(len(costs), dtype=np.bool_) if step.required is None else step.required
@@ -43,7 +44,7 @@ def build_standard_form(problem: SecondProblem) -> StandardForm:
     Raises
     ------
     CapabilityError
-        If step or window would have too many nonzeros.
+        If the rows of step or window would have too many nonzeros.
     """
     from scipy.sparse import csr_array, hstack, vstack
 
@@ -106,21 +107,21 @@ class SecondProgram(Formulation[SecondProblem, Sequence[int | None], SecondResul
         return build_standard_form(self.problem)
 
     def lower_bound(self) -> int:
-        """Return the combinatorial bound."""
+        """Return the lower bound on the secondary objective, `lower_bound`."""
         return lower_bound(self.problem)
 
     def objective_value(self, solution: Sequence[int | None]) -> int:
-        """Return the secondary objective."""
+        """Return the secondary objective of an assignment."""
         return second_value(self.problem, solution)
 
     def violations(
         self, solution: Sequence[int | None], objective: int | None = None
     ) -> dict[str, int]:
-        """Return every violated constraint and by how much."""
+        """Return each violated constraint of an assignment and the amount."""
         return violations(self.problem, solution, objective)
 
     def brute_force(self) -> tuple[int, Assignment] | None:
-        """Return the optimum and the smallest assignment that reaches it."""
+        """Return the optimum and the lexicographically smallest optimal assignment."""
         best = brute_force(self.problem)
         return None if best is None else (best[0], tuple(best[1]))
 
@@ -129,7 +130,7 @@ class SecondProgram(Formulation[SecondProblem, Sequence[int | None], SecondResul
         return {"scale": self.problem.scale}
 
     def settled(self, method: str) -> SecondResult | None:
-        """Answer an infeasible problem, or one in which no request may start."""
+        """Return the result if no assignment is feasible or no request may start, else None."""
         step = StepProgram(self.problem.step).settled(method)
         if step is None:
             return None

@@ -1,7 +1,8 @@
-"""Load condition and capacity of networks of agents, token budgets, and stability theorems.
+"""Stability of networks of agents: load condition, capacity, token budgets and theorems.
 
-``capacity`` is exact and in closed form; ``solve_capacity`` computes it by a linear program;
-``theory`` names the theorem behind a verdict. Pyomo is loaded at first use.
+``capacity`` returns the capacity in closed form, exactly; ``solve_capacity`` computes the capacity
+by a linear program; ``theory`` gives a verdict on stability and its theorem. Pyomo is loaded at
+first use.
 """
 
 from formulations.batching.batch_time import BudgetChoice, fastest_budget, shortest_batch

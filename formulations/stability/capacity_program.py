@@ -1,4 +1,4 @@
-"""The largest load that a network of agents can carry, stated once.
+"""The capacity program: the largest load that a network of agents can carry, in Pyomo.
 
 Sets
     stages k = 0..n−1 on agents j(k), agents j = 0..J−1, virtual stations v
@@ -31,7 +31,7 @@ from formulations.standard_form import constraint
 
 
 def build(network: AgentNetwork, virtual: Sequence[VirtualStation] = ()) -> Any:
-    """State the program.
+    """Return the Pyomo model of the capacity program.
 
     Parameters
     ----------

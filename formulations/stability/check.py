@@ -1,4 +1,4 @@
-"""The checker of capacity, which reads the data of a network and solves nothing.
+"""The checker of the capacity program: feasibility of flows and of dual prices.
 
 All amounts are exact; an empty mapping means no violation.
 """
@@ -24,7 +24,7 @@ class Prices:
     work : mapping of int to Fraction
         Price of a token per slot, by index of the agent; 0 if missing.
     virtual : tuple of Fraction
-        One for each virtual station.
+        Price of each virtual station.
     """
 
     traffic: tuple[Fraction, ...]
@@ -38,7 +38,7 @@ def capacity_violations(
     flows: Sequence[Fraction],
     factor: Fraction,
 ) -> dict[str, Fraction]:
-    """Return the violations of flows that should carry ``factor`` times the external rates.
+    """Return each constraint that flows violate at ``factor`` times the external rates.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def capacity_violations(
 def price_violations(
     network: AgentNetwork, virtual: Sequence[VirtualStation], prices: Prices
 ) -> dict[str, Fraction]:
-    """Return the violations of dual feasibility.
+    """Return the violations of dual feasibility by prices, and the amounts.
 
     Prices must be nonnegative. The value of a task of stage k is at most the price of its tokens
     plus the value of its successors, ``u_k <= w_k y_j(k) + (w_k/C_j(k)) z_v + Σ_m p_km u_m``. The
@@ -103,7 +103,7 @@ def capacity_bound(network: AgentNetwork, prices: Prices) -> Fraction:
 def _costs(
     network: AgentNetwork, virtual: Sequence[VirtualStation], prices: Prices
 ) -> list[Fraction]:
-    """Return the cost of a task of each stage at the given prices."""
+    """Return the cost of one task of each stage at the given prices, length n."""
     costs = [
         stage.tokens * prices.work.get(network.agent_of[k], _ZERO)
         for k, stage in enumerate(network.stages)

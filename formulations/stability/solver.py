@@ -1,4 +1,4 @@
-"""Capacity of a network, by a linear program or in closed form; both are proven in rationals."""
+"""Capacity of a network of agents, by a linear program or in closed form, proven in rationals."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ from formulations.stability.traffic import (
 
 @dataclass(frozen=True, kw_only=True)
 class CapacityResult(FluidResult):
-    """The capacity of a network; the value is the largest factor ``θ`` on all rates.
+    """The capacity of a network: the largest factor ``θ`` on all external arrival rates.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class CapacityResult(FluidResult):
 
     @property
     def factor(self) -> Fraction:
-        """``θ``, the value.
+        """``θ``, the largest factor on all rates (the value of the result).
 
         Raises
         ------
@@ -62,7 +62,7 @@ class CapacityResult(FluidResult):
             If the solve found no factor.
         """
         if self.value is None:
-            raise ValueError(f"no factor: {self.termination}")
+            raise ValueError(f"the solve found no factor: {self.termination}")
         return self.value
 
     @property
@@ -80,8 +80,8 @@ class CapacityResult(FluidResult):
     def agent_prices(self) -> tuple[Fraction, ...]:
         """Increase of the factor per additional token per slot at each agent, (J,) [slots/token].
 
-        With several bottlenecks the prices are not unique: more capacity at one of them alone adds
-        nothing, less capacity reduces the factor.
+        With several bottlenecks the prices are not unique: more capacity at only one bottleneck
+        adds nothing, and less capacity reduces the factor.
         """
         agents = range(len(self.network.agents))
         return tuple(self.prices.work.get(j, Fraction(0)) for j in agents)
@@ -116,7 +116,7 @@ def solve_capacity(
     Raises
     ------
     InputError
-        If nothing arrives, or the backend is unknown.
+        If all arrival rates are 0, or the backend is unknown.
     CapabilityError
         If the program is too large for exact arithmetic; `capacity` has no such limit.
     """
@@ -153,7 +153,7 @@ def capacity(network: AgentNetwork, virtual: Sequence[VirtualStation] = ()) -> C
     Raises
     ------
     InputError
-        If nothing arrives.
+        If all arrival rates are 0.
     """
     check_arrivals(network)
     named = loads_of(network, virtual)
@@ -179,9 +179,10 @@ def loads_of(network: AgentNetwork, virtual: Sequence[VirtualStation] = ()) -> d
 def _prices(
     network: AgentNetwork, virtual: Sequence[VirtualStation], full: int, highest: Fraction
 ) -> Prices:
-    """Return the prices that charge only for the bottleneck, which has the index ``full``.
+    """Return dual prices that are positive only at the bottleneck, which has the index ``full``.
 
-    The dual value of a task is then the share of the bottleneck that it and its successors use.
+    The dual value of a task is then the share of the bottleneck that the task and its successors
+    use.
     """
     num_agents = len(network.agents)
     is_agent = full < num_agents
@@ -210,7 +211,7 @@ def _result(
     prices: Prices,
     **report: Any,
 ) -> CapacityResult:
-    """Return the result; it is optimal if nothing is violated and the factor equals the bound."""
+    """Return the result, optimal if there is no violation and the factor equals the bound."""
     violated = capacity_violations(network, virtual, flows, factor)
     violated |= price_violations(network, virtual, prices)
     bound = capacity_bound(network, prices)
@@ -229,7 +230,7 @@ def _result(
 
 
 def check_arrivals(network: AgentNetwork) -> None:
-    """Refuse a network without arrivals.
+    """Raise if no requests arrive at a network.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The traffic equations of a network of agents, and the resulting load of each agent.
+"""The traffic equations of a network of agents, and the load of each agent.
 
 ``ν_k = e_k + Σ_l ν_l p_lk``: tasks of stage k per slot, of which ``e_k`` arrive from outside. A
 request of a fork–join type passes every stage of its type once, so ``ν_k = e_k`` is the arrival
@@ -7,9 +7,10 @@ rate of the type.
 Under a priority, some pairs of stages are never served at the same time (section 4.3). At agent x
 stage s has priority over stage u, at agent y stage r over stage v. Let s be fed by v only, and r
 by u only. Then s receives tasks only while r has none to serve, and r only while s has none. Once
-one is empty, no two batches full of them run at the same time. They form a *virtual station*,
-whose load ``ν_s w_s / C_x + ν_r w_r / C_y`` must not exceed 1 either, for any loads of the agents.
-In the Rybko–Stolyar network this condition is ``2·544·λ <= 768``.
+one of these two queues is empty, stages s and r are never served in full batches at the same time.
+The two stages form a *virtual station*, whose load ``ν_s w_s / C_x + ν_r w_r / C_y`` must not
+exceed 1 either, for any loads of the agents. In the Rybko–Stolyar network this condition is
+``2·544·λ <= 768``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +27,7 @@ Feeds = Sequence[Sequence[tuple[int, Fraction]]]
 
 
 def direct_rates(network: AgentNetwork) -> tuple[Fraction, ...]:
-    """Return ``e_k``, length n [tasks/slot]: arrivals other than by probabilistic routes."""
+    """Return ``e_k``, length n: arrivals except by probabilistic routes [tasks/slot]."""
     kinds = {
         stage.request_type: stage.rate
         for k, stage in enumerate(network.stages)
@@ -39,12 +40,12 @@ def direct_rates(network: AgentNetwork) -> tuple[Fraction, ...]:
 
 
 def feeds(network: AgentNetwork) -> tuple[tuple[tuple[int, Fraction], ...], ...]:
-    """Return pairs ``(l, p_lk)`` of each stage k: the routes of types that do not fork."""
+    """Return the probabilistic routes into each stage k as pairs ``(l, p_lk)``, length n."""
     return tuple(() if network.forks(k) else pairs for k, pairs in enumerate(network.predecessors))
 
 
 def traffic(network: AgentNetwork) -> tuple[Fraction, ...]:
-    """Return ``ν_k``, length n [tasks/slot], exactly."""
+    """Return ``ν_k``, the tasks of each stage per slot, length n, exactly."""
     return least_solution(direct_rates(network), feeds(network))
 
 
@@ -85,7 +86,7 @@ def least_solution(constant: Sequence[Fraction], fed: Feeds) -> tuple[Fraction, 
 
 
 def work_rates(network: AgentNetwork, flows: Sequence[Fraction]) -> tuple[Fraction, ...]:
-    """Return ``Σ_{k at j} ν_k (m_p + m_d)`` of each agent, length J [tokens/slot]."""
+    """Return the work rate ``Σ_{k at j} ν_k (m_p + m_d)`` of each agent, (J,) [tokens/slot]."""
     work = [_ZERO] * len(network.agents)
     for k, flow in enumerate(flows):
         work[network.agent_of[k]] += flow * network.stages[k].tokens
@@ -93,12 +94,12 @@ def work_rates(network: AgentNetwork, flows: Sequence[Fraction]) -> tuple[Fracti
 
 
 def share_of(network: AgentNetwork, stage: int) -> Fraction:
-    """Return ``w_k / C_j(k)``: slots of the whole agent that a task of this stage takes."""
+    """Return ``w_k / C_j(k)``: time of the agent that one task of the stage takes [slots]."""
     return network.stages[stage].tokens / network.agents[network.agent_of[stage]].rate
 
 
 def loads(network: AgentNetwork) -> tuple[Fraction, ...]:
-    """Return ``ρ_j``, length J: arriving tokens of each agent over its rate with full batches.
+    """Return the loads ``ρ_j``, length J: arriving tokens of each agent over its largest rate.
 
     The load condition, (2.7), (4.1), (4.2) and (4.3), is ``ρ_j < 1`` for every agent.
     """
@@ -155,7 +156,7 @@ def virtual_stations(network: AgentNetwork, priority: Priority) -> tuple[Virtual
 def named_priority(
     network: AgentNetwork, which: str, where: str = "priority"
 ) -> dict[str, list[str]]:
-    """Return a named priority: for the ``last`` or for the ``first`` stages.
+    """Return the priority named ``last`` or ``first``: the stages of each agent in order.
 
     Parameters
     ----------
@@ -174,7 +175,7 @@ def named_priority(
     if which not in ("last", "first"):
         raise InputError(where, f"{which!r} is unknown", use_one_of(which, ("last", "first")))
     if all(len(network.stages_at(j)) < 2 for j in range(len(network.agents))):
-        raise InputError(where, "no agent has two stages to order", "leave it out")
+        raise InputError(where, "no agent has two stages to order", "leave out the priority")
     return last_stage_priority(network, reverse=which == "first")
 
 
@@ -197,8 +198,8 @@ def last_stage_priority(network: AgentNetwork, *, reverse: bool = False) -> dict
 
     graph = network.to_graph()
     if not nx.is_directed_acyclic_graph(graph):
-        what = "requests return to a stage, so that no stage is their last"
-        raise InputError("routes", what, "name the order of stages of each agent")
+        what = "the routes have a cycle, so that no stage is the last one"
+        raise InputError("routes", what, "list the stages of each agent in order of priority")
     to_go: dict[str, int] = {}
     for name in reversed(list(nx.topological_sort(graph))):
         to_go[name] = 1 + max((to_go[after] for after in graph[name]), default=0)
@@ -222,7 +223,9 @@ def _ranks(network: AgentNetwork, priority: Priority) -> dict[int, int]:
         own = {network.stages[k].name for k in network.stages_at(network.agent_index[agent])}
         if sorted(order) != sorted(own):
             remedy = f"name each once: {', '.join(sorted(own))}"
-            raise InputError(f"priority.{agent}", "not the stages of the agent", remedy)
+            raise InputError(
+                f"priority.{agent}", "does not list each stage of the agent once", remedy
+            )
         rank |= {network.stage_index[name]: place for place, name in enumerate(order)}
     return rank
 

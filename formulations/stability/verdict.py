@@ -1,4 +1,4 @@
-"""Apply the theorems to a network and check their hypotheses; all results as a JSON document."""
+"""Verdicts on the stability of a network of agents: theorems, hypotheses and warnings."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -23,7 +23,7 @@ _BALANCING = "requests go to engines at random, or to the one with the fewest re
 
 
 class Verdict(StrEnum):
-    """What is known about the stability of the queues."""
+    """Verdicts on the stability of the queues."""
 
     #: A theorem proves that they stay bounded under every work-conserving policy.
     STABLE = "stable"
@@ -60,7 +60,7 @@ class Theory:
 
 
 def theory(capacity: CapacityResult) -> Theory:
-    """Apply the theorems to a network whose capacity is known."""
+    """Return the verdict on a network with known capacity, and the theorem that gives it."""
     network = capacity.network
     warnings = tuple(_warnings(capacity))
     verdict, source = _judge(capacity)
@@ -70,7 +70,7 @@ def theory(capacity: CapacityResult) -> Theory:
 
 
 def most_rates(network: AgentNetwork) -> tuple[Fraction, ...]:
-    """Return the largest rate of any policy at each agent, length J [tokens/slot]."""
+    """Return the largest token rate of each agent under any policy, length J [tokens/slot]."""
     checks = (agent.batch_time.rate_check(agent.budget) for agent in network.agents)
     return tuple(
         agent.engines * check.best_rate
@@ -110,7 +110,7 @@ def _when_the_condition_holds(network: AgentNetwork) -> tuple[Verdict, str]:
 
 
 def _warnings(capacity: CapacityResult) -> Iterator[str]:
-    """Yield the theorems whose hypotheses the network violates, and how."""
+    """Yield a warning for each theorem whose hypotheses the network violates."""
     network = capacity.network
     for agent in network.agents:
         if text := agent.batch_time.rate_check(agent.budget).warning():

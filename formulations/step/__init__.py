@@ -1,8 +1,8 @@
-"""The BF-IO step program (IO): which waiting request goes to which worker at one step.
+"""The BF-IO step program (IO): which waiting request starts on which worker in one decode step.
 
 ``build(problem)`` states it in Pyomo, ``solve(problem)`` solves it with a backend,
-``violations(problem, assignment)`` checks any answer. Modules that need Pyomo or a solver load at
-first use.
+``violations(problem, assignment)`` checks any assignment. Modules that need Pyomo or a solver are
+loaded at first use.
 """
 
 from typing import TYPE_CHECKING

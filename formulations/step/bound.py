@@ -1,6 +1,6 @@
-"""Integer bounds on the step program that need no solver.
+"""Integer lower bounds on the objective of the step program, in closed form.
 
-A checked solution whose objective equals one of these bounds is optimal, whatever its source.
+A checked assignment is optimal if its objective equals one of these bounds.
 
 The interval relaxation bounds steps whose waiting requests all grow by the same amounts.
 
@@ -36,7 +36,7 @@ _MAX_WAYS = 1024
 
 
 def peak_bounds(problem: StepProblem) -> tuple[IntArray, IntArray]:
-    """Return lower and upper bounds of the peak M_h, each of shape (H+1,).
+    """Return lower and upper bounds on the peak M_h of each look-ahead step, shape (H+1,) each.
 
     Without admissions the peak is ``max_g τ_g b_g(h)``; no worker can exceed its base load plus
     its ``cap_g`` largest contributions.
@@ -54,7 +54,7 @@ def lower_bound(problem: StepProblem) -> int:
     - the peak is at least every base load, every load that filling all slots forces, and the mean
       load that admitting any U requests forces;
     - the admitted contribution is at most the U largest, so the imbalance ``G·M − Σ_g τ_g L_g`` is
-      at least the lowest peak against the largest total, and never negative.
+      at least G times the lowest peak minus the largest total, and never negative.
 
     Each of the heaviest required requests stays on one worker at all steps: the bound is the
     minimum over all ways to place them, less the largest possible benefit.
@@ -74,7 +74,7 @@ def most_benefit(problem: StepProblem, slot_prices: Sequence[int] = ()) -> int:
     problem : StepProblem
         Data.
     slot_prices : sequence of int
-        One per worker; all 0 if empty.
+        Shape (G,): price of a slot of each worker; all 0 if empty.
 
     Raises
     ------
@@ -83,7 +83,9 @@ def most_benefit(problem: StepProblem, slot_prices: Sequence[int] = ()) -> int:
     """
     G = problem.num_workers
     if len(slot_prices) not in (0, G) or any(price < 0 for price in slot_prices):
-        raise InputError("slot_prices", "not one price >= 0 per worker", "solve again")
+        raise InputError(
+            "slot_prices", "not one price >= 0 per worker", "solve again for a new certificate"
+        )
     if problem.benefit is None or problem.num_admitted == 0:
         return 0
     # Python integers, which cannot overflow: the prices come from an untrusted certificate.
@@ -105,7 +107,7 @@ def most_benefit(problem: StepProblem, slot_prices: Sequence[int] = ()) -> int:
 
 
 def _largest_sums(benefit: IntArray, capacity: IntArray) -> IntArray:
-    """Sum of the ``cap_g`` largest entries of each column, shape (G,)."""
+    """Return the sum of the ``cap_g`` largest benefits of each worker, shape (G,)."""
     ordered = -np.sort(-benefit, axis=0)
     sums = np.vstack([np.zeros_like(ordered[:1]), ordered.cumsum(axis=0)])
     chosen: IntArray = sums[capacity, np.arange(len(capacity))]
@@ -122,7 +124,7 @@ def _bound_of_loads(problem: StepProblem) -> int:
 
 
 def _ways_to_place_the_heaviest(problem: StepProblem, peak: IntArray) -> IntArray:
-    """Return a lower bound on the peak for each placement, shape (ways, H+1)."""
+    """Return lower bounds on the peaks per placement of the heaviest requests, (ways, H+1)."""
     workers = np.flatnonzero(problem.capacity > 0)
     required = np.zeros(problem.num_requests, dtype=np.bool_)
     if problem.num_admitted == problem.num_requests:
@@ -164,7 +166,7 @@ def _peak_lower_bound(problem: StepProblem) -> IntArray:
 
 
 def _largest_total(problem: StepProblem) -> IntArray:
-    """Most total time ``Σ_g τ_g L_g(h)`` any admission reaches, shape (H+1,)."""
+    """Return the largest total time ``Σ_g τ_g L_g(h)`` of any assignment, shape (H+1,)."""
     times = problem.time_weights
     open_workers = times[problem.capacity > 0]
     slowest = int(open_workers.max()) if len(open_workers) else 1
@@ -174,7 +176,7 @@ def _largest_total(problem: StepProblem) -> IntArray:
 
 
 def _extreme_sums(problem: StepProblem, *, largest: bool) -> IntArray:
-    """Sum of each worker's ``cap_g`` largest (or smallest) contributions, shape (G, H+1)."""
+    """Return the sum of the ``cap_g`` largest (or smallest) contributions per worker, (G, H+1)."""
     ordered = np.sort(problem.contribution, axis=0)
     if largest:
         ordered = ordered[::-1]
@@ -185,7 +187,7 @@ def _extreme_sums(problem: StepProblem, *, largest: bool) -> IntArray:
 
 @dataclass(frozen=True)
 class IntervalRelaxation:
-    """The data of the relaxation, over the K look-ahead steps of positive weight.
+    """The data of the interval relaxation (see the module), over K look-ahead steps of weight > 0.
 
     Parameters
     ----------
@@ -216,7 +218,7 @@ class IntervalRelaxation:
     constant: int
 
     def bound(self, flow: IntArray, price: int) -> int:
-        """Return the lower bound of these multipliers on the scaled objective.
+        """Return the lower bound on the scaled objective that the multipliers prove.
 
         Parameters
         ----------
@@ -231,9 +233,13 @@ class IntervalRelaxation:
             If the shape, a sign or a column sum of the flow is wrong.
         """
         if flow.shape != self.times.shape or (flow < 0).any():
-            raise InputError("flow", "negative or of another shape", "give one number >= 0 each")
+            raise InputError(
+                "flow", "negative or of another shape than (G, K)", "give G x K numbers >= 0"
+            )
         if (flow.sum(axis=0) != self.supply).any():
-            raise InputError("flow", "a column does not sum to its supply", "ship all of it")
+            raise InputError(
+                "flow", "a column does not sum to its supply", "let column h sum to supply[h]"
+            )
         value = int((flow * self.times).sum()) - self.constant
         value -= price * (self.largest if price >= 0 else self.fewest)
         taken = flow.sum(axis=1).tolist()
@@ -244,10 +250,10 @@ class IntervalRelaxation:
 
 
 def interval_relaxation(problem: StepProblem) -> IntervalRelaxation | None:
-    """Return the relaxation of a step problem; None if its requests grow by different amounts.
+    """Return the interval relaxation of a step; None if requests grow by different amounts.
 
-    Also None for the objective ``gap``, for requests that grow while slots stay empty, and if all
-    look-ahead steps have weight 0.
+    The result is also None for the objective ``gap``, for requests that grow while slots stay
+    empty, and if all look-ahead steps have weight 0.
     """
     steps = np.flatnonzero(problem.weights)
     if problem.objective is Objective.GAP or len(steps) == 0:
@@ -293,7 +299,7 @@ def _common_drift(contribution: IntArray) -> IntArray | None:
 
 
 def _total(problem: StepProblem, sizes: IntArray, order: IntArray) -> int:
-    """Total size admitted if required requests go first, then the others in this order."""
+    """Return the total size of the admitted requests: required ones, then others in ``order``."""
     if problem.required is not None:
         order = order[np.argsort(~problem.required[order], kind="stable")]
     return int(sizes[order[: problem.num_admitted]].sum())

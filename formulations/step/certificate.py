@@ -1,4 +1,4 @@
-"""Certificates of a lower bound on the step program, and a verifier that reads problem data only.
+"""Certificates of lower bounds on the step program, and their verifier.
 
 A certificate covers problems whose loads and contributions are the same at every look-ahead step
 up to a common shift (always true for a single step). Their objective is a multiple of
@@ -10,9 +10,10 @@ the verifier derives an integer bound. For every price vector λ ≥ 0 on the re
 
     T(M) ≤ Σ_i λ_i + Σ_g max { Σ_{i ∈ S} (s_i − λ_i) : |S| = cap_g, Σ_{i ∈ S} s_i ≤ M − b_g },
 
-since adding Σ_i λ_i (1 − times i is used) ≥ 0 to the total relaxes "at most once". With λ = 0 this
-is the sum of the largest reachable sums. If every request is admitted (then ``|S| ≤ cap_g``),
-``T`` is known, and a peak is excluded if the bound on the total is below ``T``.
+since adding Σ_i λ_i (1 − times i is used) ≥ 0 to the total relaxes "at most once". With λ = 0 the
+right-hand side is the sum over workers of the largest reachable sums. If every request is admitted
+(then ``|S| ≤ cap_g``), ``T`` is known, and a peak is excluded if the bound on the total is below
+``T``.
 
 If these bounds do not exclude every peak, the kind of the certificate decides:
 
@@ -59,7 +60,7 @@ _CELLS_PER_STEP = 256
 
 @dataclass(frozen=True)
 class Branch:
-    """A case of the one-dimensional problem.
+    """One case of the one-dimensional problem: requests placed so far, and peaks still possible.
 
     Parameters
     ----------
@@ -89,7 +90,7 @@ class Branch:
     peaks: IntArray
 
     def possible(self) -> "Branch":
-        """Drop the peaks under which no choice of requests fills the slots."""
+        """Return this case without the peaks under which no choice of requests fills the slots."""
         below = np.concatenate([[0], np.cumsum(np.sort(self.sizes))])
         slots = sum(self.capacity)
         if slots > len(self.sizes):
@@ -102,12 +103,12 @@ class Branch:
         return replace(self, peaks=peaks)
 
     def below(self, target: int, total: IntArray | int) -> "Branch":
-        """Keep the peaks at which this admitted total gives an objective below the target."""
+        """Return this case with only the peaks at which the admitted total beats the target."""
         values = self.num_workers * self.peaks - self.total_base - total
         return replace(self, peaks=self.peaks[values < target])
 
     def bounded(self, prices: IntArray, scale: int, target: int, work: WorkBudget) -> "Branch":
-        """Drop the peaks that the bound at these prices (one per request) excludes."""
+        """Return this case without the peaks excluded by the bound at these prices, shape (n,)."""
         if len(self.peaks) == 0 or not self.workers:
             return self
         own = prices[self.requests]
@@ -130,7 +131,7 @@ class Branch:
         return replace(self, peaks=self.peaks[fits]).below(target, total[fits] // scale)
 
     def divided(self, worker: int, size: int) -> tuple["Branch", "Branch"]:
-        """Return two cases: the worker takes a request of this size, or it takes none.
+        """Split this case in two: the worker takes a request of this size, or takes none.
 
         Raises
         ------
@@ -139,7 +140,9 @@ class Branch:
         """
         found = np.flatnonzero(self.sizes == size)
         if worker not in self.workers or len(found) == 0:
-            raise InputError("certificate.cases", "no such worker or size", "solve again")
+            raise InputError(
+                "certificate.cases", "a case names an unknown worker or size", "solve again"
+            )
         k, i = self.workers.index(worker), int(found[0])
         load, left = self.base[k] + size, self.capacity[k] - 1
         others = (self.workers, self.base, self.capacity)
@@ -167,7 +170,7 @@ def closes_all(
     scale: int,
     target: int,
 ) -> bool:
-    """Whether no peak remains in any case.
+    """Return whether all cases together exclude every peak.
 
     Cases come depth first; the case that takes the request precedes the case that does not.
 
@@ -198,7 +201,9 @@ def closes_all(
 
 
 def _malformed() -> InputError:
-    return InputError("certificate.cases", "cases and prices do not form a tree", "solve again")
+    return InputError(
+        "certificate.cases", "cases and prices do not form a binary tree", "solve again"
+    )
 
 
 #: Largest sum of scaled sizes and prices: below it no 64-bit sum of the verifier wraps around.
@@ -211,7 +216,7 @@ _MAX_PLACED = 32
 
 @dataclass(frozen=True)
 class Certificate:
-    """The multipliers and cases from which a lower bound is re-derived.
+    """A proof of a lower bound on a step: multipliers and cases from which to derive the bound.
 
     Parameters
     ----------
@@ -256,12 +261,12 @@ class Certificate:
 
 
 def certified_bound(problem: StepProblem, certificate: Certificate) -> int:
-    """Re-derive the bound of a certificate from the problem data.
+    """Derive the bound of a certificate again from the problem data, and return it.
 
     Returns
     -------
     int
-        ``certificate.bound``, now known to be a lower bound on the scaled objective.
+        ``certificate.bound``, verified as a lower bound on the scaled objective.
 
     Raises
     ------
@@ -274,7 +279,9 @@ def certified_bound(problem: StepProblem, certificate: Certificate) -> int:
         of_loads = replace(certificate, bound=certificate.bound + worth, slot_prices=())
         return certified_bound(problem.without_benefit(), of_loads) - worth
     if certificate.slot_prices:
-        raise InputError("certificate.slot_prices", "the step has no benefit", "solve again")
+        raise InputError(
+            "certificate.slot_prices", "given, but the step has no benefit", "solve again"
+        )
     if certificate.kind in ("shares", "shares-search"):
         if not _proven_by_shares(problem, certificate):
             raise _unproven(certificate)
@@ -298,13 +305,15 @@ def certified_bound(problem: StepProblem, certificate: Certificate) -> int:
 
 
 def _closed_by_branches(core: "_Core", certificate: Certificate, target: int) -> bool:
-    """Whether the prices of the first case, then those of all others, exclude every peak."""
+    """Return whether the prices of the first case, then of all others, exclude every peak."""
     cases = certificate.cases or ((len(certificate.prices), -1, 0, 0),)
     (number, worker, size, none), *others = cases
     if core.admits_all:
         return False
     if number < 0:
-        raise InputError("certificate.cases", "a negative number of prices", "solve again")
+        raise InputError(
+            "certificate.cases", "a case has a negative number of prices", "solve again"
+        )
     left = _left_open(core, replace(certificate, prices=certificate.prices[:number]), target)
     if not left:
         return left == []
@@ -331,14 +340,14 @@ def _closed_by_branches(core: "_Core", certificate: Certificate, target: int) ->
 
 def _unproven(certificate: Certificate) -> InputError:
     return InputError(
-        "certificate", f"it does not prove the bound {certificate.bound}", "solve again"
+        "certificate", f"does not prove the bound {certificate.bound}", "solve again"
     )
 
 
 def _proven_by_shares(problem: StepProblem, certificate: Certificate) -> bool:
     number = len(certificate.prices)
     if len(certificate.shares) != number or len(certificate.admit_prices) != number:
-        raise InputError("certificate.shares", "not one per price vector", "solve again")
+        raise InputError("certificate.shares", "not one tuple per price vector", "solve again")
     given = zip(certificate.shares, certificate.prices, certificate.admit_prices, strict=True)
     return proves_by_shares(
         problem,
@@ -369,7 +378,7 @@ def _check_form(problem: StepProblem, certificate: Certificate) -> None:
 
 
 class _Core:
-    """The one-dimensional data of a problem, and bounds in closed form."""
+    """The one-dimensional data of a step problem (see the module), and bounds in closed form."""
 
     def __init__(self, problem: StepProblem) -> None:
         _check_covered(problem)
@@ -395,7 +404,7 @@ class _Core:
 
     @property
     def first_peak(self) -> int:
-        """Lower bound on the peak: from the base loads and the slots that must be filled."""
+        """Lower bound on the peak, from the base loads and the slots that must be filled."""
         spare = max(0, self.slots - len(self.sizes))
         forced = self.base + self.below[np.maximum(self.capacity - spare, 0)]
         return max(self.peak, int(forced.max(initial=0)))
@@ -406,12 +415,12 @@ class _Core:
         return int(self.below[-1] - self.below[len(self.sizes) - admitted])
 
     def closed_form(self, peak: int) -> int:
-        """Lower bound for this peak and all higher ones: it does not decrease with the peak."""
+        """Return a lower bound on the scaled objective at this peak and all higher peaks."""
         room = int((peak - self.base).sum())
         return self.value(peak, min(room, self.largest_total))
 
     def least_peak_for_all(self) -> int:
-        """Smallest peak at which room and request counts by size do not exclude a packing."""
+        """Return the smallest peak at which all requests may fit, by room and counts by size."""
         peaks = range(self.first_peak, self.first_peak + self.total_size)
         return self.first_peak + bisect_left(peaks, True, key=self._may_hold_all)
 
@@ -426,7 +435,7 @@ class _Core:
         return bool((places >= at_least).all())
 
     def largest_sum(self, peak: int) -> int:
-        """Largest sum a worker can take under a peak, by its room and by its number of slots."""
+        """Return the largest sum of sizes that a worker can take under a peak."""
         most = int(self.below[-1] - self.below[len(self.sizes) - int(self.capacity.max())])
         return min(peak - int(self.base.min()), most)
 
@@ -436,7 +445,7 @@ class _Core:
         return priced_sums(self.sizes, values, int(self.capacity.max()), limit)
 
     def total(self, table: IntArray, peaks: IntArray) -> IntArray:
-        """Sum the workers' table entries under each peak; hugely negative if slots stay empty."""
+        """Return the sum of the workers' table entries under each peak (see `UNREACHABLE`)."""
         margins = np.minimum(peaks - self.base[:, None], table.shape[1] - 1)
         parts = table[self.capacity[:, None], margins]
         # Entries near the marker stand for "no such subset" and must not be summed into overflow.
@@ -446,9 +455,9 @@ class _Core:
 
 
 def _check_covered(problem: StepProblem) -> None:
-    """Refuse a problem that does not reduce to one dimension.
+    """Raise unless a problem reduces to one dimension (see the module).
 
-    Extra constraints are allowed: they only raise the optimum, so the bound stays valid.
+    Further constraints are allowed: they only raise the optimum, so the bound stays valid.
     """
     times = problem.time_weights
     steps = [h for h, weight in enumerate(problem.weights) if weight > 0] or [0]
@@ -470,12 +479,14 @@ def _check_covered(problem: StepProblem) -> None:
         or (growth.any() and not fills)
     ):
         raise InputError(
-            "certificate", "it covers one-dimensional imbalance problems only", "use a solver"
+            "certificate",
+            "its kind covers one-dimensional imbalance problems only",
+            "use a solver",
         )
 
 
 def _left_open(core: _Core, certificate: Certificate, target: int) -> list[int] | None:
-    """Peaks whose bound stays below ``target``; None if peaks or table cells are too many."""
+    """Return the peaks whose bound is below ``target``; None if there are too many to check."""
     if core.admits_all:
         return _left_of_packing(core, certificate, target)
     first = core.first_peak
@@ -533,7 +544,7 @@ def _left_of_packing(core: _Core, certificate: Certificate, target: int) -> list
 def _none_beats(
     core: _Core, certificate: Certificate, target: int, left: list[int] | None
 ) -> bool:
-    """Whether an exhaustive search finds no placement that beats the claim."""
+    """Return whether an exhaustive search finds no placement that beats the claim."""
     try:
         if left is not None and not core.admits_all:
             work = WorkBudget()
@@ -551,7 +562,7 @@ def _none_beats(
 def _beaten_under(
     core: _Core, certificate: Certificate, target: int, peak: int, work: WorkBudget
 ) -> bool:
-    """Whether disjoint subsets under this peak beat the claim.
+    """Return whether disjoint subsets of requests under this peak beat the claim.
 
     The search uses the price vector with the smallest budget, which leaves the fewest subsets.
     """
@@ -581,10 +592,10 @@ def _beaten_under(
 
 
 def _nested_bound(core: _Core, reachable: IntArray, peak: int) -> int:
-    """Bound the objective at one peak by greedy totals under nested thresholds.
+    """Return a lower bound on the objective at one peak, by greedy totals of requests.
 
-    One total covers all slots. The other covers the workers with one slot, and the reachable sums
-    cover the rest.
+    One total bounds all slots. The other bounds the workers with one slot; the reachable sums
+    bound the other workers.
     """
     single = core.capacity == 1
     margins = peak - core.base
@@ -600,9 +611,9 @@ def _nested_bound(core: _Core, reachable: IntArray, peak: int) -> int:
 
 
 def _largest_nested_total(ascending: IntArray, thresholds: IntArray) -> int | None:
-    """Largest total of distinct requests, one under each threshold (greedy).
+    """Return the largest total of distinct requests, one of size at most each threshold.
 
-    None if some threshold gets no request.
+    The result is None if some threshold gets no request.
     """
     fitting: list[int] = []
     following = 0

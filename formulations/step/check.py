@@ -1,4 +1,4 @@
-"""The checker of step solutions, and a brute-force oracle.
+"""The checker of the step program, and a brute-force oracle.
 
 Both read the problem data only and share no code with the solvers.
 """
@@ -12,7 +12,7 @@ from formulations.step.problem import Objective, StepProblem
 def violations(
     problem: StepProblem, assignment: Sequence[int | None], objective: int | None = None
 ) -> dict[str, int]:
-    """Return every violated constraint of the step program and by how much.
+    """Return each violated constraint of the step program and the amount.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def _is_worker(worker: object, num_workers: int) -> bool:
 
 
 def plain_loads(problem: StepProblem, assignment: Sequence[int | None]) -> list[list[int]]:
-    """Return loads ``[g][h]`` under an assignment [tokens], in Python's own integers."""
+    """Return the loads ``[g][h]`` under an assignment [tokens], in Python integers."""
     loads: list[list[int]] = problem.base.tolist()
     for contribution, worker in zip(problem.contribution.tolist(), assignment, strict=True):
         if worker is not None:
@@ -61,7 +61,7 @@ def plain_loads(problem: StepProblem, assignment: Sequence[int | None]) -> list[
 
 
 def plain_objective(problem: StepProblem, loads: list[list[int]]) -> int:
-    """Return the scaled objective of loads ``[g][h]`` [tokens], in Python's own integers.
+    """Return the scaled objective of loads ``[g][h]`` [tokens], in Python integers.
 
     The benefit is not subtracted, see `plain_benefit`.
     """
@@ -144,7 +144,7 @@ def brute_force(problem: StepProblem) -> tuple[int, list[int | None]] | None:
 
 
 def check_size(problem: StepProblem) -> None:
-    """Refuse a problem of more than `MAX_ASSIGNMENTS` assignments."""
+    """Raise if a problem has more than `MAX_ASSIGNMENTS` assignments."""
     size = (problem.num_workers + 1) ** problem.num_requests
     if size > MAX_ASSIGNMENTS:
         raise CapabilityError(

@@ -1,7 +1,7 @@
-"""Exhaustive searches of the verifier: they show that no placement beats a claimed bound.
+"""Exhaustive searches of the verifier of certificates: no placement beats a claimed bound.
 
-They share no code with the solvers, take integers only, and stop at a fixed work limit.
-Bounds on one worker are made of `priced_sums`, the largest values of requests by number and sum.
+The searches share no code with the solvers, take integers only, and stop at a fixed work limit.
+Bounds on one worker come from `priced_sums`, the largest values of requests by number and sum.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ _NONE = -(1 << 59)
 
 
 class WorkBudget:
-    """Counts search steps and raises an error beyond the limit."""
+    """A counter of search steps, which raises an error beyond its limit."""
 
     def __init__(self, limit: int = WORK_LIMIT) -> None:
         self._left = limit
@@ -44,14 +44,14 @@ class WorkBudget:
 
 @dataclass(frozen=True)
 class PricedWorkers:
-    """The open workers at one peak and price vector; a value is a scaled size less its price.
+    """The workers with free slots at one peak and one price vector on the requests.
 
     Parameters
     ----------
     sizes, values, prices : list of int
-        One per request.
+        Shape (n,): one entry per request.
     margins, capacity : list of int
-        One per open worker.
+        One entry per open worker: room below the peak, and free slots.
     table : IntArray
         ``table[c, x]``: largest value of c requests of sum <= x; hugely negative if none.
     """
@@ -64,7 +64,7 @@ class PricedWorkers:
     table: IntArray
 
     def best(self, worker: int) -> int:
-        """Largest value of a subset that fits this worker."""
+        """Return the largest value of a set of requests that fits this worker."""
         return self._reach(self.capacity[worker], self.margins[worker])
 
     def _reach(self, count: int, room: int) -> int:
@@ -73,7 +73,7 @@ class PricedWorkers:
         return int(self.table[count, min(room, self.table.shape[1] - 1)])
 
     def near_best(self, worker: int, least: int, work: WorkBudget) -> Iterator[tuple[int, int]]:
-        """Yield value and bit set of every subset of this worker of value ``least`` or more."""
+        """Yield value and bits of each set of requests of value >= ``least`` on a worker."""
         ending = (0, self.margins[worker], 0, len(self.sizes))
         stack = [(self.capacity[worker], *ending)]
         while stack:
@@ -90,7 +90,7 @@ class PricedWorkers:
 
 
 class _Column(NamedTuple):
-    """A subset of one worker: its cost, its requests as a bit set, and the sum of their prices."""
+    """A set of requests on one worker: cost, requests as a bit set, and sum of their prices."""
 
     worker: int
     cost: int
@@ -99,10 +99,10 @@ class _Column(NamedTuple):
 
 
 def has_disjoint_choice(workers: PricedWorkers, budget: int, work: WorkBudget) -> bool:
-    """Whether disjoint subsets, one for each worker, cost at most ``budget``.
+    """Return whether disjoint subsets of requests, one per worker, cost at most ``budget``.
 
-    The cost of a subset is its worker's best value less its own; an unused request costs its
-    price. The search branches on the worker or request with the fewest subsets.
+    The cost of a subset is the worker's best value minus the subset's value; an unused request
+    costs its price. The search branches on the worker or request with the fewest subsets.
     """
     columns = []
     for g in range(len(workers.margins)):
@@ -122,7 +122,7 @@ def _choose(
     budget: int,
     work: WorkBudget,
 ) -> bool:
-    """Whether the remaining ``workers`` (bits) can choose among columns disjoint from ``used``."""
+    """Return whether the ``workers`` left (bits) have disjoint columns within the budget."""
     left_over = sum(price for i, price in enumerate(prices) if not used >> i & 1)
     if workers.bit_count() <= 1:
         work.spend(len(columns) + len(prices))
@@ -157,9 +157,10 @@ def _affordable(
     budget: int,
     work: WorkBudget,
 ) -> tuple[list[_Column], int]:
-    """Drop the columns that exceed the budget; return the spare budget, negative if exhausted.
+    """Return the columns within the budget, and the spare budget (negative if exhausted).
 
-    Every other worker costs at least its cheapest column, and a request in no column its price.
+    Every other worker costs at least its cheapest column, and a request in no column costs its
+    price.
     """
     while True:
         work.spend(len(columns) + len(prices))
@@ -192,7 +193,7 @@ def placement_beats(
     descending: list[int],
     target: int,
 ) -> bool:
-    """Whether a placement of a one-dimensional problem has an objective below ``target``.
+    """Return whether some placement of a one-dimensional problem beats ``target``.
 
     Parameters
     ----------
@@ -211,7 +212,7 @@ def placement_beats(
     admitted = min(len(descending), sum(free for _, free in start))
 
     def bound(state: tuple[tuple[int, int], ...], left: int, depth: int) -> int:
-        """Lower bound: the peak so far, and the largest total that room and requests allow."""
+        """Return a lower bound on the objective of every completion of a partial placement."""
         peak = max([floor, *(load for load, _ in state)])
         total = sum(load for load, _ in state) - base
         room = sum(peak - load for load, free in state if free > 0)
@@ -236,7 +237,7 @@ def placement_beats(
 def _with_request(
     state: tuple[tuple[int, int], ...], size: int
 ) -> Iterator[tuple[tuple[int, int], ...]]:
-    """Yield the states after some worker takes the request; equal workers yield one state."""
+    """Yield the states after a worker takes a request of this size; equal workers count once."""
     for k, (load, free) in enumerate(state):
         if free > 0 and (k == 0 or state[k - 1] != state[k]):
             yield tuple(sorted((*state[:k], (load + size, free - 1), *state[k + 1 :])))

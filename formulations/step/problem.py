@@ -1,4 +1,4 @@
-"""Data and result of the BF-IO step program: a decode step of synchronised workers."""
+"""Data and result of the BF-IO step program: one decode step of synchronised workers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -58,25 +58,25 @@ class StepState(Protocol):
 
     @property
     def free_slots(self) -> IntArray:
-        """Shape (G,): slots that can be filled."""
+        """Free slots of each worker, shape (G,)."""
 
     @property
     def projected_loads(self) -> IntArray:
-        """Shape (G, H+1): loads without new admissions [tokens]."""
+        """Load of each worker and look-ahead step without admissions, shape (G, H+1) [tokens]."""
 
     @property
     def contributions(self) -> IntArray:
-        """Shape (N, H+1): load of each waiting request if admitted now [tokens]."""
+        """Load that each waiting request adds if admitted now, shape (N, H+1) [tokens]."""
 
     @property
     def token_time(self) -> IntArray | None:
-        """Shape (G,): integer time per token of unequal workers."""
+        """Integer time per token of each worker, shape (G,); None for equal workers."""
 
     def window_loads(self, columns: int) -> IntArray:
-        """Return the loads without new admissions over these steps, shape (G, H+1) [tokens]."""
+        """Return the loads without admissions over ``columns`` steps, (G, columns) [tokens]."""
 
     def token_capacity(self, columns: int) -> IntArray | None:
-        """Return each worker's token limit over this many steps, shape (G,)."""
+        """Return each worker's token limit over ``columns`` steps, shape (G,), or None."""
 
 
 @known_fields
@@ -138,7 +138,9 @@ class StepProblem(ProblemData):
         """Validate, freeze and clip."""
         base = integer_matrix(self.base, "base")
         if base.size == 0:
-            raise InputError("base", "no worker or no step", "give at least one load per worker")
+            raise InputError(
+                "base", "no worker or no look-ahead step", "give at least one load per worker"
+            )
         G, steps = base.shape
         contribution = integer_matrix(self.contribution, "contribution", columns=steps)
         N = len(contribution)
@@ -176,7 +178,7 @@ class StepProblem(ProblemData):
 
     @property
     def num_admitted(self) -> int:
-        """Number of requests every solution admits: ``admit``, by default ``U``."""
+        """Number of requests that every solution admits: ``admit``, by default ``U``."""
         return self._most_admissible if self.admit is None else self.admit
 
     @property
@@ -235,7 +237,7 @@ class StepProblem(ProblemData):
         Parameters
         ----------
         state : StepState
-            The step: the argument of a policy, or ``view.state`` in an observer of a run.
+            State of the step: the argument of a policy, or ``view.state`` in an observer of a run.
         look_ahead : int
             ``H``; a state with fewer than ``H + 1`` columns shortens the window.
         gamma : Fraction or int
@@ -287,7 +289,7 @@ class StepProblem(ProblemData):
         )
 
     def to_mapping(self) -> dict[str, Any]:
-        """Return the JSON document `from_mapping` reads."""
+        """Return the JSON document that `from_mapping` reads."""
         document: dict[str, Any] = {
             "capacity": self.capacity.tolist(),
             "base": self.base.tolist(),
@@ -330,7 +332,7 @@ class StepProblem(ProblemData):
         return benefit if benefit.any() else None
 
     def _check_magnitude(self) -> None:
-        """Refuse data whose sums could leave 64-bit integers."""
+        """Raise if sums of the data could exceed 64-bit integers."""
         most_admitted = int(self.contribution.max(initial=0)) * self.num_requests
         heaviest = (int(self.base.max()) + most_admitted) * int(self.time_weights.max())
         reach = heaviest * self.num_workers * max(1, sum(self.weights))
@@ -338,7 +340,9 @@ class StepProblem(ProblemData):
         if reach + most_benefit >= MAX_OBJECTIVE:
             if most_benefit > reach:
                 raise InputError(
-                    "benefit", f"its sum could reach {most_benefit:.1e}", "use a smaller μ"
+                    "benefit",
+                    f"its sum could reach {most_benefit:.1e}, beyond 64-bit integers",
+                    "use a smaller μ",
                 )
             raise InputError(
                 "base, contribution",
@@ -348,7 +352,7 @@ class StepProblem(ProblemData):
 
 
 def discount_weights(discount: object) -> tuple[tuple[int, ...], int]:
-    """Turn rationals (strings such as ``"9/10"``, or integers) into integer weights and a scale.
+    """Convert discounts (strings such as ``"9/10"``, or integers) to integer weights and a scale.
 
     Integers are kept with scale 1; otherwise every weight is ``round(d · 10^6)``, scale 10^6.
 
@@ -394,7 +398,7 @@ def _scaled_benefit(
         for g, b in enumerate(row):
             if scale % b.denominator:
                 raise InputError(
-                    f"benefit[{i}][{g}]", f"{b} is no multiple of 1/{scale}", "round it"
+                    f"benefit[{i}][{g}]", f"{b} is not a multiple of 1/{scale}", "round it to one"
                 )
     return weights, scale, [[int(b * scale) for b in row] for row in exact]
 
@@ -415,14 +419,14 @@ Assignment = tuple[int | None, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class StepResult(ProgramResult[Assignment]):
-    """The answer of a step program; fractional discount weights scale objective and bound.
+    """The result of a step program; objective and bound are scaled by the discount's scale.
 
     Parameters
     ----------
     assignment : tuple of (int or None), optional
         Worker of each request, None for one that keeps waiting.
     tie_rule : TieRule
-        How ties between optima were broken.
+        Rule that chose among several optimal assignments.
     """
 
     solution_fields = ("assignment",)
@@ -431,7 +435,7 @@ class StepResult(ProgramResult[Assignment]):
     tie_rule: TieRule = TieRule.BACKEND
 
     def to_mapping(self) -> dict[str, object]:
-        """Return the JSON document ``bfio solve`` prints."""
+        """Return the JSON document that ``bfio solve`` prints."""
         document = super().to_mapping() | {"tie_rule": self.tie_rule.value}
         return document if self.scale == 1 else document | {"scale": self.scale}
 

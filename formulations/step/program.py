@@ -1,4 +1,4 @@
-"""The BF-IO step program (IO), stated once.
+"""The BF-IO step program (IO), stated in Pyomo.
 
 Sets
     requests i = 0..N-1 (arrival order), workers g = 0..G-1, look-ahead steps h = 0..H
@@ -41,7 +41,7 @@ from formulations.step.problem import Objective, StepProblem
 
 
 def build(problem: StepProblem, model: Any = None) -> Any:
-    """State the program (IO) of a step problem.
+    """Return the Pyomo model of the program (IO) for a step problem.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def build(problem: StepProblem, model: Any = None) -> Any:
 
         @constraint(model, [int(i) for i in np.flatnonzero(problem.required)])
         def required(model: Any, i: int) -> Any:
-            """(7) Starved requests start now."""
+            """(7) Required requests start now."""
             return pyo.quicksum(model.x[i, g] for g in model.workers) == 1
 
     if problem.benefit is not None:
@@ -98,16 +98,16 @@ def build(problem: StepProblem, model: Any = None) -> Any:
 
 
 def add_times(model: Any, problem: StepProblem, prefix: str = "") -> Any:
-    """Add the peaks (4), for the gap also the floors (5), and return the objective.
+    """Add the peaks M with rows (4), for the gap also m with rows (5); return the objective.
 
     Parameters
     ----------
     model : pyomo.environ.ConcreteModel
-        With requests, workers and ``x``.
+        Model with the sets of requests and workers and the variables ``x``.
     problem : StepProblem
         Loads, weights and objective.
     prefix : str
-        Prefix of all names that are added.
+        Prefix of the names of all added rows and variables.
 
     Returns
     -------

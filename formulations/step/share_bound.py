@@ -1,4 +1,4 @@
-"""Lower bounds on a step with a look-ahead window, by shares of its peaks.
+"""Lower bounds on steps with a look-ahead window: each worker pays a share of the peaks.
 
 Write ``t_g(h)`` for the time of worker g at look-ahead step h under some decision, ``P(h)`` for
 the largest of them, and ``l(h) <= P(h)`` for a floor that holds for every decision of interest.
@@ -24,7 +24,7 @@ a table of the best priced value of c requests of each sum gives the inner minim
 requests, such as requests that end inside the window, are the *own* ones: their sets are
 enumerated. A set of own requests and a number of common ones is a *mode* of its worker.
 
-For the gap the troughs are peaks of the negated times: steps ``H + 1 + h``.
+For the gap, the trough of step h is the peak of the negated times; its index is ``H + 1 + h``.
 """
 
 from collections.abc import Iterator
@@ -72,14 +72,14 @@ class ShareRound:
 
 @dataclass
 class Mode:
-    """One way to use a worker: a set of own requests and a number of common requests.
+    """A mode of a worker: a set of own requests, and a number of common requests.
 
     Parameters
     ----------
     worker : int
-        Index.
+        Index of the worker.
     own : tuple of int
-        The own requests that the worker takes.
+        Indices of the own requests that the worker takes.
     count : int
         Number of common requests that it takes.
     loads : IntArray
@@ -96,11 +96,11 @@ class Mode:
     high: int
 
     def copy(self) -> "Mode":
-        """Return a copy, whose box can shrink independently."""
+        """Return a copy of the mode, whose range of sums can shrink independently."""
         return replace(self)
 
     def part(self, step: int, level: int, *, high: bool) -> "Mode":
-        """Return this mode restricted to loads above a level at a step, or at most this level."""
+        """Return the mode restricted to loads above ``level`` at a step, or at most ``level``."""
         sums = level - int(self.loads[step])
         if high:
             return replace(self, low=max(self.low, sums + 1))
@@ -128,7 +128,7 @@ class Windows:
 
     @classmethod
     def of(cls, problem: StepProblem) -> "Windows":
-        """Split the requests by the most frequent shift; a tie goes to the oldest request's."""
+        """Split the requests into common ones, of the most frequent growth, and own ones."""
         shifts = problem.contribution - problem.contribution[:, :1]
         if len(shifts) == 0:
             nobody = np.empty(0, dtype=np.int64)
@@ -148,12 +148,12 @@ class Windows:
 
     @property
     def counts_peaks(self) -> bool:
-        """Whether the objective also contains the total load."""
+        """Whether the objective contains the total load besides the peaks (imbalance)."""
         return self.problem.objective is Objective.IMBALANCE
 
     @property
     def pays(self) -> IntArray:
-        """Objective weight of each peak; for the gap, also of each trough."""
+        """Objective weight of each peak, shape (H+1,); for the gap, those of troughs follow."""
         weights = np.array(self.problem.weights, dtype=np.int64)
         if self.problem.objective is Objective.IMBALANCE:
             return self.problem.num_workers * weights
@@ -168,7 +168,7 @@ class Windows:
         return weights if self.counts_peaks else np.zeros_like(weights)
 
     def times(self, worker: int | IntArray, loads: IntArray) -> IntArray:
-        """Return the times of loads of shape (..., H+1); for the gap, their negatives follow.
+        """Return the times of loads, both of shape (..., H+1); for the gap, negated times follow.
 
         ``worker`` is one worker, or one per row of the loads.
         """
@@ -178,7 +178,7 @@ class Windows:
         return times
 
     def modes(self) -> list[Mode]:
-        """Return every mode of each open worker within its slots and token capacity."""
+        """Return all modes of each worker with free slots, within its slots and token capacity."""
         below = np.concatenate([[0], np.cumsum(self.sizes)])
         found = []
         for worker, slots in enumerate(self.problem.capacity.tolist()):
@@ -187,11 +187,15 @@ class Windows:
                 if mode.low <= mode.high:
                     found.append(mode)
                 if len(found) > _MAX_MODES:
-                    raise InputError("certificate", "too many sets to try", "use another method")
+                    raise InputError(
+                        "certificate",
+                        "too many sets of requests to verify",
+                        "solve with another method",
+                    )
         return found
 
     def _choices(self, slots: int) -> Iterator[tuple[tuple[int, ...], int]]:
-        """Yield the own requests and the number of common ones that fit these slots."""
+        """Yield each set of own requests and number of common requests that fit the slots."""
         fills = self.problem.num_admitted == int(self.problem.capacity.sum())
         for taken in range(min(slots, len(self.own)) + 1):
             least = slots - taken if fills else 0
@@ -211,7 +215,7 @@ class Windows:
         return Mode(worker, own, count, loads, int(below[count]), high)
 
     def narrowed(self, modes: list[Mode], claim: int) -> list[Mode]:
-        """Cut the sums at which one worker's times alone raise the objective to the claim.
+        """Cut the sums at which one worker alone raises the objective to the claim.
 
         The admitted total is at most the largest contributions, matched to the slowest slots.
         """
@@ -227,7 +231,7 @@ class Windows:
         floors = self.floors(modes)
 
         def costs_less(chosen: list[Mode], sums: IntArray) -> BoolArray:
-            """Whether the bound of each mode at its sum is below the claim."""
+            """Return whether the bound of each mode at its sum is below the claim."""
             times = self.times(*_stacked(chosen, sums))
             less: BoolArray = np.maximum(floors, times) @ self.pays < limit
             return less
@@ -246,7 +250,7 @@ class Windows:
         return modes
 
     def floors(self, modes: list[Mode]) -> IntArray:
-        """Return lower bounds on the peaks, from closed workers and from the remaining modes."""
+        """Return lower bounds on the peaks, from full workers and from the remaining modes."""
         problem = self.problem
         closed = np.flatnonzero(problem.capacity == 0)
         workers, lowest = _stacked(modes, np.array([m.low for m in modes]))
@@ -260,14 +264,14 @@ class Windows:
 
 
 def _stacked(modes: list[Mode], sums: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the workers of modes, and their loads plus one sum each: (M,) and (M, H+1)."""
+    """Return workers, shape (M,), and loads, shape (M, H+1), of M modes with one sum each."""
     workers = np.array([m.worker for m in modes])
     return workers, np.stack([m.loads for m in modes]) + sums[:, None]
 
 
 @dataclass
 class PricedRound:
-    """The costs of each mode at each of its sums, for one round of shares and prices.
+    """The costs of the modes at each sum of common sizes, for one round of shares and prices.
 
     Parameters
     ----------
@@ -295,12 +299,12 @@ class PricedRound:
     held: dict[int, IntArray] = field(default_factory=dict)
 
     def paid(self, peaks: IntArray) -> int:
-        """Return the objective at these peaks, without the total of admitted requests."""
+        """Return the objective at given peaks, without the term of the admitted total."""
         return int((self.windows.pays * peaks).sum()) - self._before
 
     @cached_property
     def _before(self) -> int:
-        """Weighted total of all times before admissions."""
+        """Weighted total of all worker times before admissions."""
         problem = self.windows.problem
         times = (problem.base * problem.time_weights[:, None]).sum(axis=0)
         return int((self.windows.total_weights * times).sum())
@@ -312,7 +316,7 @@ class PricedRound:
         return self.scale * self.paid(self.floors) - returned
 
     def values(self, worker: int) -> IntArray:
-        """Priced value of each common request on a worker, without its growth."""
+        """Return the priced value of each common request on a worker, without its growth."""
         windows = self.windows
         tau = int(windows.problem.time_weights[worker])
         prices = np.array(self.shares.prices, dtype=np.int64)[windows.common]
@@ -320,7 +324,7 @@ class PricedRound:
         return weight * windows.sizes - prices
 
     def costs(self, mode: Mode) -> IntArray:
-        """Cost of each sum ``low..high`` of a mode, before the value of its common requests."""
+        """Return the cost of each sum ``low..high`` of a mode, without common requests' values."""
         windows, problem = self.windows, self.windows.problem
         tau = int(problem.time_weights[mode.worker])
         added = mode.loads - problem.base[mode.worker]
@@ -373,7 +377,7 @@ class PricedRound:
         return self.held[worker]
 
     def table(self, worker: int) -> IntArray:
-        """Best priced value per number and sum of common requests; hugely negative if none."""
+        """Return the best priced value per number and sum of common requests."""
         tau = int(self.windows.problem.time_weights[worker])
         if tau not in self.tables:
             most = int(self.windows.problem.capacity.max())
@@ -384,7 +388,7 @@ class PricedRound:
 
 
 def _exact_sums(sizes: IntArray, values: IntArray, most: int, reach: int) -> IntArray:
-    """Largest total value of c requests of sum exactly x, for each c <= most and x <= reach."""
+    """Return the largest value of c requests of total size x, for all c <= most and x <= reach."""
     best = np.full((min(most, len(sizes)) + 1, reach + 1), _UNREACHABLE, dtype=np.int64)
     best[0, 0] = 0
     for size, value in zip(sizes.tolist(), values.tolist(), strict=True):
@@ -396,7 +400,7 @@ def _exact_sums(sizes: IntArray, values: IntArray, most: int, reach: int) -> Int
 
 
 def largest_objective(problem: StepProblem) -> int:
-    """Return an upper bound on the size of every objective and every part of a share bound."""
+    """Return an upper bound on |objective| and on |each part| of a share bound."""
     heaviest = int(np.abs(peak_bounds(problem)[1]).max())
     of_loads = heaviest * problem.num_workers * max(1, sum(problem.weights))
     return of_loads + most_benefit(problem)

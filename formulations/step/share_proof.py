@@ -1,11 +1,11 @@
-"""The verifier of share bounds. It reads the problem data and the certificate only.
+"""The verifier of certificates by shares, which reads only problem data and certificate.
 
 Bounds are those of `formulations.step.share_bound`.
 
-Each round shrinks the boxes: it keeps the sums of a worker whose cost exceeds the worker's minimum
-by at most the distance of the claim from the bound. Floors rise in the next round. A claim is
-proven if the bound of a round reaches it, or a worker has no mode left, or no disjoint choice of
-the remaining sets beats it.
+Each round shrinks the boxes (ranges of sums of common sizes): a sum stays if its cost exceeds the
+worker's minimum by at most the distance of the claim from the bound. Floors rise in the next
+round. A claim is proven if the bound of a round reaches it, or a worker has no mode left, or no
+disjoint choice of the remaining sets beats it.
 
 If the certificate asks for a search, the remaining sets are searched exhaustively (`beats`).
 """
@@ -35,7 +35,7 @@ from formulations.step.share_bound import (
 
 @dataclass(frozen=True)
 class _Column:
-    """A set of requests on a worker: its cost above the worker's minimum, its times and weight."""
+    """A set of requests on a worker: cost above the worker's minimum, times and weight."""
 
     worker: int
     cost: int
@@ -46,7 +46,7 @@ class _Column:
 
 
 def beats(made: PricedRound, modes: list[Mode], least: dict[int, int], budget: int) -> bool:
-    """Whether disjoint sets, one per worker, beat the claim.
+    """Return whether disjoint sets of requests, one per worker, beat the claim.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def beats(made: PricedRound, modes: list[Mode], least: dict[int, int], budget: i
     problem = made.windows.problem
 
     def least_objective(chosen: dict[int, _Column], rest: dict[int, list[_Column]]) -> int:
-        """Lower bound from the peaks of the chosen sets and the largest total of the others."""
+        """Return a lower bound on the objective of all completions of the chosen sets."""
         peaks = made.floors
         for column in chosen.values():
             peaks = np.maximum(peaks, column.times)
@@ -86,7 +86,7 @@ def beats(made: PricedRound, modes: list[Mode], least: dict[int, int], budget: i
         return not violations(problem, assignment) and plain_objective(problem, loads) < made.claim
 
     def choose(columns: list[_Column], chosen: dict[int, _Column], budget: int) -> bool:
-        """Whether these columns complete a choice that beats the claim.
+        """Return whether some of these columns complete a choice that beats the claim.
 
         The search branches on the worker with the fewest sets.
         """
@@ -121,7 +121,7 @@ def beats(made: PricedRound, modes: list[Mode], least: dict[int, int], budget: i
 def _near_best(
     made: PricedRound, mode: Mode, least: dict[int, int], budget: int, work: WorkBudget
 ) -> Iterator[_Column]:
-    """Yield all sets of a mode whose cost is within the budget."""
+    """Yield all sets of requests of a mode whose cost is within the budget."""
     windows, problem = made.windows, made.windows.problem
     costs = made.costs(mode)
     table = made.table(mode.worker)
@@ -153,7 +153,7 @@ def _sets(
     least: int,
     work: WorkBudget,
 ) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Yield the sets of common requests with this count and sum, and at least this value."""
+    """Yield the sets of common requests of given count and sum and value >= ``least``."""
     windows = made.windows
     sizes, common = windows.sizes.tolist(), windows.common.tolist()
     stack: list[tuple[int, int, int, tuple[int, ...], int]] = [(count, total, 0, (), len(sizes))]
@@ -192,7 +192,7 @@ def proves_by_shares(
     *,
     search: bool,
 ) -> bool:
-    """Whether rounds of shares prove that no objective is below ``claim``.
+    """Return whether rounds of shares prove ``claim`` as a lower bound on the objective.
 
     Parameters
     ----------
@@ -230,23 +230,25 @@ def proves_by_shares(
 def _check_cases(
     problem: StepProblem, rounds: tuple[ShareRound, ...], cases: tuple[CaseRow, ...]
 ) -> None:
-    """Refuse cases that do not form a binary tree or do not use every round."""
+    """Raise unless the cases form a binary tree that uses every round."""
     open_cases = 1
     for number, worker, step, _ in cases:
         if number < 0 or worker >= problem.num_workers or not 0 <= step < problem.num_steps:
-            raise InputError("certificate.cases", "no such worker or step", "solve again")
+            raise InputError(
+                "certificate.cases", "a case names an unknown worker or step", "solve again"
+            )
         if open_cases == 0:
             break
         open_cases += 1 if worker >= 0 else -1
     else:
         if open_cases == 0 and sum(number for number, *_ in cases) == len(rounds):
             return
-    raise InputError("certificate.cases", "not a tree that uses every round", "solve again")
+    raise InputError("certificate.cases", "not a binary tree that uses every round", "solve again")
 
 
 @dataclass
 class _Proof:
-    """Reads rounds and cases in depth-first order."""
+    """A verification in progress, which reads rounds and cases in depth-first order."""
 
     windows: Windows
     workers: set[int]
@@ -257,7 +259,7 @@ class _Proof:
     cases: Iterator[CaseRow]
 
     def closes(self, modes: list[Mode]) -> bool:
-        """Whether all cases are closed, starting from these modes."""
+        """Return whether the rounds close all cases, starting from these modes."""
         # Stack of the modes of each pending case, the next one last. None marks a case inside a
         # closed one: its rows are read only to reach the cases after it.
         waiting: list[list[Mode] | None] = [modes]
@@ -280,7 +282,7 @@ class _Proof:
     def _bounded(
         self, modes: list[Mode], rounds: list[ShareRound], *, search: bool
     ) -> tuple[bool, list[Mode]]:
-        """Apply rounds; return whether they close the case, and the remaining modes."""
+        """Apply rounds to modes; return whether they close the case, and the remaining modes."""
         for k, given in enumerate(rounds):
             _check_round(self.windows, given, self.scale, "certificate.shares")
             if not self.workers <= {m.worker for m in modes}:
@@ -296,7 +298,7 @@ class _Proof:
 
 
 def _part(modes: list[Mode], worker: int, step: int, level: int, *, high: bool) -> list[Mode]:
-    """Return copies of modes; one worker's load is restricted to above, or at most, a level."""
+    """Return copies of modes in which one worker's load is above, or at most, a level."""
     copies = [m.part(step, level, high=high) if m.worker == worker else m.copy() for m in modes]
     return [m for m in copies if m.low <= m.high]
 
@@ -307,12 +309,14 @@ def _priced(
     reach = max((m.high for m in modes), default=0)
     most = int(windows.problem.capacity.max(initial=0))
     if (most + 1) * (reach + 1) > _MAX_CELLS:
-        raise InputError("certificate", "its tables are too large", "use another method")
+        raise InputError(
+            "certificate", "its tables are too large to verify", "solve with another method"
+        )
     return PricedRound(windows, scale, given, windows.floors(modes), claim, reach)
 
 
 def _shrink(made: PricedRound, modes: list[Mode], workers: set[int]) -> tuple[dict[int, int], int]:
-    """Shrink every box to the affordable sums; return least costs and the remaining budget."""
+    """Shrink each mode's range of sums to the budget; return least costs and budget left."""
     costs: list[IntArray] = []
     least = dict.fromkeys(workers, _NEVER)
     for mode in modes:
@@ -332,7 +336,7 @@ def _shrink(made: PricedRound, modes: list[Mode], workers: set[int]) -> tuple[di
 
 
 def _keep(mode: Mode, wanted: BoolArray) -> None:
-    """Shrink a box to the range from the first to the last wanted sum."""
+    """Shrink a mode's range of sums to that from the first to the last wanted sum."""
     places = np.flatnonzero(wanted)
     if len(places) == 0:
         mode.low, mode.high = 1, 0
@@ -366,11 +370,13 @@ def _check_round(windows: Windows, given: ShareRound, scale: int, where: str) ->
 def _check_shares(
     pays: IntArray, num_workers: int, shares: tuple[Share, ...], scale: int, where: str
 ) -> None:
-    """Refuse shares whose weights at some level sum to more than the objective's weight."""
+    """Raise if shares at some level sum to more than the objective's weight of the peak."""
     changes: dict[int, list[tuple[int, int]]] = {}
     for step, worker, above, to, weight in shares:
         if not (0 <= step < len(pays) and 0 <= worker < num_workers and weight >= 0):
-            raise InputError(where, "a share with unknown step or worker, or < 0", "solve again")
+            raise InputError(
+                where, "a share has an unknown step or worker, or is negative", "solve again"
+            )
         if max(abs(above), abs(to)) > 2 * MAX_VALUE:
             raise InputError(where, "levels too large for 64-bit sums", "solve again")
         if to > above:
@@ -382,5 +388,5 @@ def _check_shares(
             held += weight
             if held > scale * int(pays[step]):
                 raise InputError(
-                    where, f"shares of step {step} exceed its peak's weight", "solve again"
+                    where, f"shares of step {step} exceed the weight of its peak", "solve again"
                 )

@@ -1,4 +1,4 @@
-"""Solve the step program, and claim only what is proven.
+"""The step program as a standard form, and its solver.
 
 Building and compiling the Pyomo statement takes seconds at 128 requests x 25 workers x 21 steps;
 writing its arrays directly takes milliseconds. `formulations.step.program` stays the reference.
@@ -30,7 +30,7 @@ def build_standard_form(problem: StepProblem) -> StandardForm:
     Raises
     ------
     CapabilityError
-        If there would be too many nonzeros.
+        If the standard form would have too many nonzeros.
     """
     N, G, steps = problem.num_requests, problem.num_workers, problem.num_steps
     remedy = "use --method exact, or fewer requests, workers or look-ahead steps"
@@ -103,21 +103,21 @@ class StepProgram(Formulation[StepProblem, Sequence[int | None], StepResult]):
         return build_standard_form(self.problem)
 
     def lower_bound(self) -> int:
-        """Return the combinatorial bound."""
+        """Return the lower bound on the scaled objective of `bound.lower_bound`."""
         return lower_bound(self.problem)
 
     def objective_value(self, solution: Sequence[int | None]) -> int:
-        """Return the scaled objective."""
+        """Return the scaled objective of an assignment."""
         return self.problem.objective_value(solution)
 
     def violations(
         self, solution: Sequence[int | None], objective: int | None = None
     ) -> dict[str, int]:
-        """Return every violated constraint and by how much."""
+        """Return each violated constraint of an assignment and the amount."""
         return violations(self.problem, solution, objective)
 
     def brute_force(self) -> tuple[int, Assignment] | None:
-        """Return the optimum and the smallest assignment that reaches it."""
+        """Return the optimum and the lexicographically smallest optimal assignment."""
         best = brute_force(self.problem)
         return None if best is None else (best[0], tuple(best[1]))
 
@@ -126,7 +126,7 @@ class StepProgram(Formulation[StepProblem, Sequence[int | None], StepResult]):
         return {"scale": self.problem.scale}
 
     def settled(self, method: str) -> StepResult | None:
-        """Answer an infeasible problem, or one in which no request may start."""
+        """Return the result if no assignment is feasible or no request may start, else None."""
         problem = self.problem
         limits, required = problem.token_capacity, problem.required
         too_full = limits is not None and bool((problem.base > limits[:, None]).any())
@@ -146,7 +146,7 @@ class StepProgram(Formulation[StepProblem, Sequence[int | None], StepResult]):
         limits: SolveLimits = NO_LIMITS,
         hint: Sequence[int | None] | None = None,
     ) -> StepResult:
-        """Solve with weights in lowest terms; see `solve`."""
+        """Solve with the discount weights divided by their common divisor; see `solve`."""
         # Weights such as 750,000 and 500,000 have led floating-point solvers to wrong optima.
         benefit = self.problem.benefit
         common = 0 if benefit is None else int(np.gcd.reduce(benefit, axis=None))
@@ -182,7 +182,7 @@ class StepProgram(Formulation[StepProblem, Sequence[int | None], StepResult]):
 
 
 def _scaled(result: StepResult, factor: int) -> StepResult:
-    """Return the result for the problem with all weights multiplied by a factor."""
+    """Return the same result for discount weights multiplied by ``factor``."""
     return replace(
         result,
         objective=None if result.objective is None else factor * result.objective,
@@ -205,12 +205,12 @@ def assess(
     seconds: float = 0.0,
     tie_rule: TieRule = TieRule.OLDEST_FIRST,
 ) -> StepResult:
-    """Check any assignment; it is optimal if its objective equals the combinatorial bound.
+    """Check an assignment and return its result, optimal if it meets the lower bound.
 
     Returns
     -------
     StepResult
-        With termination failed, and the violations named, if the assignment is infeasible.
+        Termination is "failed", with the violations named, if the assignment is infeasible.
     """
     return StepProgram(problem).answer(
         tuple(assignment),

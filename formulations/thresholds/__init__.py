@@ -1,4 +1,4 @@
-"""Thresholds of WAIT and Nested WAIT as integer programs, and their memory requirement."""
+"""Thresholds of the policies WAIT and Nested WAIT as integer programs, and their memory."""
 
 from formulations.thresholds.buffer import (
     BufferTarget,

@@ -1,6 +1,6 @@
-"""The safety buffer of Nested WAIT, and plans: number and boundaries of segments, memory.
+"""The safety buffer of Nested WAIT, and plans: segments, thresholds and memory.
 
-The buffer is memory for requests that wait between segments.
+The safety buffer is the memory for requests that wait between segments.
 
 At any one batch, more than c requests wait before segment k with probability at most ``exp(−θ_k (c
 − n_k))``. With at most S batches, full batch and all queues together stay within
@@ -13,8 +13,8 @@ With several prompt lengths, each has its own queues, and a union bound divides 
 them. The segments k = 2..L_g of group g are in at most S_g batches. In total there are ``Σ_g (L_g
 − 1) S_g`` pairs of queue and batch, and each gets the same probability of excess.
 
-The values are floats. θ is rounded down, so that the buffer is conservative, and the deviations of
-each group are rounded up to whole tokens.
+θ and deviations are floats. θ is rounded down, so that the buffer is conservative, and the
+deviations of each group are rounded up to whole tokens.
 
 `cheapest_thresholds` minimise the memory (12), including the safety buffer, for given segments.
 
@@ -76,7 +76,7 @@ class LogArgument(StrEnum):
 
 
 class BufferTarget(TypedDict):
-    """Keywords for the duration and probability with which a buffer must suffice.
+    """Keyword arguments: duration and probability with which a safety buffer must suffice.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class BufferTarget(TypedDict):
 
 @dataclass(frozen=True)
 class SafetyBuffer:
-    """The memory of (12) and its three parts, in whole tokens; None if unbounded.
+    """The memory (12) of Nested WAIT and its three parts [tokens].
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ class SafetyBuffer:
     policy_memory : int
         ``M(n)``, the full batch.
     waiting : int
-        ``Σ (l + b_{k−1}) n_k``, incomplete cohorts between segments.
+        ``Σ (l + b_{k−1}) n_k``, requests that wait for a threshold between segments.
     deviation : int, optional
         ``Σ (l + b_{k−1}) ln(argument/δ)/θ_k``, rounded up.
     """
@@ -155,7 +155,7 @@ def drift_exponent(before: int, threshold: int, share: Fraction) -> float:
 
 
 def _largest(low: float, is_below: Callable[[float], bool]) -> float:
-    """Return the largest float for which ``is_below`` holds, by bisection from ``low``."""
+    """Return the largest float for which ``is_below`` holds, by bisection above ``low``."""
     high = 2 * low
     while is_below(high):
         low, high = high, 2 * high
@@ -171,7 +171,7 @@ def _largest(low: float, is_below: Callable[[float], bool]) -> float:
 
 
 def _is_below_root(before: int, threshold: int, share: Fraction, theta: float) -> bool:
-    """Return whether ``g(θ) < 0`` despite rounding; g is negative only below the root.
+    """Return whether θ is below the root of g (`_cumulant`), with enough digits to decide.
 
     The two terms of g can agree in their first ``2·log10(n v)`` digits, with v the denominator of
     P, so the precision exceeds this number. Decimal rounds exp and ln correctly.
@@ -208,7 +208,7 @@ def largest_batch_count(worker: FluidWorker, prompt: int, first: int, duration: 
 def safety_buffer(
     problem: ThresholdProblem, thresholds: Sequence[int], **target: Unpack[BufferTarget]
 ) -> SafetyBuffer:
-    """Return the memory of (12).
+    """Return the memory (12) of Nested WAIT with its safety buffer.
 
     Parameters
     ----------
@@ -228,7 +228,7 @@ def safety_buffer(
 
 
 def sum_of_buffers(parts: Sequence[SafetyBuffer]) -> SafetyBuffer:
-    """Return the sum of the buffers of all groups."""
+    """Return the sum of the safety buffers of all prompt lengths."""
     deviations = [part.deviation for part in parts if part.deviation is not None]
     return SafetyBuffer(
         exponents=tuple(theta for part in parts for theta in part.exponents),
@@ -270,11 +270,13 @@ def _chain_buffer(
 def buffer_logarithm(
     problem: ThresholdProblem, first: Sequence[int], **target: Unpack[BufferTarget]
 ) -> float:
-    """Return ``ln(argument/δ)`` of (12) for the n_1 of each chain; see `safety_buffer`."""
+    """Return ``ln(argument/δ)`` of (12), given the n_1 of each chain."""
     seconds = exact_number(target["duration"], "duration", positive=True)
     delta = exact_number(target["probability"], "probability")
     if not 0 < delta < 1:
-        raise InputError("probability", f"{delta} is not between 0 and 1", "use one that is")
+        raise InputError(
+            "probability", f"{delta} is not between 0 and 1", "use a probability in (0, 1)"
+        )
     argument = target.get("argument", LogArgument.PROOF)
     count = max(Fraction(1), _argument(problem, first, seconds, argument))
     # δ may be smaller than any float.
@@ -306,7 +308,7 @@ Label = tuple[int, float, tuple[int, ...]]
 def cheapest_thresholds(
     problem: NestedProblem, **target: Unpack[BufferTarget]
 ) -> tuple[int, ...] | None:
-    """Return the thresholds that satisfy (10) strictly with the least memory (12).
+    """Return the thresholds of least memory (12) that satisfy (10) strictly.
 
     See `BufferTarget` for the keywords.
 
@@ -338,7 +340,7 @@ def cheapest_thresholds(
 
 
 class _Search:
-    """The dynamic program along the segments of one problem."""
+    """The dynamic program of `cheapest_thresholds` along the segments of one problem."""
 
     def __init__(self, problem: NestedProblem) -> None:
         self.problem = problem
@@ -357,7 +359,7 @@ class _Search:
         return ceil(time / worker.d1) - 1
 
     def labels(self, first: int, logarithm: float, most: float) -> list[Label]:
-        """Return undominated threshold vectors with this n_1 and a memory below ``most``."""
+        """Return the undominated threshold vectors with n_1 = ``first`` and memory < ``most``."""
         limit = self.largest_batch(first)
         batch = first * self.weights[0]
         states: dict[int, list[Label]] = {first: [(batch, float(batch), (first,))]}
@@ -377,14 +379,14 @@ class _Search:
         return [label for labels in states.values() for label in labels if label[0] <= limit]
 
     def _steps(self, k: int, before: int, logarithm: float) -> Iterator[tuple[int, float]]:
-        """Yield every useful n_k after n_{k−1}, with its deviation."""
+        """Yield each useful n_k after n_{k−1} = ``before``, with its deviation [tokens]."""
         least = floor(self.shares[k] * before) + 1
         for n in range(least, max(least, before) + 1):
             theta = self._exponent(before, n, self.shares[k])
             yield n, self.held[k] * logarithm / theta
 
     def _floor_from(self, k: int, n: int) -> tuple[int, int]:
-        """Return lower bounds for segments k..L with n_k = n: the full batch, and plus waiting."""
+        """Return lower bounds on batch and memory of segments k..L, given n_k = n [tokens]."""
         batch = cost = 0
         for i in range(k, len(self.weights)):
             n = n if i == k else floor(self.shares[i] * n) + 1
@@ -408,7 +410,7 @@ _MAX_INNER = 16
 
 @dataclass(frozen=True)
 class SegmentPlan:
-    """Segments with their thresholds and memory.
+    """A plan of Nested WAIT: segments with their thresholds and memory.
 
     Parameters
     ----------
@@ -448,7 +450,7 @@ class SegmentPlan:
 def plan(
     problem: NestedProblem, *, raised: bool = False, **target: Unpack[BufferTarget]
 ) -> SegmentPlan | None:
-    """Return the plan for the problem's own segments; None if their load is 1 or more.
+    """Return the plan for the segments of the problem; None if their load is 1 or more.
 
     Parameters
     ----------
@@ -466,7 +468,9 @@ def plan(
     """
     if raised:
         if len(problem.groups) > 1:
-            raise CapabilityError("raised", "several prompt lengths", "use least thresholds")
+            raise CapabilityError(
+                "raised", "not supported with several prompt lengths", "set it to false"
+            )
         thresholds = cheapest_thresholds(problem, **target)
     else:
         thresholds, _ = least_thresholds(problem)
@@ -495,7 +499,7 @@ def equal_boundaries(outputs: Sequence[int], num_segments: int) -> tuple[int, ..
 
 
 def printed_segment_memory(prompt: int, width: int, thresholds: Sequence[int]) -> Fraction:
-    """Return the M of (14), ``Σ n_i (l + i·Δ/2)·Δ`` for segments of Δ stages each.
+    """Return the memory printed in (14), ``Σ n_i (l + i·Δ/2)·Δ``, for segments of Δ stages.
 
     Segment i ends at stage ``iΔ``; its mean stage is ``(i − 1/2)Δ + 1/2``, not ``iΔ/2``.
     """
@@ -508,7 +512,7 @@ def printed_segment_memory(prompt: int, width: int, thresholds: Sequence[int]) -
 def equal_plans(
     problem: NestedProblem, counts: Iterable[int], **target: Unpack[BufferTarget]
 ) -> dict[int, SegmentPlan | None]:
-    """Return the plan for every number of equal segments: the U-shape of figures 16 to 18.
+    """Return the plan for each number of equal segments, as in figures 16 to 18.
 
     With several prompt lengths, each has this number of segments. See `BufferTarget` for the
     keywords.
@@ -540,7 +544,9 @@ def all_segments(problem: NestedProblem) -> Iterator[NestedProblem]:
     inner = sum(len(group.outputs) - 1 for group in problem.groups)
     if inner > _MAX_INNER:
         raise CapabilityError(
-            "outputs", f"2^{inner} choices of boundaries", "merge some, or use solve_segments"
+            "outputs",
+            f"2^{inner} choices of boundaries",
+            "merge some outputs, or use solve_segments",
         )
     for boundaries in product(*(all_boundaries(group.outputs) for group in problem.groups)):
         yield problem.with_segments(boundaries)

@@ -1,4 +1,4 @@
-"""The checkers of thresholds, and a brute-force oracle; they read the problem data only.
+"""The checkers of thresholds, and a brute-force oracle, independent of the solvers.
 
 `certified_memory` derives a lower bound on the memory from the conditions alone. The conditions
 bound each entry from below by a function that increases in all entries
@@ -33,22 +33,22 @@ def certified_memory(problem: ThresholdProblem) -> int:
     Raises
     ------
     InputError
-        If there are no thresholds (a load of 1 or more), or the load is too close to 1.
+        If the load is 1 or more (no thresholds are feasible) or too close to 1.
     """
     conditions = problem.conditions
     if problem.load >= 1:
-        raise InputError("load", "1 or more", "there are no thresholds")
+        raise InputError("load", "1 or more: no thresholds are feasible", "lower the rates")
     vector = (1,) * len(problem.weights)
     for _ in range(_MAX_ROUNDS):
         following = conditions.next_vector(vector)
         if following == vector:
             return policy_memory(problem.weights, vector)
         vector = following
-    raise InputError("load", f"too near 1 for {_MAX_ROUNDS:,} rounds", "use a lower load")
+    raise InputError("load", f"too close to 1 for {_MAX_ROUNDS:,} rounds", "lower the rates")
 
 
 def threshold_violations(problem: ThresholdProblem, thresholds: Sequence[int]) -> dict[str, int]:
-    """Return every violated constraint of any threshold problem; see the checkers below."""
+    """Return each violated constraint of any threshold problem and the amount."""
     if isinstance(problem, WaitProblem):
         return wait_violations(problem, thresholds)
     if isinstance(problem, NestedProblem):
@@ -58,7 +58,7 @@ def threshold_violations(problem: ThresholdProblem, thresholds: Sequence[int]) -
 
 
 def wait_violations(problem: WaitProblem, thresholds: Sequence[int]) -> dict[str, int]:
-    """Return every violated constraint of the WAIT program and by how much.
+    """Return each violated constraint of the WAIT program and the amount.
 
     Returns
     -------
@@ -84,7 +84,7 @@ def wait_violations(problem: WaitProblem, thresholds: Sequence[int]) -> dict[str
 
 
 def nested_violations(problem: NestedProblem, thresholds: Sequence[int]) -> dict[str, int]:
-    """Return every violated constraint of the Nested WAIT program and by how much.
+    """Return each violated constraint of the Nested WAIT program and the amount.
 
     Returns
     -------
@@ -117,7 +117,7 @@ def nested_violations(problem: NestedProblem, thresholds: Sequence[int]) -> dict
 def time_varying_violations(
     problem: TimeVaryingProblem, thresholds: Sequence[int]
 ) -> dict[str, int]:
-    """Return every violation of (13), with the names of `nested_violations`.
+    """Return each violated part of (13) and the amount, named as by `nested_violations`.
 
     For sinusoidal rates, upper bounds replace the suprema of (13), see `VaryingRates`.
     """
@@ -142,7 +142,7 @@ def time_varying_violations(
 
 
 def _full(group: PromptGroup, thresholds: Sequence[int]) -> int:
-    """Return the tokens of a batch that is full in every stage of a group."""
+    """Return the tokens of one prompt length in a full batch."""
     return sum(
         n * ((end - entry + 1) * group.prompt + _sum_to(end) - _sum_to(entry - 1))
         for n, entry, end in zip(thresholds, group.entries, group.ends, strict=True)
@@ -150,7 +150,7 @@ def _full(group: PromptGroup, thresholds: Sequence[int]) -> int:
 
 
 def _rate_from(group: PromptGroup, entry: int) -> Fraction:
-    """Return the rate of the requests that reach a stage."""
+    """Return the rate of the requests that reach a stage [1/s]."""
     rates = zip(group.outputs, group.rates, strict=True)
     return sum((rate for output, rate in rates if output >= entry), Fraction(0))
 
@@ -175,9 +175,9 @@ def _sum_to(last: int) -> int:
 
 
 def brute_force(problem: ThresholdProblem) -> tuple[int, ...] | None:
-    """Return the solution of least memory among all vectors up to one known solution.
+    """Return the thresholds of least memory by enumeration; None if infeasible.
 
-    It does not use the iteration, except for the upper bound on the vectors.
+    The enumerated vectors are those up to one known solution, componentwise.
 
     Raises
     ------
@@ -188,7 +188,9 @@ def brute_force(problem: ThresholdProblem) -> tuple[int, ...] | None:
         return None
     upper = problem.conditions.upper_vector()
     if prod(upper) > _MAX_VECTORS:
-        raise CapabilityError("thresholds", f"{prod(upper)} vectors", "solve with cp-sat")
+        raise CapabilityError(
+            "thresholds", f"{prod(upper)} vectors are too many to enumerate", "solve with cp-sat"
+        )
     weights = problem.weights
     solutions = (
         (policy_memory(weights, vector), vector)

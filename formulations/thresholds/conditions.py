@@ -1,4 +1,4 @@
-"""The conditions (9), (10) and (13) on thresholds, as conditions on chains of segments.
+"""The conditions (9), (10) and (13) on thresholds, for chains of segments, and their solution.
 
 With n_gi the threshold of segment i of chain g and ``ΔT(n) = d0 + d1·Σ s_gi n_gi`` the time of a
 batch that is full everywhere, the conditions are
@@ -39,7 +39,7 @@ from formulations.problem_data import Validated
 
 @dataclass(frozen=True)
 class SegmentChain:
-    """Segments 1..L of stages, with their memory per request and the rates that reach them.
+    """A chain of segments 1..L of stages, with memory per request and arrival rates.
 
     Segment i ends with stage ``b_i``: the first has stages ``0..b_1``, the others
     ``b_{i−1}+1..b_i``. A class of WAIT, with known output length, is a chain of one segment.
@@ -95,7 +95,7 @@ class SegmentChain:
         return tuple(accumulate(self.passing, lambda rate, p: rate * p, initial=self.rate))
 
     def thresholds_from(self, first: int, *, strict: bool) -> tuple[int, ...]:
-        """Return the least thresholds after a given n_1: ``n_{i+1} >= P_{i+1} n_i``, or ``>``."""
+        """Return the least n_1..n_L, given n_1: ``n_{i+1} >= P_{i+1} n_i``, or ``>`` if strict."""
         vector = [first]
         for share in self.passing:
             passed = share.numerator * vector[-1]
@@ -126,21 +126,21 @@ def least_quotient(numerator: int, denominator: int, *, strict: bool) -> int:
 
 
 class Arrivals(Protocol):
-    """Arrivals of a chain during a batch of M tokens."""
+    """Interface for the arrivals of a chain during a batch of M tokens."""
 
     @property
     def excess(self) -> Fraction:
-        """Largest excess of the arrivals over the long-run rate times the batch time."""
+        """Largest excess of the arrivals during a batch over the long-run rate × batch time."""
 
     def least(self, memory: int, *, strict: bool) -> int:
-        """Return the least positive integer at least (if strict: above) the arrivals."""
+        """Return the least positive integer >= (strict: >) the arrivals in a batch of M tokens."""
 
 
 @dataclass(frozen=True)
 class BatchArrivals:
-    """Arrivals at a constant rate, ``(constant + slope·M)/scale``, in integers.
+    """Arrivals at a constant rate during a batch of M tokens: ``(constant + slope·M)/scale``.
 
-    Integers, because the iteration evaluates them very often and fractions are slow.
+    The data are integers, because the iteration evaluates arrivals often and fractions are slow.
 
     Parameters
     ----------
@@ -161,13 +161,13 @@ class BatchArrivals:
         return BatchArrivals(int(fixed * scale), int(each * scale), scale)
 
     def least(self, memory: int, *, strict: bool) -> int:
-        """Return the least positive integer at least (if strict: above) the arrivals."""
+        """Return the least positive integer >= (strict: >) the arrivals in a batch of M tokens."""
         return least_quotient(self.constant + self.slope * memory, self.scale, strict=strict)
 
 
 @dataclass(frozen=True)
 class ThresholdConditions:
-    """The conditions of the module docstring.
+    """The conditions on the thresholds of all chains; see the module docstring.
 
     Vectors concatenate the thresholds of the chains.
 
@@ -208,7 +208,7 @@ class ThresholdConditions:
         return self.worker.d1 * sum((rate * s for rate, s in pairs), Fraction(0))
 
     def split(self, vector: Sequence[int]) -> tuple[tuple[int, ...], ...]:
-        """Return the thresholds of each chain."""
+        """Return the thresholds of each chain from a vector of all thresholds."""
         parts, start = [], 0
         for chain in self.chains:
             end = start + len(chain.ends)
@@ -217,7 +217,7 @@ class ThresholdConditions:
         return tuple(parts)
 
     def vector_from(self, first: Sequence[int]) -> tuple[int, ...]:
-        """Return the least vector with the given n_1 of each chain."""
+        """Return the least vector of thresholds with the given n_1 of each chain."""
         pairs = zip(self.chains, first, strict=True)
         return tuple(n for c, n_1 in pairs for n in c.thresholds_from(n_1, strict=self.strict))
 
@@ -229,7 +229,7 @@ class ThresholdConditions:
     def lower_vector(self) -> tuple[int, ...]:
         """Return a vector below every solution, from the shortest batch time ``d0/(1 − load)``.
 
-        For one chain of one segment it is the least solution itself.
+        For one chain of one segment, this vector is the least solution.
         """
         time = self.worker.d0 / (1 - self.load)
         first = (least_integer(chain.rate * time, strict=self.strict) for chain in self.chains)
@@ -255,7 +255,7 @@ class ThresholdConditions:
         )
 
     def memory_bound(self) -> int:
-        """Return a lower bound on the memory: that of the fluid equilibrium, rounded up."""
+        """Return a lower bound on the memory [tokens]: the fluid equilibrium's, rounded up."""
         pairs = zip(self.arriving, self.weights, strict=True)
         work = sum((rate * s for rate, s in pairs), Fraction(0))
         return ceil(self.worker.d0 * work / (1 - self.load))
@@ -267,7 +267,7 @@ class ThresholdProblem(Validated, ABC):
     @property
     @abstractmethod
     def conditions(self) -> ThresholdConditions:
-        """The conditions on its thresholds."""
+        """The conditions on the thresholds."""
 
     @property
     def weights(self) -> tuple[int, ...]:
@@ -281,7 +281,7 @@ class ThresholdProblem(Validated, ABC):
 
     @property
     def load(self) -> Fraction:
-        """``ρ``; feasible thresholds exist iff it is below 1."""
+        """The load ``ρ``; feasible thresholds exist iff ``ρ < 1``."""
         return self.conditions.load
 
 
@@ -299,7 +299,7 @@ def batch_time(worker: FluidWorker, weights: Sequence[int], thresholds: Sequence
 
 
 def policy_memory(weights: Sequence[int], thresholds: Sequence[int]) -> int:
-    """Return ``M(n) = Σ n_i w_i`` [tokens]."""
+    """Return ``M(n) = Σ n_i w_i``, the memory of a full batch [tokens]."""
     return sum(n * w for n, w in zip(thresholds, weights, strict=True))
 
 
@@ -310,7 +310,7 @@ _MAX_LEAP = 500_000
 
 
 def least_thresholds(problem: ThresholdProblem) -> tuple[tuple[int, ...] | None, int]:
-    """Iterate ``n <- next_vector(n)`` from below until a fixed point.
+    """Return the least solution of the conditions, by iterating ``n <- next_vector(n)``.
 
     The bounds in the conditions increase in n, so every iterate stays below every solution, and
     the first fixed point is the least solution. It exists iff the load is below 1.
@@ -338,7 +338,7 @@ def least_thresholds(problem: ThresholdProblem) -> tuple[tuple[int, ...] | None,
     raise CapabilityError(
         "load",
         "too close to 1 for the iteration",
-        "lower the rates a little (in Python, the integer program may do: solve with cp-sat)",
+        "lower the rates a little (in Python, try the integer program: solve with cp-sat)",
     )
 
 

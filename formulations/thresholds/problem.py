@@ -68,7 +68,11 @@ class PromptGroup(Validated):
             exact_number(rate, f"rates[{j}]", positive=True) for j, rate in enumerate(self.rates)
         )
         if len(rates) != len(outputs):
-            raise InputError("rates", f"{len(rates)} for {len(outputs)} outputs", "give one each")
+            raise InputError(
+                "rates",
+                f"{len(rates)} for {len(outputs)} outputs",
+                "give one rate per output",
+            )
         given = outputs if self.boundaries is None else self.boundaries
         boundaries = _increasing(given, "boundaries")
         if boundaries[-1] != outputs[-1]:
@@ -104,7 +108,7 @@ class PromptGroup(Validated):
         return SegmentChain(self.prompt, self.ends, total, passing, len(self.outputs))
 
     def with_boundaries(self, boundaries: Sequence[int]) -> "PromptGroup":
-        """Return the group with other segments."""
+        """Return the group with other boundaries of its segments."""
         return replace(self, boundaries=tuple(boundaries))
 
 
@@ -135,7 +139,7 @@ def prompt_groups(classes: Sequence[RequestClass]) -> tuple[PromptGroup, ...]:
 
 def _increasing(values: object, where: str) -> tuple[int, ...]:
     if not isinstance(values, list | tuple) or not values:
-        raise InputError(where, "no list of lengths", "give one at least")
+        raise InputError(where, "not a list of lengths", "give at least one")
     lengths = tuple(integer(v, f"{where}[{i}]", maximum=_MAX_LENGTH) for i, v in enumerate(values))
     for i, (before, after) in enumerate(pairwise(lengths), start=1):
         if after <= before:
@@ -242,7 +246,7 @@ class NestedProblem(ThresholdProblem):
     def __post_init__(self) -> None:
         """Validate."""
         if not self.groups:
-            raise InputError("groups", "0 of them", "give one at least")
+            raise InputError("groups", "no group", "give at least one")
 
     @staticmethod
     def single(
@@ -259,7 +263,7 @@ class NestedProblem(ThresholdProblem):
 
     @staticmethod
     def from_fluid(fluid: FluidProblem, **options: bool) -> "NestedProblem":
-        """Convert a fluid problem with one worker; each prompt length becomes a group.
+        """Convert a fluid problem with one worker: one group per prompt length.
 
         Groups come in order of their first class.
 
@@ -287,7 +291,7 @@ class NestedProblem(ThresholdProblem):
             j = next(j for j, k in enumerate(fluid.classes) if k.prompt != first)
             raise InputError(
                 f"classes[{j}].prompt",
-                f"{fluid.classes[j].prompt} differs from {first}, but here all are equal",
+                f"{fluid.classes[j].prompt} differs from {first}; all prompts must be equal here",
                 "make a problem of several groups",
             )
         return problem if boundaries is None else problem.with_boundaries(boundaries)
@@ -325,18 +329,18 @@ class NestedProblem(ThresholdProblem):
         return FluidProblem(classes, (self.worker,))
 
     def with_segments(self, boundaries: Sequence[Sequence[int]]) -> "NestedProblem":
-        """Return the problem with other segments, given per group."""
+        """Return the problem with other segments: one sequence of boundaries per group."""
         pairs = zip(self.groups, boundaries, strict=True)
         return replace(self, groups=tuple(group.with_boundaries(b) for group, b in pairs))
 
     def with_boundaries(self, boundaries: Sequence[int]) -> "NestedProblem":
-        """Return the problem with other segments, given for the only group."""
+        """Return the problem of one group with other boundaries of its segments."""
         return self.with_segments([boundaries])
 
 
 @dataclass(frozen=True)
 class WindowArrivals:
-    """Arrivals of all classes during the busiest window of the length of a batch.
+    """Arrivals of all classes during the busiest window as long as a batch of M tokens.
 
     Parameters
     ----------
@@ -354,11 +358,11 @@ class WindowArrivals:
 
     @property
     def excess(self) -> Fraction:
-        """Largest excess of the arrivals over the long-run rate times the batch time."""
+        """Largest excess of the arrivals during a batch over the long-run rate × batch time."""
         return self.profile.largest_excess(range(self.num_classes))
 
     def least(self, memory: int, *, strict: bool) -> int:
-        """Return the least positive integer at least (if strict: above) the arrivals."""
+        """Return the least positive integer >= (strict: >) the arrivals in a batch of M tokens."""
         time = self.worker.d0 + self.worker.d1 * memory
         most = self.profile.largest_window(range(self.num_classes), time)
         return least_integer(most, strict=strict)
@@ -368,8 +372,9 @@ class WindowArrivals:
 class TimeVaryingProblem(ThresholdProblem):
     """Thresholds of segments that satisfy (13) strictly, as theorem 3 requires.
 
-    With a `RateProfile` they are the least ones. With `SinusoidalRates`, upper bounds replace the
-    suprema: the thresholds satisfy (13) and are the least for the tightened condition.
+    With a `RateProfile`, the solution is the least vector of thresholds that satisfies (13). With
+    `SinusoidalRates`, upper bounds replace the suprema: the solution satisfies (13) and is the
+    least for the tightened condition.
 
     Parameters
     ----------
@@ -403,7 +408,9 @@ class TimeVaryingProblem(ThresholdProblem):
         """Validate."""
         if (number := len(self.profile.largest_rates)) != len(self.outputs):
             raise InputError(
-                "profile", f"{number} classes for {len(self.outputs)} outputs", "give one for each"
+                "profile",
+                f"{number} classes for {len(self.outputs)} outputs",
+                "give one rate per output",
             )
         group = self.group
         self._set(prompt=group.prompt, outputs=group.outputs, boundaries=group.boundaries)

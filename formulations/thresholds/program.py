@@ -1,4 +1,4 @@
-"""The threshold programs of WAIT and Nested WAIT, and the segment program, each stated once.
+"""The threshold programs of WAIT and Nested WAIT, and the segment program, stated in Pyomo.
 
 `build` states the thresholds of given segments.
 
@@ -70,7 +70,7 @@ from formulations.thresholds.problem import NestedProblem
 
 
 def build(problem: ThresholdProblem) -> Any:
-    """State the program of a problem with load below 1.
+    """Return the Pyomo model of a threshold problem with load below 1.
 
     Parameters
     ----------
@@ -107,7 +107,9 @@ def build(problem: ThresholdProblem) -> Any:
         """(1) As many requests start as arrive during a full batch."""
         arrivals = conditions.arrivals[g]
         if not isinstance(arrivals, BatchArrivals):
-            raise CapabilityError("rates", "varying ones have no linear program", "iterate")
+            raise CapabilityError(
+                "rates", "time-varying rates have no linear program", "solve with fixed-point"
+            )
         asked = arrivals.constant + arrivals.slope * memory + extra
         return arrivals.scale * model.n[g, 1] >= asked
 
@@ -124,14 +126,14 @@ def build(problem: ThresholdProblem) -> Any:
 
 
 def build_segments(problem: NestedProblem, most: int) -> Any:
-    """State the program; the boundaries of the problem are ignored.
+    """Return the Pyomo model of the segment program; boundaries of the problem are ignored.
 
     Parameters
     ----------
     problem : NestedProblem
         Data.
     most : int
-        Objective of a known solution.
+        Objective of a known solution [tokens].
 
     Returns
     -------

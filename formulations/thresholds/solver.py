@@ -1,4 +1,4 @@
-"""Solve the threshold and segment programs, thresholds from a batch limit, and JSON documents."""
+"""Solvers of the threshold and segment programs, and thresholds from a batch limit."""
 
 import time
 from bisect import bisect_right
@@ -26,7 +26,7 @@ from formulations.thresholds.problem import NestedProblem, WaitProblem
 
 @dataclass(frozen=True, kw_only=True)
 class ThresholdResult(ProgramResult[Any]):
-    """The answer of a threshold program; the objective is the memory ``Σ n_i w_i`` [tokens].
+    """The result of a threshold program; the objective is the memory ``Σ n_i w_i`` [tokens].
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class ThresholdResult(ProgramResult[Any]):
 
 @dataclass(frozen=True, kw_only=True)
 class SegmentResult(ThresholdResult):
-    """The answer of the segment program; see `program` for its objective.
+    """The result of the segment program; objective as in `formulations.thresholds.program`.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class SegmentProgram(Formulation[NestedProblem, Choice, SegmentResult]):
         return batch_and_waiting(self.problem.with_boundaries(boundaries), thresholds)
 
     def violations(self, solution: Choice, objective: int | None = None) -> dict[str, int]:
-        """Return every violated constraint and by how much."""
+        """Return each violated constraint of a solution and the amount."""
         thresholds, boundaries = solution
         return nested_violations(self.problem.with_boundaries(boundaries), thresholds)
 
@@ -196,11 +196,11 @@ class ThresholdProgram(Formulation[ThresholdProblem, Thresholds, ThresholdResult
         return policy_memory(self.problem.weights, solution)
 
     def violations(self, solution: Thresholds, objective: int | None = None) -> dict[str, int]:
-        """Return every violated constraint and by how much."""
+        """Return each violated constraint of a solution and the amount."""
         return threshold_violations(self.problem, solution)
 
     def settled(self, method: str) -> ThresholdResult | None:
-        """Answer a load of 1 or more: infeasible."""
+        """Return the result "infeasible" for a load of 1 or more, else None."""
         if self.problem.load < 1:
             return None
         return ThresholdResult(method=method, termination=Termination.INFEASIBLE)
@@ -211,7 +211,7 @@ class ThresholdProgram(Formulation[ThresholdProblem, Thresholds, ThresholdResult
         return tuple(round(values[index[f"n[{g},{i}]"]]) for g, i in self.model.segments)
 
     def found(self, method: str) -> ThresholdResult:
-        """Return the result of one of our own methods; each proves its optimum."""
+        """Return the result of fixed-point or brute-force, which prove their optimum."""
         began = time.perf_counter()
         vector, rounds = (
             least_thresholds(self.problem)
@@ -268,7 +268,7 @@ def solve(
 
 
 class BatchRule(StrEnum):
-    """How the limit is divided among classes; ``Σ n_j (l'_j + 1) = B`` before rounding."""
+    """How a batch limit B is divided among classes: ``Σ n_j (l'_j + 1) = B`` before rounding."""
 
     #: ``n_j = B·(λ_j/Σλ)/(l'_j + 1)``, section 6.1: prompts in proportion to rates. ``n_j/λ_j`` is
     #: then smallest for the longest outputs, although (9) has the same bound for all classes.
@@ -280,7 +280,7 @@ class BatchRule(StrEnum):
 def batch_limit_thresholds(
     classes: Sequence[RequestClass], limit: int, rule: BatchRule = BatchRule.BALANCED
 ) -> tuple[Fraction, ...]:
-    """Return the real-valued thresholds of a rule.
+    """Return the thresholds of a batch limit by a rule, one per class, not rounded.
 
     Parameters
     ----------
@@ -305,10 +305,11 @@ def batch_limit_thresholds(
 
 
 def nested_batch_limit_thresholds(problem: NestedProblem, limit: int) -> tuple[Fraction, ...]:
-    """Return ``n_i = B·Λ_i/Σ Λ_k·(stages of segment k)``: the ratios of section 6.2, of any size.
+    """Return ``n_i = B·Λ_i/Σ Λ_k·(stages of segment k)``, thresholds by the ratios of section 6.2.
 
-    They satisfy (10) only with equality, and after `whole_thresholds` only by chance. Queues
-    between segments then have no drift and are unbounded; see `corrected_batch_limit_thresholds`.
+    These thresholds satisfy (10) only with equality, and after `whole_thresholds` only by chance.
+    Queues between segments then have no drift and are unbounded; see
+    `corrected_batch_limit_thresholds`.
 
     Parameters
     ----------
@@ -359,7 +360,7 @@ def corrected_batch_limit_thresholds(
         return sum(n * number for n, number in pairs)
 
     if batch(1) > size:
-        raise InputError("limit", f"{size} prompts", f"allow {batch(1)} at least")
+        raise InputError("limit", f"{size} prompts are too few", f"use {batch(1)} or more")
     # Thresholds and batch size increase with n_1, so bisect over n_1.
     first = bisect_right(range(1, size + 1), size, key=batch)
     return _drifting(problem.group.chain.passing, first, factor)
@@ -381,7 +382,7 @@ def _proportional(
 
 
 def whole_thresholds(thresholds: Sequence[Fraction]) -> tuple[int, ...]:
-    """Round down, but to at least 1; the paper does not specify its rounding.
+    """Return thresholds rounded down, but to at least 1 (the paper states no rounding).
 
     The limit B is exceeded only if a class would otherwise never start.
     """
@@ -397,7 +398,7 @@ def wait_answer(problem: FluidProblem) -> dict[str, Any]:
     for name, strict in (("thresholds", False), ("thresholds_strict", True)):
         vector = memory = None
         if len(problem.workers) > 1:
-            note = "they are those of one worker"
+            note = "thresholds are defined for one worker"
         else:
             try:
                 result = solve(WaitProblem(problem, strict=strict))

@@ -1,1 +1,1 @@
-"""The claims, one folder per paper. The registry finds every module here that has ``CLAIMS``."""
+"""The claims, one folder per paper. The registry finds every module with ``CLAIMS``."""

@@ -141,7 +141,7 @@ def test_nested_and_unstable(bfio: Bfio, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "arguments", "message"),
     [
-        ({"d0": 0}, (), "d0: 0 is no rate or time"),
+        ({"d0": 0}, (), "d0: 0 is not allowed for a rate or time"),
         ({"classes": [{"rate": 0, "prompt": 1, "output": 1}]}, (), "classes[0].rate: 0"),
         ({}, ("--objective", "profit"), "'profit' is unknown"),
         ({}, ("--segments", "2"), "--segments has no effect without --nested"),
@@ -196,7 +196,7 @@ def test_no_thresholds_are_explained(bfio: Bfio, tmp_path: Path) -> None:
         "threshold, strict: none, the load is 1" in bfio("fluid", _write(tmp_path, d1="1/9")).out
     )
     several = bfio("fluid", _write(tmp_path, workers=2)).out
-    assert "threshold, strict: none, they are those of one worker" in several
+    assert "threshold, strict: none, thresholds are defined for one worker" in several
 
 
 def test_a_request_beyond_every_memory_is_noted(bfio: Bfio, tmp_path: Path) -> None:
@@ -264,7 +264,7 @@ def test_worth_of_a_token_names_the_worker(bfio: Bfio, tmp_path: Path) -> None:
         ("1e400", "d0: 1e400 is not a finite number; write a number of 10^12 at most"),
         ('"1e-400"', "exponents of two digits"),
         ("-1", "d0: -1 is out of range; use a number > 0"),
-        ("0", "0 is no rate or time here; use a number > 0"),
+        ("0", "0 is not allowed for a rate or time; use a number > 0"),
     ],
 )
 def test_numbers_out_of_range(bfio: Bfio, tmp_path: Path, number: str, message: str) -> None:

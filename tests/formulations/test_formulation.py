@@ -107,7 +107,7 @@ def test_an_own_method_is_chosen_by_its_name() -> None:
     assert PlacementProgram.solve_by(PROBLEM, "own", own={"own": lambda: own}) is own
     with pytest.raises(InputError, match="use one of own, brute-force, lp, cp-sat"):
         PlacementProgram.solve_by(PROBLEM, "mine", own={"own": lambda: own})
-    with pytest.raises(CapabilityError, match="nothing to enumerate by"):
+    with pytest.raises(CapabilityError, match="this program has no brute-force solver"):
         PlacementProgram.solve_by(PROBLEM, "brute-force")
 
 

@@ -45,7 +45,7 @@ def test_what_a_file_imports_stands_beside_it(folders: tuple[Path, Path]) -> Non
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("gone.py:f", r"no file gone.py in .*/here; name it by its whole path"),
+        ("gone.py:f", r"no file gone.py in .*/here; give the full path of the file"),
         ("numbers.py:numbr", "file numbers.py has no numbr; did you mean number\\? check"),
         ("numbers.py", "incomplete number name; write module:NAME or path/to/file.py:NAME"),
         ("broken.py:f", r"importing it raised SyntaxError: .*broken.py"),

@@ -136,5 +136,5 @@ def test_rationals_beyond_their_range() -> None:
     for value in outside:
         with pytest.raises(InputError, match="is out of range; use a number >= 0"):
             exact_rational(value, "alpha")
-    with pytest.raises(InputError, match="alpha: null is no exact rational"):
+    with pytest.raises(InputError, match="alpha: null is not an exact rational"):
         exact_rational(None, "alpha")

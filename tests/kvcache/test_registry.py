@@ -111,7 +111,7 @@ def test_protection_limits_are_exact() -> None:
         ("mc-sf:beta=0", "beta: 0 is out of range"),
         ("beta-clearing:beta=1.5", "beta: 3/2 is out of range"),
         ("alpha-greedy:alpha=1", "alpha: 1 is out of range"),
-        ("alpha-greedy:alpha=1e-1", "no plain rational"),
+        ("alpha-greedy:alpha=1e-1", "not a plain rational"),
         ("alpha-greedy:beta=0.5", "alpha-greedy:beta=0.5: unknown option 'beta'"),
         ("my_cache_policy:one_at_a_time:beta=1", "options cannot follow module:NAME"),
         ("my_cache_policy:number", "not callable"),

@@ -111,7 +111,7 @@ def _interrupted(context: Context) -> Evidence:
         (_refuting, "verdicts refuted and none, on record holds and none"),
         (_failing, f"RuntimeError: broken check at {__file__} line "),
         (_leaving, "SystemExit: 3"),
-        (_empty, "the check returned NoneType, no evidence"),
+        (_empty, "the check returned NoneType instead of an outcome"),
     ],
 )
 def test_what_is_not_reproduced_exits_1(
@@ -159,7 +159,7 @@ def test_a_broken_stored_counterexample_exits_1(
     text = json.dumps({"data": data or genuine["data"], "why": why, "found": ""})
     (tmp_path / "balance.lemma1.json").write_text(text)
     assert main(["check", "balance.lemma1", *_QUICK]) == 1
-    assert "the stored counterexample is none" in capsys.readouterr().out
+    assert "the stored counterexample does not refute" in capsys.readouterr().out
 
 
 def test_a_counterexample_that_takes_for_ever_is_none(
@@ -250,7 +250,7 @@ def test_recording_refuses_what_is_unknown_or_misses_a_mutation(
     (model,) = registry.named(["balance.eq2"])
     monkeypatch.setattr(registry, "claims", lambda: (_claim("balance.eq2", model.check),))
     assert record.main(["balance.eq2"]) == 2
-    assert "the mutation 'm' is not caught" in capsys.readouterr().err
+    assert "the mutation 'm' gives the same verdicts" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 

@@ -161,7 +161,7 @@ def test_each_claim_has_a_generator_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("field", "value", "match"),
     [
-        ("id", "Lemma 1", "no valid id"),
+        ("id", "Lemma 1", "not a valid id"),
         ("title", " ", "no title"),
         ("mutations", (), "mutation"),
         ("mutations", (Mutation("m", power=2),), "changes power"),
@@ -226,7 +226,7 @@ def test_a_correction_that_nothing_was_looked_through_for_is_vacuous() -> None:
     claim = Claim(**_GOOD | {"correction": "c"})  # type: ignore[arg-type]
     with pytest.raises(VacuousCheckError, match="one of the two statements"):
         evidence_of(claim, _fails(2))
-    with pytest.raises(TypeError, match="returned list, no evidence"):
+    with pytest.raises(TypeError, match="returned list instead of an outcome"):
         evidence_of(claim, [])  # type: ignore[arg-type]
 
 

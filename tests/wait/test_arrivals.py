@@ -123,14 +123,14 @@ def test_wrong_values_are_named() -> None:
     fine = FluidProblem(I0.classes, (FluidWorker(Fraction(1, 2), Fraction(1, 10**9), 9),))
     ones = np.ones(2, dtype=np.int64)
     errors = {
-        "horizon: 0 is no rate": lambda: poisson_instance(I0, 0),
+        "horizon: 0 is not allowed": lambda: poisson_instance(I0, 0),
         "horizon: about 2e+09 requests": lambda: poisson_instance(I0, 10**9),
         "horizon: is too long for the clock": lambda: even_instance(fine, 10**12),
         "seed: expected an integer": lambda: poisson_instance(I0, 1, seed=0.5),  # type: ignore[arg-type]
         "workers: 2 of them": lambda: poisson_instance(two, 1),
         "profile: 1 rates for 2 classes": lambda: varying_instance(I0, profile, 1),
         "the requests have no arrival times": lambda: workload_instance(timeless, WORKER),
-        "rate: 0 is no rate": lambda: workload_instance(THREE, WORKER, rate=0),
+        "rate: 0 is not allowed": lambda: workload_instance(THREE, WORKER, rate=0),
         "rate_scale: 0 is out of range": lambda: workload_instance(THREE, WORKER, rate_scale=0),
         "the last is too late": lambda: workload_instance(late, WORKER),
         "arrivals: the last is": lambda: workload_instance(THREE, WORKER, rate=rare),

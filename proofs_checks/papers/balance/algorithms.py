@@ -183,7 +183,7 @@ def _same_optima(base: tuple[int, ...], pool: tuple[int, ...], free_choice: bool
 
 @CLAIMS.remark("balance.throughput", Mutation("whom to admit is free as well", free_choice=True))
 def _throughput_check(context: Context, *, free_choice: bool = False) -> Outcome:
-    """Less imbalance, shorter steps.
+    """Less imbalance gives shorter steps.
 
     Source: BF-IO paper, section 6.3, remark on eq. (8)
     Statement: Since step duration is governed by the maximum load across workers, reducing
@@ -211,7 +211,7 @@ _HEAVY, _SHORT = Lengths(1000, 12), Lengths(1, 1)
 
 
 def verify_round_robin(data: Data) -> str | None:
-    """Confirm ``H/⌈H/G⌉ < G``."""
+    """Confirm that H heavy requests on G workers have ``H/⌈H/G⌉ < G``."""
     workers, heavies = data["workers"], data["heavies"]
     if workers < 2 or heavies < workers:
         return None
@@ -285,7 +285,7 @@ def _round_robin_check(
 
 
 def heavies_by_counts(workers: int, heavies: int, *, burst: int = 0) -> list[int]:
-    """Simulate join-the-shortest-queue: heavy requests per worker after some rounds.
+    """Return the heavy requests per worker after some rounds of join-the-shortest-queue.
 
     In round r = 0, 1, ... ``r·(G − 1) − burst`` short requests and a heavy one arrive; the short
     ones complete before the next round.
@@ -300,7 +300,7 @@ def heavies_by_counts(workers: int, heavies: int, *, burst: int = 0) -> list[int
 
 
 def loses_order_of_workers(workers: int, policy: str, engine: str) -> bool:
-    """Run the instance for k = G heavy requests; compare its peak load with an even spread."""
+    """Return whether all heavy requests are on worker 0, at 0.9·G times an even spread's peak."""
     workload = jsq_bad(workers, workers)
     # A step takes 0.1 s per heavy request on the worst worker, a round 4 s.
     steps = 45 * workers
@@ -365,22 +365,22 @@ Rule = Callable[[Sequence[int]], int]
 
 
 def most_free(free: Sequence[int]) -> int:
-    """Algorithm 2: a worker with the most free slots, ties to the lowest index."""
+    """Return the worker with the most free slots, ties to the lowest index (Algorithm 2)."""
     return max(range(len(free)), key=lambda g: (free[g], -g))
 
 
 def lowest_index(free: Sequence[int]) -> int:
-    """The rule of the text: the first worker that has a free slot."""
+    """Return the first worker with a free slot, the rule of the paper's text."""
     return next(g for g, slots in enumerate(free) if slots)
 
 
 def least_free(free: Sequence[int]) -> int:
-    """A deliberately wrong rule: a worker with the fewest free slots."""
+    """Return the worker with the fewest free slots, a deliberately wrong rule."""
     return min((g for g, slots in enumerate(free) if slots), key=lambda g: (free[g], g))
 
 
 def placements(rule: Rule, outputs: Sequence[int], workers: int, slots: int) -> list[int]:
-    """Simulate FCFS: the worker of each request, oldest first; all wait from the start.
+    """Return the worker of each request under FCFS, oldest first; all wait from the start.
 
     Request i runs for ``outputs[i]`` steps; a freed slot is available from the next step on.
     """
@@ -398,7 +398,7 @@ def placements(rule: Rule, outputs: Sequence[int], workers: int, slots: int) -> 
 
 
 def newest_first(state: DecodeState) -> list[int | None]:
-    """A deliberately wrong FCFS: admit the newest requests first."""
+    """Admit the newest requests first, a deliberately wrong FCFS."""
     free: list[int] = state.free_slots.tolist()
     answer: list[int | None] = [None] * state.num_waiting
     for i in reversed(range(state.num_waiting)):
@@ -409,7 +409,7 @@ def newest_first(state: DecodeState) -> list[int | None]:
 
 
 def verify_fcfs(data: Data) -> str | None:
-    """Compare both interpretations: scan workers by index, or take the emptiest each time."""
+    """Confirm that workers scanned by index and Algorithm 2 give different loads."""
     prompts, workers, slots = data["prompts"], data["workers"], data["slots"]
     if not prompts or min(prompts) < 1 or workers < 1 or slots < 1:
         return None
@@ -424,7 +424,7 @@ def verify_fcfs(data: Data) -> str | None:
 
 
 def first_loads(placed: Sequence[int], prompts: Sequence[int], workers: int) -> list[int]:
-    """Add up the prompts of each worker."""
+    """Return the sum of the prompts placed on each worker [tokens]."""
     loads = [0] * workers
     for prompt, worker in zip(prompts, placed, strict=True):
         loads[worker] += prompt
@@ -443,7 +443,7 @@ def first_loads(placed: Sequence[int], prompts: Sequence[int], workers: int) -> 
 def _fcfs_check(
     context: Context, *, slots: int = 2, policy: str | Policy = "fcfs", rule: Rule = most_free
 ) -> Outcome:
-    """Two readings of FCFS.
+    """FCFS by the text and by Algorithm 2.
 
     Source: BF-IO paper, appendix B, text against Algorithm 2
     Statement: FCFS, which scans workers in increasing index g = 1, ..., G and fills any free slots

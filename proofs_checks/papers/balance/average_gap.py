@@ -37,7 +37,7 @@ _POOLS: dict[Admission, str] = {
 
 
 def described(pool: Pool) -> str:
-    """Name a setting and its pool."""
+    """Return a short text that names a setting and its pool of prompt sizes."""
     c, admission = pool
     return (
         f"G = {c.workers}, B = {c.slots}, p = {c.completion}, s_max = {c.largest}, drift "
@@ -53,9 +53,9 @@ def pool_estimates(
     *,
     per_gap: bool = True,
 ) -> tuple[Bounded, ...]:
-    """Estimate the mean gap on each pool, or the mean imbalance.
+    """Estimate BF-IO's mean gap, or mean imbalance, on each pool of prompt sizes.
 
-    Accepted below ``share`` times s_max/p, times G − 1 for the imbalance.
+    An estimate is accepted below ``share`` times s_max/p (for the imbalance, times G − 1).
     """
     name, bound = ("gap", "s_max/p") if per_gap else ("imbalance of BF-IO", "(G − 1)·s_max/p")
     estimates = []
@@ -75,7 +75,7 @@ def pool_estimates(
 def gap_estimates(
     context: Context, pools: Sequence[Pool], share: float = 1
 ) -> tuple[Bounded, ...]:
-    """Estimate the mean gap on each pool; accepted if below this share of s_max/p."""
+    """Estimate BF-IO's mean gap on each pool; accepted below ``share`` times s_max/p."""
     return pool_estimates(context, pools, share, context.choose((10, 40), (30, 200), (60, 1000)))
 
 
@@ -224,14 +224,14 @@ def _small_batch_check(
 
 
 def meets(slots: int, workers: int, p: float, largest: int, increment: int = 0) -> bool:
-    """Whether ``γBp ≥ 2U_B``: (19), or (32) with C_2 = 8 for increments up to δ_max."""
+    """Return whether ``γBp ≥ 2U_B``: (19), or (32) with C_2 = 8 for increments up to δ_max."""
     gamma = 1 - (2 * largest - 1) / (4 * largest)
     envelope = largest + ceil(3 * log(workers * slots) / p) + increment
     return gamma * slots * p >= 2 * deviation_at(envelope, workers, slots, p)
 
 
 def fails_up_to(limit: int, workers: int, largest: int) -> bool:
-    """Whether (19) fails for every B in 1..limit and every p in (0, 1).
+    """Return whether (19) fails for every B in 1..limit and every p in (0, 1).
 
     For all p, ``γBp ≤ γB`` and ``U_B ≥ 8(s_max + α_B)·α_B``. Both bounds grow with B, so the ends
     of a range of B decide the whole range.
@@ -248,7 +248,7 @@ def fails_up_to(limit: int, workers: int, largest: int) -> bool:
 
 
 def sufficient_slots(workers: int, p: float, largest: int) -> int:
-    """Return the power of two that meets (19) although its half does not."""
+    """Return the least power of two B that meets (19), found by doubling."""
     slots = 1
     while not meets(slots, workers, p, largest):
         slots *= 2
@@ -347,12 +347,12 @@ def _lemma_check(
 
 
 def age_threshold(tenths: int, size: float, increment: int) -> int:
-    """``y* = ⌊x*/δ_max⌋`` with ``x* = ⌈(3/p)·log(GB)⌉``; size is log(GB)."""
+    """Return ``y* = ⌊x*/δ_max⌋`` with ``x* = ⌈(3/p)·log(GB)⌉``; size is log(GB)."""
     return ceil(30 / tenths * size) // increment
 
 
 def small_enough(tenths: int, workers: int, slots: int, threshold: int) -> bool:
-    """Whether ``(1 − p)^threshold ≤ (GB)^{−3}``, in integers."""
+    """Return whether ``(1 − p)^threshold ≤ (GB)^{−3}``, in integers."""
     return bool((10 - tenths) ** threshold * (workers * slots) ** 3 <= 10**threshold)
 
 
@@ -376,7 +376,7 @@ def verify_step(data: Data) -> str | None:
 
 
 def remainder(slots: int, increment: int, *, corrected: bool) -> float:
-    """Return the term that eq. (37) must make vanish, at G = 16, p = 1/2, s_max = 10."""
+    """Return the remainder term in eq. (37) at G = 16, p = 1/2, s_max = 10."""
     x = ceil(6 * log(16 * slots))
     envelope, threshold = (increment * x, x) if corrected else (x, x // increment)
     scale = 16 * slots**2 * 4 * increment * (10 + envelope + increment)
@@ -480,7 +480,7 @@ def verify_average(data: Data) -> str | None:
     verify=verify_average,
 )
 def _average_check(context: Context, *, slopes: Sequence[int] = (1, 2), keep: int = 1) -> Outcome:
-    """Nonnegative, so bounded averages.
+    """Nonnegative gaps have bounded averages.
 
     Source: BF-IO paper, proof of Lemma 4 (appendix C.2), below (24)
     Statement: The expected gaps are nonnegative, so their Cesàro average is bounded.

@@ -31,7 +31,7 @@ MARGIN = 1 - 1e-9
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Request sizes in the slots of each worker, completion probability, increment."""
+    """The state before a step: request sizes per worker, completion probability, increment."""
 
     sizes: tuple[tuple[int, ...], ...]
     chance: Fraction
@@ -39,7 +39,7 @@ class Snapshot:
 
     @property
     def slots(self) -> int:
-        """``B``."""
+        """``B``, slots per worker."""
         return len(self.sizes[0])
 
     @property
@@ -48,7 +48,7 @@ class Snapshot:
         return max(map(max, self.sizes))
 
     def spread_law(self) -> dict[Fraction, Fraction]:
-        """Law of ``A_pre − (1 − p)·D``, exactly."""
+        """Return the law of ``A_pre − (1 − p)·D``, exactly."""
         loads = [sum(row) for row in self.sizes]
         centre = (1 - self.chance) * (max(loads) - min(loads))
         outcomes = product(*(self._kept_law(row).items() for row in self.sizes))
@@ -78,7 +78,7 @@ def _snapshots(context: Context, largest_increment: int) -> Iterator[Snapshot]:
 
 
 def bernstein3(snapshot: Snapshot, u: float) -> float:
-    """Lemma 3's bound at u; the increment is 1 and is included in 2Λ."""
+    """Return Lemma 3's bound at u; the increment is 1 and is included in 2Λ."""
     q, half = float(snapshot.chance * (1 - snapshot.chance)), u / 2
     envelope = snapshot.envelope
     quadratic = half**2 / (16 * q * snapshot.slots * envelope**2)
@@ -86,7 +86,7 @@ def bernstein3(snapshot: Snapshot, u: float) -> float:
 
 
 def bernstein6(snapshot: Snapshot, u: float) -> float:
-    """Lemma 6's bound at u with Bernstein's constants: C_1 = 1/4."""
+    """Return Lemma 6's bound at u with Bernstein's constants: C_1 = 1/4."""
     q, half = float(snapshot.chance * (1 - snapshot.chance)), u / 2
     envelope = snapshot.envelope + snapshot.increment
     quadratic = half**2 / (q * snapshot.slots * envelope**2)
@@ -94,7 +94,7 @@ def bernstein6(snapshot: Snapshot, u: float) -> float:
 
 
 def _below(snapshot: Snapshot, bound: Bound, steeper: float) -> bool:
-    """Compare tail and bound at every jump of the tail."""
+    """Return whether the tail probability is below the bound at every jump of the tail."""
     tail = Fraction(0)
     for value, chance in sorted(snapshot.spread_law().items(), reverse=True):
         # Just below this value the event still includes it.
@@ -109,7 +109,7 @@ def _below(snapshot: Snapshot, bound: Bound, steeper: float) -> bool:
 def deviation_at(
     envelope: float, workers: int, slots: int, chance: float, factor: float = 8
 ) -> float:
-    """``u_A = 8Λ·max{√(p(1−p)Bα_B), α_B}`` with ``α_B = 3·log(GB)``."""
+    """Return ``u_A = 8Λ·max{√(p(1−p)Bα_B), α_B}`` with ``α_B = 3·log(GB)``."""
     alpha = 3 * log(workers * slots)
     return factor * envelope * max(sqrt(chance * (1 - chance) * slots * alpha), alpha)
 
@@ -144,7 +144,7 @@ class Alike:
         return self.workers * (self.workers - 1) / 2 * float(apart[spread > u].sum())
 
     def bound(self) -> float:
-        """``2G·e^{−α_B}``."""
+        """Return The lemma's bound ``2G·e^{−α_B}`` on the probability."""
         return 2.0 * self.workers / (self.workers * self.slots) ** 3
 
 

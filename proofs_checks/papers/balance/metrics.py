@@ -35,7 +35,7 @@ _IDLE, _MOST, _SATURATION, _EXPONENT = 100.0, 400.0, 0.45, 0.7
 
 
 def printed_power(utilisation: float) -> float:
-    """Power by the printed formula, without a cap [W]."""
+    """Return the power by the printed formula, without a cap [W]."""
     return _IDLE + (_MOST - _IDLE) * math.pow(utilisation / _SATURATION, _EXPONENT)
 
 
@@ -240,7 +240,7 @@ Formula: TypeAlias = Callable[[Run, list[int]], float]
 
 
 def _metric(number: str, name: str, *broken: Mutation) -> Callable[[Formula], Formula]:
-    """Claim that the toolkit's metric of this name equals an equation of the paper."""
+    """Decorate a metric's formula: claim that the toolkit's metric ``name`` equals it."""
 
     def add(formula: Formula) -> Formula:
         return CLAIMS.formula(
@@ -366,7 +366,7 @@ def parameters(widths: Sequence[int]) -> int:
 
 
 def verify_operations(data: Data) -> str | None:
-    """Compare the operations of one token with 6·N."""
+    """Confirm that the operations of one token differ from 6·N, with N weights."""
     widths = data["widths"]
     if len(widths) < 2 or min(widths) < 1:
         return None
@@ -435,7 +435,7 @@ _LOADS = (4, 6, 8)
 
 
 def _steps(context: Context) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Yield loads and their requests, for two and three workers."""
+    """Yield loads and running requests of steps with two and three workers."""
     most = context.choose(*_LOADS)
     for G in (2, 3):
         for loads in product(range(1, most + 1), repeat=G):
@@ -443,7 +443,7 @@ def _steps(context: Context) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]
 
 
 def by_formula(loads: Sequence[int], running: Sequence[int], exponent: float = 0.7) -> float:
-    """Evaluate (58) by (56) and (57): each worker at its mean rate over the step."""
+    """Return the energy (58) of a step by (56) and (57), each worker at its mean rate [J]."""
     duration = 1 + max(loads)
     total = 0.0
     for requests in running:
@@ -560,7 +560,7 @@ def _figure7_check(context: Context, *, rates: dict[str, str] | None = None) -> 
 
 
 def verify_lookahead(data: Data) -> str | None:
-    """Compare the window in the table row with the one in the text on figure 6."""
+    """Confirm that table row and text on figure 6 name different windows."""
     row, text = data["row"], data["text"]
     if row != 20 or text != 80:
         return None

@@ -32,7 +32,7 @@ Weight = Callable[[int, int], int]
 
 
 def printed_weight(prompt: int, age: int) -> int:
-    """``w(j) = s + j − 1``."""
+    """Return ``w(j) = s + j − 1``."""
     return prompt + age - 1
 
 
@@ -87,7 +87,7 @@ def _profile_check(context: Context, *, weight: Weight = printed_weight) -> Outc
 
 
 def verify_steps(data: Data) -> str | None:
-    """Compare the sentence (o − 1 steps, load s + k at the k-th) with the printed profile."""
+    """Confirm that the sentence (o − 1 steps, load s + k at the k-th) contradicts the profile."""
     prompt, output = data["prompt"], data["output"]
     # A counterexample with a request of one step would not be instructive.
     if prompt < 1 or output < 2:
@@ -297,7 +297,7 @@ _PROMPT = 5
 
 
 def weight_by_age(increments: Sequence[int], prompt: int, start: int, step: int) -> int:
-    """``w(j) = s + δ_1 + ... + δ_{j−1}`` in the j-th step of the request, as printed."""
+    """Return ``w(j) = s + δ_1 + ... + δ_{j−1}`` in the j-th step of the request, as printed."""
     return prompt + sum(increments[: step - start])
 
 
@@ -307,12 +307,12 @@ def weight_by_step(increments: Sequence[int], prompt: int, start: int, step: int
 
 
 def late_weight(increments: Sequence[int], prompt: int, start: int, step: int) -> int:
-    """Like `weight_by_step` but wrongly without the first increment; the gain is still common."""
+    """Return the weight of `weight_by_step` without the first increment, a wrong formula."""
     return prompt + sum(increments[start + 1 : step])
 
 
 def verify_drift(data: Data) -> str | None:
-    """Compute the gains of two running requests at one step by the printed formula."""
+    """Confirm that two running requests gain different loads at one step, as printed."""
     increments, starts = data["increments"], data["starts"]
     step = len(increments)
     if len(starts) != 2 or min(starts) < 0 or max(starts) >= step or min(increments) < 1:
@@ -332,7 +332,7 @@ def _toolkit(increments: Sequence[int], reading: DriftReading) -> Drift:
 def _as_toolkit(
     increments: Sequence[int], starts: Sequence[int], reading: DriftReading, weight: DriftWeight
 ) -> bool:
-    """Whether the toolkit's weights equal a formula at every step of all these requests."""
+    """Return whether the toolkit's weights equal a formula at every step of all these requests."""
     drift = _toolkit(increments, reading)
     first = np.array(starts, dtype=np.int64)
     prompts = np.full(len(starts), _PROMPT, dtype=np.int64)
@@ -349,7 +349,7 @@ def _run_agrees(
     reading: DriftReading,
     weight: DriftWeight,
 ) -> bool:
-    """Whether the loads of a run equal a formula."""
+    """Return whether the loads of a run equal a formula."""
     run = small_run(*requests, "fcfs", 2, 2, drift=Drift(tuple(increments), reading))
     repeated = list(increments) * run.steps
     loads = [[0] * run.cluster.workers for _ in range(run.steps)]

@@ -16,12 +16,12 @@ CLAIMS = Claims()
 
 
 def by_definition(pool: tuple[int, ...], free: int, largest: int) -> bool:
-    """Definition 1 as printed: the minimum over all lengths 1..s_max."""
+    """Return whether a pool is overloaded by Definition 1 as printed, over lengths 1..s_max."""
     return min(sum(s != length for s in pool) for length in range(1, largest + 1)) >= free
 
 
 def in_words(pool: tuple[int, ...], free: int, skip: int = 1) -> bool:
-    """Apply the sentence below Definition 1: remove the ``skip`` most numerous lengths."""
+    """Return whether a pool without its ``skip`` most numerous lengths fills all free slots."""
     removed = sum(count for _, count in Counter(pool).most_common(skip))
     return len(pool) - removed >= free
 
@@ -217,7 +217,7 @@ def _pool_check(context: Context, *, plenty: bool = False, outside: bool = False
 
 
 def _swapped(chosen: Sequence[int], outside: bool) -> list[int]:
-    """Swap the first and last entries; the broken variant copies one over the other."""
+    """Return a vector with first and last entries swapped, or (broken variant) one copied."""
     return [chosen[-1], *chosen[1:-1], chosen[-1] if outside else chosen[0]]
 
 
@@ -227,7 +227,7 @@ _Pair = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 def separated(heavy: Sequence[int], light: Sequence[int], largest: int) -> bool:
-    """Whether some θ in 0..s_max − 1 has heavy ≤ θ < light."""
+    """Return whether some θ in 0..s_max − 1 has heavy ≤ θ < light."""
     return any(max(heavy) <= theta < min(light) for theta in range(largest))
 
 

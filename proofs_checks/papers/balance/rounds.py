@@ -36,12 +36,12 @@ _MORE = ((2, 2), (2, 2, 2), (3, 3), (1, 1, 1, 1), (2, 2, 2, 2), (3, 3, 3))
 
 
 def least_maximum(loads: Loads) -> tuple[int, ...]:
-    """Return the lemma's criterion, the maximum load alone."""
+    """Return the objective of Lemma 1: the maximum load [tokens]."""
     return (max(loads),)
 
 
 def fewest_maximisers(loads: Loads) -> tuple[int, ...]:
-    """Return the proof's criterion: maximum load, then the number of workers that have it."""
+    """Return the objective in the proof: maximum load, then the number of workers at it."""
     return max(loads), loads.count(max(loads))
 
 
@@ -60,7 +60,7 @@ def optimal_rounds(
 
 
 def gap_within_largest(instance: OptimalRound) -> bool:
-    """``M − m ≤ s_max`` with ``s_max`` the largest size in the round."""
+    """Return ``M − m ≤ s_max`` with ``s_max`` the largest size in the round."""
     _, sizes, loads = instance
     return gap(loads) <= max(sizes)
 
@@ -105,7 +105,7 @@ def random_round(context: Context) -> StepProblem:
 
 
 def lemma_holds_by_program(problem: StepProblem) -> bool:
-    """Whether integer programs find no optimal assignment that breaks the lemma.
+    """Return whether integer programs find no optimal assignment that breaks the lemma.
 
     Let M* be the least maximum. A violation exists iff the loads can stay within M* on all workers
     and within M* − s_max − 1 on the last. This is a step program with token capacities.
@@ -260,17 +260,17 @@ def _lockstep_check(context: Context, *, equal: bool = True) -> Outcome:
 
 
 def overloaded(counts: tuple[int, ...], free: int) -> bool:
-    """Definition 1 for a pool with ``counts[v]`` requests of each size."""
+    """Return whether a pool with ``counts[v]`` requests of size v is overloaded (Definition 1)."""
     return sum(counts) - max(counts) >= free
 
 
 def perfect(pool: Sequence[int], workers: int, slots: int) -> bool:
-    """Whether some assignment of a pool to empty workers has imbalance 0."""
+    """Return whether some assignment of a pool to empty workers has imbalance 0."""
     return 0 in map(imbalance, reachable_loads([0] * workers, [slots] * workers, pool))
 
 
 def perfect_chances(workers: int, slots: int, values: int) -> tuple[Fraction, Fraction]:
-    """Probability of a round with imbalance 0, under (IO) and for independent draws.
+    """Return the probability of a round with imbalance 0, under (IO) and for independent draws.
 
     Prompts are uniform on 1..values and arrive one by one until the pool is overloaded; (IO)
     chooses from the pool, arrival order takes the first G·B.
@@ -293,7 +293,7 @@ def perfect_chances(workers: int, slots: int, values: int) -> tuple[Fraction, Fr
 
 
 def verify_selection(data: Data) -> str | None:
-    """Compare rounds under (IO), from an overloaded pool, with rounds of independent draws."""
+    """Confirm that rounds under (IO) and independent draws are perfect with unequal chances."""
     workers, slots, values = data["workers"], data["slots"], data["values"]
     if workers < 2 or slots < 1 or values < 2 or values ** (workers * slots) > 10**4:
         return None
@@ -374,7 +374,7 @@ def threshold(sizes: int, workers: int) -> int:
 
 
 def is_perfect(case: Round, sizes: Sequence[int] | None = None) -> bool:
-    """Whether the least imbalance of the round is 0, for the given sizes or 1, 2, ..."""
+    """Return whether the least imbalance of the round is 0, for the given sizes or 1, 2, ..."""
     workers, slots, counts = case
     names = sizes or range(1, len(counts) + 1)
     pool = [v for v, count in zip(names, counts, strict=True) for _ in range(count)]
@@ -382,13 +382,13 @@ def is_perfect(case: Round, sizes: Sequence[int] | None = None) -> bool:
 
 
 def has_layers(case: Round) -> bool:
-    """Whether the pool has B layers of G equal requests, one per worker."""
+    """Return whether the pool has B layers of G equal requests, one per worker."""
     workers, slots, counts = case
     return sum(count // workers for count in counts) >= slots
 
 
 def is_overloaded(case: Round) -> bool:
-    """Definition 1: the pool still fills all slots if any one size is removed."""
+    """Return whether the pool fills all slots without any one size (Definition 1)."""
     workers, slots, counts = case
     return sum(counts) - max(counts) >= workers * slots
 

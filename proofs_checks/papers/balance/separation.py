@@ -36,7 +36,7 @@ Measure = Callable[[Loads], int]
 
 @dataclass(frozen=True)
 class Step:
-    """Loads before admission, free slots and pool of one step."""
+    """One admission step: loads before admission, free slots and pool."""
 
     base: tuple[int, ...]
     slots: tuple[int, ...]
@@ -44,7 +44,7 @@ class Step:
 
     @property
     def bound(self) -> int:
-        """The lemma's bound on the gap, for s the largest size in the pool."""
+        """The lemma's bound on the gap, with s the largest size in the pool [tokens]."""
         s, most, least = max(self.pool), max(self.slots), min(self.slots)
         return max(s, gap(self.base) - (s * least - (s - 1) * most))
 
@@ -89,7 +89,7 @@ def step_of(data: Data) -> Step | None:
 
 
 def within(step: Step) -> bool:
-    """Whether the step meets the hypotheses of the lemma."""
+    """Return whether the step meets the hypotheses of the lemma."""
     return step.counts_agree and step.overloaded
 
 
@@ -334,7 +334,7 @@ def _lemma5_check(context: Context, *, shared: bool = True) -> Outcome:
 
 
 def contraction(step: Step) -> int:
-    """``Γ = s_max·c_min − (s_max − 1)·c_max`` [tokens]."""
+    """Return ``Γ = s_max·c_min − (s_max − 1)·c_max`` [tokens]."""
     s = max(step.pool)
     return s * min(step.slots) - (s - 1) * max(step.slots)
 
@@ -442,7 +442,7 @@ def verify_program(data: Data) -> str | None:
 
 
 def imbalance_bounded(step: Step | None, sharper: int = 0) -> bool:
-    """Whether the least imbalance is at most the sum of all bounds except the smallest."""
+    """Return whether the least imbalance is at most the sum of all bounds except the smallest."""
     assert step is not None
     bounds = sorted(deficit_bounds(step, sharper))
     # The statement leaves worker p open; the sum is largest if the smallest bound is left out.

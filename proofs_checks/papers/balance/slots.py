@@ -44,7 +44,7 @@ def stationary_by_elimination(prompts: ExactLaw, p: Fraction, states: int) -> li
 
 
 def snapshot_chance(prompts: ExactLaw, p: Fraction, size: int) -> Fraction:
-    """``P(S + A = size)`` with A geometric: p(1 − p)^a."""
+    """Return ``P(S + A = size)`` with A geometric: p(1 − p)^a."""
     return sum(
         (chance * p * (1 - p) ** (size - s) for s, chance in prompts.items() if s <= size),
         Fraction(0),
@@ -194,7 +194,7 @@ class Slot:
         return 1 - (1 - self.chance) ** len(self.increments)
 
     def law(self) -> ExactLaw:
-        """Law of ``Y(k)`` by recursion (38)."""
+        """Return the law of ``Y(k)`` by recursion (38)."""
         # Integer weights: each prompt has weight `total` over the number of prompts.
         number = len(self.prompts)
         law = dict.fromkeys(self.prompts, 1) if self.start is None else {self.start: number}
@@ -208,7 +208,7 @@ class Slot:
 
 
 def third_moment(law: ExactLaw) -> Fraction:
-    """``E|Y − E Y|³``."""
+    """Return ``E|Y − E Y|³``."""
     weights, whole = in_whole_numbers(law)
     centre = sum(v * w for v, w in weights.items())
     return Fraction(sum(abs(v * whole - centre) ** 3 * w for v, w in weights.items()), whole**4)
@@ -262,7 +262,7 @@ def _slots(context: Context, starts: Sequence[int | None], *, slowest: int = 0) 
 
 
 def verify_variance(data: Data) -> str | None:
-    """Compute the variance of a slot's size that starts from a given size, exactly."""
+    """Confirm that a slot's variance from a given start breaks the printed bound, exactly."""
     slot = slot_of(data)
     if slot is None:
         return None
@@ -403,14 +403,14 @@ def _moment_check(context: Context, *, far: bool = True, share: Fraction = Fract
 
 
 def _means(data: Data) -> tuple[Fraction, Fraction]:
-    """``μ_s`` and ``E H``."""
+    """Return ``μ_s`` and ``E H``."""
     prompts = data["prompts"]
     survival = 1 - Fraction(data["tenths"], 10)
     return Fraction(sum(prompts), len(prompts)), survival * data["increment"]
 
 
 def verify_decomposition(data: Data) -> str | None:
-    """Evaluate both sides of the printed identity after the first step of a slot."""
+    """Confirm that both sides of the printed identity differ after a slot's first step."""
     prompts, prompt, increment = data["prompts"], data["prompt"], data["increment"]
     if len(prompts) < 2 or len(set(prompts)) < len(prompts) or prompt not in prompts:
         return None

@@ -468,13 +468,13 @@ def _means(variables: Sequence[Sequence[int]]) -> list[Fraction]:
 
 
 def expected_maximum(variables: Sequence[Sequence[int]]) -> Fraction:
-    """``E max_i X_i``."""
+    """Return ``E max_i X_i``."""
     outcomes = list(product(*variables))
     return Fraction(sum(map(max, outcomes)), len(outcomes))
 
 
 def chance_of_excess(variables: Sequence[Sequence[int]], t: int) -> Fraction:
-    """``P(max_i (X_i − E X_i) ≥ t)``."""
+    """Return ``P(max_i (X_i − E X_i) ≥ t)``."""
     missed = [
         Fraction(sum(v - centre < t for v in values), len(values))
         for values, centre in zip(variables, _means(variables), strict=True)
@@ -506,7 +506,7 @@ def _described(variables: Sequence[Sequence[int]], t: int, right: Fraction) -> s
 
 
 def _sound(variables: Sequence[Sequence[int]], t: int) -> bool:
-    """Whether each variable has several distinct positive values."""
+    """Return whether each variable has several distinct positive values."""
     return (
         len(variables) >= 2
         and t >= 1

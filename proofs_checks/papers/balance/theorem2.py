@@ -286,7 +286,7 @@ def _check(
 
 
 def drift_law(prompts: FloatArray, p: float, increments: Sequence[int], step: int) -> FloatArray:
-    """Law of a slot's size at a step, long after the start, under global-step drift.
+    """Return the law of a slot's size at a step, long after the start, under global-step drift.
 
     Parameters
     ----------

@@ -355,7 +355,7 @@ def _room(rows: Sequence[_Row], capacity: int) -> int:
 
 
 def verify_two_types(data: Data) -> str | None:
-    """Confirm the same for the function of section 4.2, with two types and a load below 1.
+    """Confirm that the workload of section 4.2 grows although the load is below 1 (two types).
 
     All of the capacity is used. Both types have requests in both phases, so for some time any
     split of the capacity is feasible.
@@ -662,7 +662,7 @@ def verify_lemma2(data: Data) -> str | None:
 
 
 def most_left_first(queue: Queue, budget: int) -> Batch:
-    """A non-FCFS policy: prompts first, then decode tokens, most tokens left first."""
+    """Return a batch of a non-FCFS policy: prompts, then decode tokens, most left first."""
     order = sorted(range(len(queue)), key=lambda i: (queue[i][0] == 0, -queue[i][1]))
     return fill(queue, budget, order)
 

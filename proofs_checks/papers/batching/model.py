@@ -61,22 +61,22 @@ class Engine:
 
     @property
     def rate(self) -> Fraction:
-        """``λ``."""
+        """``λ``, mean arrivals per slot."""
         return sum((count * chance for count, chance in self.counts), Fraction(0))
 
     @property
     def tokens(self) -> Fraction:
-        """``m_p + m_d``."""
+        """``m_p + m_d``, mean tokens of a request."""
         return self.mean(lambda size: Fraction(sum(size)))
 
     @property
     def full_rate(self) -> Fraction:
-        """``b/t_b``."""
+        """``b/t_b``, tokens per slot of full batches."""
         return self.time.rate(self.budget)
 
     @property
     def load(self) -> Fraction:
-        """``ρ``."""
+        """``ρ = λ(m_p + m_d)/(b/t_b)``, the load."""
         return self.rate * self.tokens / self.full_rate
 
     def mean(self, value: Callable[[Request], Fraction]) -> Fraction:
@@ -117,7 +117,7 @@ def eligible(queue: Queue) -> int:
 
 
 def fill(queue: Queue, budget: int, order: Sequence[int]) -> Batch:
-    """Give each request in turn all of its eligible tokens, until the budget is spent."""
+    """Return the batch that gives requests, in ``order``, their eligible tokens within budget."""
     batch, room = [(0, 0)] * len(queue), budget
     for i in order:
         p, _ = queue[i]
@@ -132,28 +132,28 @@ def _of(queue: Queue, *, decoding: bool) -> list[int]:
 
 
 def sarathi(queue: Queue, budget: int) -> Batch:
-    """Decode tokens first, then chunks of prompts (section 3)."""
+    """Return the batch of Sarathi-Serve: decode tokens, then chunks of prompts (section 3)."""
     return fill(queue, budget, _of(queue, decoding=True) + _of(queue, decoding=False))
 
 
 def orca(queue: Queue, budget: int) -> Batch:
-    """Prompts first, then decode tokens in the same batch (section 3)."""
+    """Return the batch of Orca: prompts, then decode tokens in the same batch (section 3)."""
     return fill(queue, budget, _of(queue, decoding=False) + _of(queue, decoding=True))
 
 
 def shortest_first(queue: Queue, budget: int) -> Batch:
-    """Fewest tokens left first, in either phase."""
+    """Return the batch that serves requests with fewest tokens left first, in either phase."""
     return fill(queue, budget, sorted(range(len(queue)), key=lambda i: sum(queue[i])))
 
 
 def vllm(queue: Queue, budget: int) -> Batch:
-    """Only prompts while there are any, else only decode tokens (section 3)."""
+    """Return the batch of vLLM: only prompts if there are any, else decode tokens (section 3)."""
     prompts = _of(queue, decoding=False)
     return fill(queue, budget, prompts or range(len(queue)))
 
 
 def faster_transformer(queue: Queue, budget: int) -> Batch:
-    """Only decode tokens while there are any, else only prompts (section 3)."""
+    """Return FasterTransformer's batch: only decode tokens, or prompts if there are none."""
     decoding = _of(queue, decoding=True)
     return fill(queue, budget, decoding or range(len(queue)))
 
@@ -220,7 +220,7 @@ def as_data(engine: Engine, state: State) -> Data:
 
 
 def from_data(data: Data) -> tuple[Engine, State]:
-    """Read what `as_data` writes.
+    """Return the engine and the state that `as_data` wrote.
 
     Raises
     ------
@@ -265,7 +265,7 @@ def _is_full(policy: Policy, queue: Queue, budget: int) -> bool:
 
 
 def whole_prompts(queue: Queue, budget: int) -> Batch:
-    """Prompts first, each whole or not at all (no chunks), then decode tokens."""
+    """Return a batch of whole prompts (no chunks), then decode tokens."""
     batch, room = [(0, 0)] * len(queue), budget
     for i, (p, _) in sorted(enumerate(queue), key=lambda pair: pair[1][0] == 0):
         if (p or 1) <= room:

@@ -38,13 +38,13 @@ def linear(engine: Engine, *, counts_running: bool = True) -> "Linear":
 
 
 class Linear:
-    """Tokens not yet loaded, plus the running batch at the rate of full batches."""
+    """The linear Lyapunov function: tokens not yet loaded, plus the running batch."""
 
     def __init__(self, rate: Fraction) -> None:
         self.rate = rate
 
     def __call__(self, state: State) -> Fraction:
-        """Return ``f``."""
+        """Return the Lyapunov function ``f`` at a state."""
         return sum(map(sum, state.queue)) + state.remaining * self.rate
 
 
@@ -68,7 +68,7 @@ class Quadratic:
         self.linear = Linear(engine.full_rate)
 
     def __call__(self, state: State) -> Fraction:
-        """Return ``f``."""
+        """Return the Lyapunov function ``f`` at a state."""
         squares = sum(((p > 0) + d) ** 2 for p, d in state.queue)
         return self.linear(state) + self.epsilon * squares / self.scale
 
@@ -416,7 +416,7 @@ def _theorem1b_check(context: Context, *, assumed: bool = True, slow: bool = Fal
 
 
 def _idles_below(queue: Queue, budget: int) -> Batch:
-    """Fill the batch if it can be full, by (2.6), and idle otherwise."""
+    """Return a full batch if possible (2.6), else an empty batch."""
     full = sarathi(queue, budget)
     tokens = sum(x + y for x, y in full)
     return full if tokens == budget else [(0, 0)] * len(queue)

@@ -292,7 +292,7 @@ def unfinished(steps: int, replicas: int, starts: int, rng: np.random.Generator)
 
 
 def gap_bound(duration: int) -> float:
-    """``9·√(2/T) + 15/T``."""
+    """Return ``9·√(2/T) + 15/T``."""
     return 9 * sqrt(2 / duration) + 15 / duration
 
 

@@ -42,7 +42,7 @@ class Case:
 
     @staticmethod
     def of(data: Data) -> "Case | None":
-        """Read plain data; None if they are not a stable case."""
+        """Return the case that plain data describe; None if it is not stable."""
         rows = tuple((rate, prompt, output) for rate, prompt, output in data["rows"])
         case = Case(rows, data["fixed"], data["inverse"])
         if not rows or case.fixed < 1 or min(min(row) for row in rows) < 1:
@@ -62,7 +62,7 @@ class Case:
         return Fraction(1, self.inverse)
 
     def worker(self, memory: int = 1) -> FluidWorker:
-        """Return the engine."""
+        """Return the worker of the case."""
         return FluidWorker(Fraction(self.fixed), self.d1, memory)
 
     def problem(self, memory: int = 1) -> FluidProblem:
@@ -87,7 +87,7 @@ class Case:
         return list(least_solution([Fraction(rate * self.fixed) for rate in rates], shares))
 
     def memory(self, counts: Sequence[Fraction]) -> Fraction:
-        """``Σ_j n_j (l_j + l'_j/2)``, equation (5) [tokens]."""
+        """Return ``Σ_j n_j (l_j + l'_j/2)``, equation (5) [tokens]."""
         pairs = zip(counts, self.rows, strict=True)
         return sum((n * (p + Fraction(o, 2)) for n, (_, p, o) in pairs), Fraction(0))
 
@@ -177,7 +177,7 @@ _SIZES = ((2, 20), (3, 300), (4, 3000))
 
 
 def made(context: Context) -> str:
-    """Describe the cases of `equilibrium_cases`."""
+    """Return a text that describes the cases of `equilibrium_cases`."""
     longest, number = context.choose(*_SIZES)
     return (
         f"every case of 1 or 2 classes with rate 1, prompts 1 and 2, outputs up to {longest}, at "
@@ -196,7 +196,7 @@ STABLE = ("rates, prompts and outputs are positive integers", "d1·A < 1")
 
 # Equations that hold.
 def _valid(claim_id: str, broken: str, **changes: Any) -> Callable[[E], E]:
-    """Claim an equation that holds; ``broken`` has keywords with which it must fail."""
+    """Decorate an equation: claim that it holds, and that it fails under ``changes``."""
 
     def add(equation: E) -> E:
         what = texts_of(equation)["formula"]
@@ -269,7 +269,7 @@ def _refuted(
     scope: Scope = Scope.FORMULA,
     defect: Defect = Defect.MISPRINT,
 ) -> Callable[[E], E]:
-    """Claim a refuted equation; the check's keyword ``printed`` selects its form."""
+    """Decorate an equation: claim that its printed form fails."""
 
     def add(equation: E) -> E:
         right = partial(equation, printed=False)

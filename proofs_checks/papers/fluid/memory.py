@@ -74,7 +74,7 @@ def verify_eq11(data: Data) -> str | None:
 
 
 def meets_equilibrium(case: Case) -> bool:
-    """Whether ``n_i = ΔT*·Λ_i`` with a common prompt length gives M* in the closed form."""
+    """Return whether ``n_i = ΔT*·Λ_i`` with a common prompt length gives M* in the closed form."""
     prompt = case.rows[0][1]
     outputs = tuple(accumulate(output for _, _, output in case.rows))
     rows = tuple((rate, prompt, o) for (rate, _, _), o in zip(case.rows, outputs, strict=True))
@@ -162,7 +162,7 @@ def _eq11_check(context: Context, *, half: bool = True, printed: bool = True) ->
 
 
 def waiting_tokens(full: Full) -> int:
-    """``Σ_{j >= 2} n_j (l + l'_{j−1})``: the second term of (12)."""
+    """Return ``Σ_{j >= 2} n_j (l + l'_{j−1})``: the second term of (12)."""
     prompt, outputs, thresholds = full
     return sum(n * (prompt + end) for n, end in zip(thresholds[1:], outputs, strict=False))
 
@@ -319,7 +319,7 @@ def even_problem(longest: int, types: int, segments: int | None = None) -> Neste
 
 
 def required(longest: int, types: int, segments: int | None = None) -> int | None:
-    """Memory of (12), or (15), with the least thresholds, T = 10⁵ s and δ = 1/10."""
+    """Return the memory of (12), or (15), with the least thresholds, T = 10⁵ s and δ = 1/10."""
     least = plan(
         even_problem(longest, types, segments),
         duration=10**5,
@@ -473,7 +473,7 @@ def _curve(
 
 
 def is_u_shaped(totals: Sequence[int]) -> bool:
-    """Whether the values decrease and then increase, both at least once."""
+    """Return whether the values decrease and then increase, both at least once."""
     least = totals.index(min(totals))
     falls = all(a > b for a, b in pairwise(totals[: least + 1]))
     rises = all(a < b for a, b in pairwise(totals[least:]))
@@ -577,7 +577,7 @@ class TwoSegments:
         return first > second > first * max(self.shares) and fills
 
     def allowance(self, count: int) -> float:
-        """``n_2 + ln(count·S/δ)/θ_2``: the queue that (12) allows for."""
+        """Return ``n_2 + ln(count·S/δ)/θ_2``: the queue that (12) allows for."""
         theta = drift_exponent(*self.thresholds, max(self.shares))
         return self.thresholds[1] + log(count * self.batches * self.inverse) / theta
 
@@ -667,7 +667,7 @@ def printed_chance(case: TwoSegments) -> float:
 
 
 def buffer_suffices(case: TwoSegments, *, buffer: float = 1) -> bool:
-    """Whether W_2 stays within ``n_2 + ln(S/δ)/θ_2`` with probability at least 1 − δ."""
+    """Return whether W_2 stays within ``n_2 + ln(S/δ)/θ_2`` with probability at least 1 − δ."""
     limit = case.thresholds[1] + buffer * (case.allowance(1) - case.thresholds[1])
     return case.exceeds(limit, when_full=False) <= 1 / case.inverse
 
@@ -723,7 +723,7 @@ def _check(
 def _claim(
     claim_id: str, rates: Sequence[tuple[tuple[int, int], ...]], *, varying: bool
 ) -> Callable[[C], C]:
-    """Claim the memory of a theorem for these rates of segments 1 and 2."""
+    """Decorate the texts of a theorem on memory: claim it for these rates of two segments."""
     verify = partial(verify_overflow, varying=varying)
     return CLAIMS.result(
         claim_id,

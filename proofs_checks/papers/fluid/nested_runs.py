@@ -36,14 +36,14 @@ class Load:
     per_token: int
 
     def run(self) -> StageRun:
-        """Serve them."""
+        """Return the run of Nested WAIT on these requests."""
         rows = [(t, self.prompt, output) for t, output in self.requests]
         policy = nested_policy(self.ends, self.thresholds)
         duration = max(t for t, _ in self.requests) + 40 * self.fixed
         return reference(instance_of(rows, self.fixed, self.per_token), policy, duration)
 
     def worst(self, full: Fraction | int) -> Fraction:
-        """Largest ``memory − full − Σ_k W_k (l + l'_{k−1})`` over the batches."""
+        """Return the largest ``memory − full − Σ_k W_k (l + l'_{k−1})`` over the batches."""
         run, policy = self.run(), nested_policy(self.ends, self.thresholds)
         if not len(run.batches):
             return Fraction(-1)
@@ -328,7 +328,7 @@ def _nested_gap_loads(context: Context) -> Iterator[Load]:
 
 
 def in_system_is_bounded(load: Load, stages: int) -> bool:
-    """Whether at most ``Σ W_k + Σ n_i·(stages of segment i)`` prompts are in the system."""
+    """Return whether at most ``Σ W_k + Σ n_i·(stages of segment i)`` prompts are in the system."""
     run, policy = load.run(), nested_policy(load.ends, load.thresholds)
     waiting = queue_lengths(run, policy).waiting.sum(axis=1)
     ended = np.sort(run.completion[run.completion >= 0])
@@ -406,7 +406,7 @@ def _claim(
     what: str = "in the system are at most Σ W_k + Σ n_i·(stages of segment i)",
     bounded: Callable[[Load, int], bool] = in_system_is_bounded,
 ) -> Callable[[Room], Room]:
-    """Claim a printed bound. Data that meet (10) and exceed the bound refute it."""
+    """Decorate a printed bound: claim it; data that meet (10) and exceed the bound refute it."""
 
     def add(room: Room) -> Room:
         def verify(data: Data) -> str | None:

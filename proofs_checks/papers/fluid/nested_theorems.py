@@ -64,18 +64,18 @@ class Experiment:
 
     @property
     def policy(self) -> ThresholdPolicy:
-        """The policy."""
+        """The Nested WAIT policy with the given thresholds."""
         return nested_policy(self.nested.group.ends, self.thresholds)
 
     def instance(self, seconds: int, seed: int) -> StageInstance:
-        """Draw arrivals."""
+        """Draw random arrivals over a duration [s]."""
         fluid = self.nested.fluid()
         if self.profile is None:
             return poisson_instance(fluid, seconds, seed)
         return varying_instance(fluid, self.profile, seconds, seed)
 
     def run(self, seconds: int, seed: int, engine: Engine) -> StageRun:
-        """Serve arrivals up to a duration."""
+        """Return a run on random arrivals up to a duration [s]."""
         return serve(self.instance(seconds, seed), self.policy, horizon_s=seconds, engine=engine)
 
 
@@ -362,7 +362,7 @@ def _windows_check(context: Context, *, moments: bool = True) -> Outcome:
 
 
 def growth(single: SingleClass, batches: int) -> tuple[float, float]:
-    """Mean queue in excess of n after S and after 16 S batches, with ``λ·ΔT = n``."""
+    """Return the mean queue in excess of n after S and after 16 S batches, with ``λ·ΔT = n``."""
     means = mean_queues(single, 16 * batches)
     return means[batches - 1] - single.threshold, means[-1] - single.threshold
 
@@ -476,7 +476,7 @@ class Merged:
         return sum(stage_sum(self.prompt, j) for j in range(1, self.number + 1))
 
     def time(self, *, printed: bool) -> Fraction:
-        """``ΔT(n)`` with the M^π after (14), or that of a full batch."""
+        """Return ``ΔT(n)`` with the M^π after (14), or that of a full batch."""
         ends = tuple(self.width * (i + 1) for i in range(len(self.thresholds)))
         memory = (
             printed_segment_memory(self.prompt, self.width, self.thresholds)
@@ -486,7 +486,7 @@ class Merged:
         return self.fixed + memory / self.inverse
 
     def applies(self, *, printed: bool = True) -> bool:
-        """Whether (14) holds, strictly too, and ``n_1 > n_2 > ...``."""
+        """Return whether (14) holds, strictly too, and ``n_1 > n_2 > ...``."""
         values = (self.prompt, self.width, self.fixed, self.inverse, *self.thresholds)
         if len(self.thresholds) < 2 or min(values) < 1:
             return False

@@ -223,7 +223,7 @@ def loads(first: int, second: int, *, prompts: int = 1) -> tuple[int, int, int]:
 
 
 def is_safe(pair: tuple[int, int], iterations: int, *, prompts: int = 1) -> bool:
-    """Whether 9 tokens are not exceeded within some iterations."""
+    """Return whether 9 tokens are not exceeded within some iterations."""
     return max(loads(*pair, prompts=prompts)[:iterations]) <= 9
 
 

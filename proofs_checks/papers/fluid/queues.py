@@ -39,14 +39,14 @@ def reflected_path(arrivals: Sequence[int], service: int, base: int) -> list[int
 
 
 def poisson_law(rate: float) -> FloatArray:
-    """Poisson law, truncated where the tail is below `CUT_OFF`."""
+    """Return the Poisson law, truncated where the tail is below `CUT_OFF`."""
     most = ceil(rate + 12 * rate**0.5 + 30)
     law = np.array([exp(k * log(rate) - rate - lgamma(k + 1)) for k in range(most)])
     return law[: int(np.flatnonzero(law > CUT_OFF * 1e-3)[-1]) + 1]
 
 
 def binomial_law(trials: int, chance: float) -> FloatArray:
-    """Binomial law."""
+    """Return the binomial law."""
     law = np.ones(1)
     for _ in range(trials):
         law = np.convolve(law, (1 - chance, chance))
@@ -94,7 +94,7 @@ def tail(law: FloatArray) -> FloatArray:
 
 
 def _trimmed(law: FloatArray) -> FloatArray:
-    """Drop the negligible upper tail of a law."""
+    """Return a law without its negligible upper tail."""
     kept = np.flatnonzero(law > CUT_OFF * 1e-3)
     return law[: int(kept[-1]) + 1]
 
@@ -200,7 +200,7 @@ def _lemma2_check(context: Context, *, base: int = 2, ahead: int = 1) -> Outcome
 
 
 def _late_sums(arrivals: tuple[int, ...], service: int) -> list[int]:
-    """``S^T − S^k`` for k = 0..T."""
+    """Return ``S^T − S^k`` for k = 0..T."""
     sums = list(accumulate((x - service for x in arrivals), initial=0))
     return [sums[-1] - s for s in sums]
 
@@ -254,14 +254,14 @@ def _lemma3_check(context: Context, *, base: int = 2, alike: bool = True) -> Out
 
 
 def display_holds(arrivals: tuple[int, ...], service: int, *, printed: bool = True) -> bool:
-    """Whether ``max(S^T, S^T − S^1, ..., 0) = max_k (Σ_{r = 1 or k}^T ξ^r)^+``."""
+    """Return whether ``max(S^T, S^T − S^1, ..., 0) = max_k (Σ_{r = 1 or k}^T ξ^r)^+``."""
     late = _late_sums(arrivals, service)
     right = max(late[0], 0) if printed else max(0, *late[:-1])
     return max(late) == right
 
 
 def verify_display(data: Data) -> str | None:
-    """Confirm that the display fails."""
+    """Confirm that the printed display fails for a sequence of arrivals."""
     arrivals, service = tuple(data["arrivals"]), data["rate"]
     if not arrivals or min(arrivals) < 0 or service < 1 or display_holds(arrivals, service):
         return None

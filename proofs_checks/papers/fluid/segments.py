@@ -34,7 +34,7 @@ _DOUBT = 1e-9
 
 
 def cumulant(triple: Triple, theta: float) -> float:
-    """``g(θ) = −θ n_k + n_{k−1} ln(1 − P + P e^θ)``; (16) defines its positive root."""
+    """Return ``g(θ) = −θ n_k + n_{k−1} ln(1 − P + P e^θ)``; (16) defines its positive root."""
     before, threshold, share = triple
     p = float(share)
     # ln(1 − P + P e^θ) = θ + ln(P + (1 − P) e^{−θ}), which does not overflow.
@@ -57,7 +57,7 @@ def triples(context: Context) -> Iterator[Triple]:
 
 
 def drift(triple: Triple) -> Fraction:
-    """``D = n_k − n_{k−1} P``."""
+    """Return ``D = n_k − n_{k−1} P``."""
     before, threshold, share = triple
     return threshold - before * share
 
@@ -322,7 +322,7 @@ def laws_of(walk: Walk, *, sums: int) -> tuple[ExactLaw, ExactLaw]:
 
 
 def drifts_down(walk: Walk) -> bool:
-    """Whether ``n_{k−1} > n_k > n_{k−1}P_k``, of appendix C."""
+    """Return whether ``n_{k−1} > n_k > n_{k−1}P_k``, of appendix C."""
     before, threshold, share, _ = walk
     return 0 < share < 1 and before > threshold > before * share
 
@@ -526,7 +526,7 @@ def verify_domination(data: Data) -> str | None:
 
 
 def mean_after_one(threshold: int, rate: float) -> float:
-    """``E[W^1] = E[Y − n·1{Y ≥ n}]`` with Y Poisson."""
+    """Return ``E[W^1] = E[Y − n·1{Y ≥ n}]`` with Y Poisson."""
     law = poisson_law(rate)
     numbers = np.arange(len(law))
     return float(law @ np.where(numbers >= threshold, numbers - threshold, numbers))

@@ -181,7 +181,7 @@ def steady_setting(case: Steady, number: int) -> Setting:
 
 
 def latency_is_constant(case: Steady) -> bool:
-    """Whether WAIT with threshold 1 gives all requests a constant latency.
+    """Return whether WAIT with threshold 1 gives all requests a constant latency.
 
     If a full batch, ``d0 + d1·w``, ends before the next arrival, each arrival starts a batch at
     once. Each request then takes l' intervals and one batch.
@@ -336,7 +336,7 @@ def verify_a1(data: Data) -> str | None:
 
 
 def a1_applies(interval: int, prompt: int, output: int, per_token: int, *, printed: bool) -> bool:
-    """Whether the condition holds, over ``l'`` stages as printed or over ``l' + 1``."""
+    """Return whether the condition holds, over ``l'`` stages as printed or over ``l' + 1``."""
     stages = output if printed else output + 1
     return per_token * stages * (2 * prompt + output) >= 2 * interval
 

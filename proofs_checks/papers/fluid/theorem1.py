@@ -162,7 +162,7 @@ TOO_SLOW = Scaling(canonical(10**6, Fraction(4, 5)), (1, 1))
 
 
 def agrees_with_engine(replicas: Replicas, number: int, seconds: int) -> Examination[int]:
-    """Compare early completions with those of the engine."""
+    """Examine whether early completions of each run equal those of the reference engine."""
     policy = wait_policy(replicas.problem.classes, replicas.thresholds)
 
     def same(row: int) -> bool:
@@ -324,7 +324,7 @@ def setting_of(data: Data) -> tuple[Setting, Kinds] | None:
 
 
 def longest_batch(setting: Setting, kinds: Kinds) -> int:
-    """``ΔT(n)`` [clock units]."""
+    """Return ``ΔT(n)`` [clock units]."""
     full = sum(n * stage_sum(prompt, output) for prompt, output, n in kinds)
     return setting.fixed + setting.per_token * full
 
@@ -373,7 +373,7 @@ def excess(
 
 
 def keeps_at_ends(setting: Setting, kinds: Kinds, *, since: bool = True) -> bool:
-    """Whether W ≤ W̃ + arrivals since the walk's last step, at the end of every batch.
+    """Return whether W ≤ W̃ + arrivals since the walk's last step, at the end of every batch.
 
     No batch is running at these times, so it does not matter when its prompts leave the queue.
     """
@@ -393,7 +393,7 @@ def keeps_at_ends(setting: Setting, kinds: Kinds, *, since: bool = True) -> bool
 
 
 def has_ties(setting: Setting, kinds: Kinds) -> bool:
-    """Whether an event coincides with a step of the walk, so that conventions matter."""
+    """Return whether an event coincides with a step of the walk, so that conventions matter."""
     step = longest_batch(setting, kinds)
     if any(t % step == 0 for t, _, _ in setting.requests):
         return True

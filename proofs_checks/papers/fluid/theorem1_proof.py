@@ -41,7 +41,7 @@ class SingleClass:
 
     @staticmethod
     def of(data: Data) -> "SingleClass | None":
-        """Read plain data; None if an entry is below 1."""
+        """Return the class that plain data describe; None if an entry is below 1."""
         values = [data[field.name] for field in fields(SingleClass)]
         return SingleClass(*values) if min(values) >= 1 else None
 
@@ -81,7 +81,7 @@ def mean_queues(single: SingleClass, batches: int) -> list[float]:
 
 
 def strict_bound(threshold: int, come: Fraction) -> Fraction:
-    """``2n + λΔT/(2(n − λΔT))``: the bound on the mean queue with strict (9)."""
+    """Return ``2n + λΔT/(2(n − λΔT))``: the bound on the mean queue with strict (9)."""
     return 2 * threshold + come / (2 * (threshold - come))
 
 
@@ -92,7 +92,7 @@ MARGIN = 1e-9
 
 
 def critical_bound(single: SingleClass, batches: int, *, printed: bool) -> float:
-    """``λ + √(λS)`` with ``λ = n/ΔT`` as printed, ``2n + √(nS)`` as corrected."""
+    """Return ``λ + √(λS)`` with ``λ = n/ΔT`` as printed, ``2n + √(nS)`` as corrected."""
     n = single.threshold
     if printed:
         rate = n / single.longest
@@ -289,13 +289,13 @@ def verify_scaled(data: Data) -> str | None:
 
 
 def scaled_gap(rate: int, duration: int, scale: int) -> float:
-    """``E[W^{ζT}]/(ζT)`` of Lemma 1's queue."""
+    """Return ``E[W^{ζT}]/(ζT)`` of Lemma 1's queue."""
     steps = scale * duration
     return mean_path(queue_laws([poisson_law(rate)] * steps, rate))[-1] / steps
 
 
 def power_bound(rate: int, duration: int, scale: int) -> float:
-    """``(λ/T)^ζ + λ^{ζ/2}·T^{−ζ/2}``."""
+    """Return ``(λ/T)^ζ + λ^{ζ/2}·T^{−ζ/2}``."""
     return float((rate / duration) ** scale + (rate / duration) ** (scale / 2))
 
 
@@ -402,12 +402,12 @@ class Display:
 
 
 def gap_leaves_room(case: Display) -> bool:
-    """Whether twice the printed gap, times T, is at least the prompts in progress."""
+    """Return whether twice the printed gap, times T, is at least the prompts in progress."""
     return case.least_under_way <= 2 * case.queue
 
 
 def latency_leaves_room(case: Display) -> bool:
-    """Whether the printed latency is at least the duration of a prompt's batches."""
+    """Return whether the printed latency is at least the duration of a prompt's batches."""
     return case.least_latency <= case.single.longest * case.queue / case.steps
 
 
@@ -540,7 +540,7 @@ _UNITS = (
 
 
 def _claim(claim_id: str, room: Callable[[Display], bool], *, critical: bool) -> Callable[[C], C]:
-    """Claim the bound on gap or latency, with equality or strict inequality in (9)."""
+    """Decorate a printed bound on gap or latency: claim it, with (9) strict or an equality."""
     latency = room is latency_leaves_room
     mutations = [Mutation("one stage less in the correction", spare=1)]
     if not latency:

@@ -35,7 +35,7 @@ Choice = tuple[Case, tuple[Fraction, ...]]
 def meets_condition9(
     classes: Sequence[RequestClass], worker: FluidWorker, thresholds: Sequence[Fraction]
 ) -> bool:
-    """Whether ``d0 + d1·Σ n_i w_i <= n_j/λ_j`` for all j."""
+    """Return whether ``d0 + d1·Σ n_i w_i <= n_j/λ_j`` for all j."""
     pairs = list(zip(classes, thresholds, strict=True))
     time = worker.d0 + worker.d1 * sum(n * kind.work for kind, n in pairs)
     return all(time * kind.rate <= n for kind, n in pairs)
@@ -152,7 +152,7 @@ def _problems(context: Context, strict: bool) -> Iterator[ThresholdProblem]:
 
 
 def _is_least(problem: ThresholdProblem, method: str | None, looser: ThresholdProblem) -> bool:
-    """Whether the iteration's vector is a solution and below every nearby solution."""
+    """Return whether the iteration's vector is a solution and below every nearby solution."""
     vector, _ = least_thresholds(problem)
     if vector is None or threshold_violations(problem, vector):
         return False
@@ -208,7 +208,7 @@ def _least_check(context: Context, *, enumerate_strict: bool | None = None) -> O
 
 
 def _longest_fails(case: Case) -> bool:
-    """Whether the rule of section 6.1 violates (9) for the longest class for every B.
+    """Return whether the rule of section 6.1 violates (9) for the longest class for every B.
 
     With ``n_j = B·λ_j/(Λ·(l'_j + 1))`` condition (9) is ``d0 + d1·B·X <= B/(Λ·(l' + 1))``.
     """
@@ -220,7 +220,7 @@ def _longest_fails(case: Case) -> bool:
 
 
 def _suits(case: Case, rule: BatchRule) -> bool:
-    """Whether the rule's real thresholds meet (9) for some limit B."""
+    """Return whether the rule's real thresholds meet (9) for some limit B."""
     limit = 1
     while limit < 10**12:
         thresholds = batch_limit_thresholds(case.classes, limit, rule)
@@ -294,18 +294,18 @@ _PRINTED = [([23, 11, 8, 7, 6, 4, 3, 2, 1, 1], [66, 43, 32, 24, 17, 11, 7, 4, 2,
 
 
 def drifts_before(rates: Sequence[int], thresholds: Sequence[int], i: int) -> bool:
-    """Whether ``n_{i+1}/n_i > p_i`` (i from 1 on)."""
+    """Return whether ``n_{i+1}/n_i > p_i`` (i from 1 on)."""
     reach = suffix_sums(rates)
     return thresholds[i] * reach[i - 1] > thresholds[i - 1] * reach[i]
 
 
 def drifts(rates: Sequence[int], thresholds: Sequence[int]) -> bool:
-    """Whether the second part of (10) holds: ``n_{i+1}/n_i > Λ_{i+1}/Λ_i``."""
+    """Return whether the second part of (10) holds: ``n_{i+1}/n_i > Λ_{i+1}/Λ_i``."""
     return all(drifts_before(rates, thresholds, i) for i in range(1, len(rates)))
 
 
 def suffix_sums(rates: Sequence[int]) -> list[int]:
-    """``Λ_1 .. Λ_m``."""
+    """Return ``Λ_1 .. Λ_m``."""
     return list(accumulate(reversed(rates)))[::-1]
 
 
@@ -422,7 +422,7 @@ def trace(types: Sequence[int]) -> tuple[Any, ...]:
 
 
 def is_as_shown(types: Sequence[int]) -> bool:
-    """Whether P7 and P8 advance and P9 completes, as in the figure's last row."""
+    """Return whether P7 and P8 advance and P9 completes, as in the figure's last row."""
     return list(types[6:9]) == [2, 2, 1]
 
 
@@ -529,7 +529,7 @@ def advanced(counts: Sequence[int], threshold: int, *, printed: bool) -> list[in
 
 
 def keeps_prompts(case: tuple[tuple[int, ...], int], *, printed: bool) -> bool:
-    """Whether no prompt is lost and each batch member advances one stage."""
+    """Return whether no prompt is lost and each batch member advances one stage."""
     counts, threshold = case
     after = advanced(counts, threshold, printed=printed)
     batch = [min(threshold, n) for n in counts]
@@ -538,7 +538,7 @@ def keeps_prompts(case: tuple[tuple[int, ...], int], *, printed: bool) -> bool:
 
 
 def is_served(case: tuple[tuple[int, ...], int]) -> bool:
-    """Whether the type is in the batch: ``n_j0 >= n_j``."""
+    """Return whether the type is in the batch: ``n_j0 >= n_j``."""
     counts, threshold = case
     return counts[0] >= threshold
 
@@ -605,7 +605,7 @@ def printed_stages(outputs: Sequence[int]) -> list[range]:
 
 
 def corrected_stages(outputs: Sequence[int]) -> list[range]:
-    """``0..l'_1`` and ``l'_{i−1}+1..l'_i``."""
+    """Return ``0..l'_1`` and ``l'_{i−1}+1..l'_i``."""
     begins = [0, *(output + 1 for output in outputs[:-1])]
     return [range(a, b + 1) for a, b in zip(begins, outputs, strict=True)]
 

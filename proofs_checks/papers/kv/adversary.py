@@ -72,7 +72,7 @@ class Attack:
         return min(self.wait(), self.with_long_at(0))
 
     def problem(self) -> LatencyProblem:
-        """Return the instance."""
+        """Return the hindsight problem of this attack."""
         return long_and_short(
             self.memory, self.prompt, self.num, self.release, Convention.HALF_OPEN
         )
@@ -240,12 +240,12 @@ def program_costs(steps: int, prompt: int) -> tuple[int, int, int]:
 
 
 def printed_costs(steps: int, prompt: int) -> tuple[Fraction, Fraction, Fraction]:
-    """Return the three printed totals."""
+    """Return the printed costs of keeping, pausing and waiting."""
     return costs_6_2(steps * prompt, Fraction(1, steps))
 
 
 def verify_costs(data: Data) -> str | None:
-    """Compare the printed costs with the exact ones: two lower bounds and an equality."""
+    """Confirm that a printed cost (two lower bounds, an equality) contradicts the exact cost."""
     steps, multiple = data["steps"], data["multiple"]
     if steps < 3 or multiple < 1:
         return None
@@ -343,7 +343,7 @@ def printed_ratio(steps: int, prompt: int) -> Fraction:
 
 
 def verify_ratio(data: Data) -> str | None:
-    """Check that the printed ratio stays below 1/ε for every M."""
+    """Confirm that the printed ratio stays below 1/ε for every M."""
     steps, prompt = data["steps"], data["prompt"]
     if steps < 3 or prompt < 1:
         return None

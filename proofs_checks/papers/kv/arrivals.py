@@ -39,7 +39,7 @@ class ArrivalWindow:
     below: int
 
     def law(self) -> ExactLaw:
-        """Law of the number of counted arrivals, by convolution."""
+        """Return the law of the number of counted arrivals, by convolution."""
         chance = Fraction(self.below - 1, self.longest)
         one = gathered(
             (short, share / (self.most + 1))
@@ -52,7 +52,7 @@ class ArrivalWindow:
         return law
 
     def mean(self) -> Fraction:
-        """Mean of that law."""
+        """Return the mean of that law."""
         return mean(self.law())
 
 
@@ -64,13 +64,13 @@ def _windows(context: Context) -> Iterator[ArrivalWindow]:
 
 # The mean.
 def printed_mean(window: ArrivalWindow) -> Fraction:
-    """``λ·C·F(ô)``."""
+    """Return ``λ·C·F(ô)``."""
     rate = Fraction(window.most, 2)
     return rate * window.rounds * Fraction(window.below, window.longest)
 
 
 def read_window(data: Data) -> ArrivalWindow:
-    """Read a window and reject invalid data."""
+    """Return the window that plain data describe; raise ValueError for invalid data."""
     window = ArrivalWindow(data["rounds"], data["most"], data["longest"], data["below"])
     if min(window.rounds, window.most) < 1 or not 2 <= window.below <= window.longest <= 30:
         raise ValueError("no window")
@@ -78,7 +78,7 @@ def read_window(data: Data) -> ArrivalWindow:
 
 
 def verify_mean(data: Data) -> str | None:
-    """Compare the printed mean with that of the exact law."""
+    """Confirm that the printed mean differs from the mean of the exact law."""
     window = read_window(data)
     exact, printed = window.mean(), printed_mean(window)
     if exact == printed:
@@ -128,7 +128,7 @@ def _mean_check(context: Context, *, up_to: int = 1) -> Outcome:
 
 # Hoeffding's inequality, and the conclusion drawn from it.
 def tail(law: ExactLaw, least: Fraction) -> Fraction:
-    """``Pr(N ≥ least)``."""
+    """Return ``Pr(N ≥ least)``."""
     return sum((p for n, p in law.items() if n >= least), Fraction(0))
 
 

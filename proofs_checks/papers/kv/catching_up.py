@@ -63,7 +63,7 @@ class Burst:
 
     @property
     def problem(self) -> LatencyProblem:
-        """The requests."""
+        """The hindsight problem with these requests."""
         times = [
             self.gap + self.period * k for k in range(self.length) for _ in range(self.number)
         ]
@@ -120,7 +120,7 @@ def verify(data: Data) -> str | None:
 
 
 def verify_queue(data: Data) -> str | None:
-    """Check the same with at least two other requests in round 0."""
+    """Check that the optimum delays a request past a burst, with two more requests at 0."""
     return verify(data) if len(data["present"]) >= 3 else None
 
 
@@ -241,7 +241,7 @@ def largest_peak(data: Jobs) -> int:
 
 
 def _side_by_side(data: Jobs, more: int) -> bool:
-    """Whether at least ``⌊M/π⌋`` requests run whenever one waits under Algorithm 2."""
+    """Return whether at least ``⌊M/π⌋`` requests run whenever one waits under Algorithm 2."""
     starts = algorithm(data)
     least = data.memory // largest_peak(data) + more
     return all(
@@ -252,7 +252,7 @@ def _side_by_side(data: Jobs, more: int) -> bool:
 
 
 def _roomy_run(data: Jobs, starts: Sequence[int], slot: int, length: int) -> bool:
-    """Whether ``length`` slots from ``slot`` on each leave room for any request."""
+    """Return whether ``length`` slots from ``slot`` on each leave room for any request."""
     room = data.memory - largest_peak(data)
     return all(sum(present(data, starts, slot + d)) <= room for d in range(length))
 
@@ -399,7 +399,7 @@ def _streams(context: Context, behind: int) -> Iterator[tuple[int, tuple[Round, 
 
 
 def _outlasts(case: tuple[int, tuple[Round, ...]]) -> bool:
-    """Whether Algorithm 2 starts J at once, and every optimum after all short requests."""
+    """Return whether Algorithm 2 starts J at once, and every optimum after all short requests."""
     kind, rounds = case
     data, unit = jobs(stream(kind, rounds)), _ONE_AT_A_TIME[kind][3]
     after = 1 + unit * sum(short for short, _ in rounds)

@@ -180,7 +180,7 @@ def started_at_once(
 
 
 def exceeds(data: Data, convention: Convention) -> bool:
-    """Whether the requests started at 0 by ô − δ exceed the memory before they complete."""
+    """Return whether the requests started at 0 by ô − δ exceed the memory before they complete."""
     believed = [hoped - data["error"] for _, hoped in data["requests"]]
     starters = started_at_once(data["memory"], data["prompt"], believed, convention)
     outputs = [data["requests"][job][0] for job in starters]
@@ -289,7 +289,7 @@ def tokens_limit(data: Data) -> int:
 
 
 def verify_limit(data: Data) -> str | None:
-    """Evaluate the printed formula and compare it with 16,492 tokens."""
+    """Confirm that the printed formula does not give 16,492 tokens."""
     if data["gigabyte"] not in (10**9, 2**30) or data["model_in_bytes"] not in (0, 1):
         return None
     tokens = tokens_limit(data)
@@ -351,7 +351,7 @@ def grown(slope: Fraction, arrivals: int, per_unit: int) -> Fraction:
 
 
 def verify_cap(data: Data) -> str | None:
-    """Compare both lines with the cap, in both units that the axis can have."""
+    """Confirm that the cap separates the two printed lines in neither unit of the axis."""
     arrivals, rate = data["arrivals"], data["rate"]
     if arrivals != 10_000 or rate != 50:
         return None

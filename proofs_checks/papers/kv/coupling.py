@@ -218,17 +218,17 @@ Part: TypeAlias = Callable[[Moment, Sequence[int]], bool]
 
 
 def decides_alike(moment: Moment, offline: Sequence[int]) -> bool:
-    """Whether OFF starts the same requests at t as Algorithm 2."""
+    """Return whether OFF starts the same requests at t as Algorithm 2."""
     return moment.started(offline) == moment.started(moment.online)
 
 
 def puts_off(moment: Moment, offline: Sequence[int]) -> bool:
-    """Whether OFF starts at t only requests that Algorithm 2 starts: V ⊂ S_ON ∪ U."""
+    """Return whether OFF starts at t only requests that Algorithm 2 starts: V ⊂ S_ON ∪ U."""
     return moment.started(offline) <= moment.started(moment.online)
 
 
 def always(moment: Moment, offline: Sequence[int]) -> bool:
-    """The condition that is always met."""
+    """Return true: the condition that every moment meets."""
     del moment, offline
     return True
 
@@ -323,7 +323,7 @@ def _claim(
     scope: Scope = Scope.RESULT,
     defect: Defect = Defect.RESULT,
 ) -> Callable[[Part], Part]:
-    """Claim a part of the lemma or a step that uses it; the correction adds the condition."""
+    """Decorate a part of Lemma 5.4 or its use: claim it; the correction adds ``condition``."""
 
     def add(part: Part) -> Part:
         verify = _verifier(part, broken)

@@ -97,13 +97,13 @@ def used(loads: Iterable[Load], delay: int) -> int:
 
 
 def equation_1(memory: int, running: Sequence[Load], new: Sequence[Load]) -> bool:
-    """Equation (1): the memory suffices at every slot until the last new request has left."""
+    """Return whether the memory suffices until all new requests have left (equation (1))."""
     together = [*running, *new]
     return all(used(together, d) <= memory for d in range(max(n for _, n in new)))
 
 
 def now_only(memory: int, running: Sequence[Load], new: Sequence[Load]) -> bool:
-    """A test of the coming slot only, without look-ahead, to show the need for Equation (1)."""
+    """Return whether the memory suffices in the coming slot, a test without look-ahead."""
     return used([*running, *new], 0) <= memory
 
 
@@ -128,7 +128,7 @@ def selected(
 
 
 def shortest_first(data: Jobs, job: int) -> tuple[int, int, int]:
-    """Sort key of Algorithms 1 and 2: output, then arrival, then number."""
+    """Return the sort key of Algorithms 1 and 2: output, then arrival, then number."""
     return data.length[job], data.arrival[job], job
 
 

@@ -159,13 +159,13 @@ def excesses(kind: EqualRequests, per_round: int) -> list[Fraction]:
 
 
 def grows(excess: Sequence[Fraction]) -> bool:
-    """Whether the excesses at doubling horizons grow at least linearly in T."""
+    """Return whether the excesses at doubling horizons grow at least linearly in T."""
     first, second = excess[1] - excess[0], excess[2] - excess[1]
     return first > 0 and second >= Fraction(3, 2) * first
 
 
 def steady_keeps_memory(data: Data, convention: Convention) -> bool:
-    """Whether steady starts are feasible."""
+    """Return whether steady starts are feasible."""
     arrivals = [data["per_round"]] * _ROUNDS[0]
     problem = stream(data["memory"], data["prompt"], data["output"], convention, arrivals)
     kind = kinds_of(data)[convention]

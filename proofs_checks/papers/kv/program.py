@@ -271,13 +271,13 @@ def _read_schedule(data: Data) -> Schedule:
 
 
 def printed_objective(schedule: Schedule) -> int:
-    """``Σ_i (Σ_t t·x_{i,t} + o_i)``."""
+    """Return ``Σ_i (Σ_t t·x_{i,t} + o_i)``."""
     problem, starts = schedule
     return sum(p + o for p, o in zip(starts, problem.output.tolist(), strict=True))
 
 
 def verify_objective(data: Data) -> str | None:
-    """Compare the printed objective of a schedule with its total latency."""
+    """Confirm that the printed objective of a schedule differs from its total latency."""
     schedule = _read_schedule(data)
     objective, latency = printed_objective(schedule), total_latency(*schedule)
     if objective == latency:
@@ -441,7 +441,7 @@ def _program_check(context: Context, *, first: int = 0) -> Outcome:
         return least - int(problem.arrival.sum()) == brute_force(problem)[0]
 
     def by_solver(problem: LatencyProblem) -> bool:
-        """Compare with the program in which every request is its own kind."""
+        """Return whether the optimum equals that of the program with one kind per request."""
         program = LatencyProgram(problem, aggregate=False)
         return program.solved().objective == brute_force(problem)[0]
 

@@ -101,14 +101,14 @@ def law_cases(context: Context) -> list[Data]:
 
 
 def read_law(data: Data) -> tuple[int, int]:
-    """Read 1/ε and c."""
+    """Return 1/ε and c from plain data."""
     if data["steps"] < 3 or data["constant"] < 1:
         raise ValueError("no distribution")
     return data["steps"], data["constant"]
 
 
 def verify_distribution(data: Data) -> str | None:
-    """Add up the printed probabilities."""
+    """Confirm that the printed probabilities do not add up to 1."""
     steps, constant = read_law(data)
     total = len(printed_values(steps, constant)) * Fraction(1, steps * constant)
     return None if total == 1 else f"ε = 1/{steps}, c = {constant}: they add up to {total}"
@@ -274,14 +274,14 @@ def riemann_sum(steps: int) -> Fraction:
 
 
 def sum_of_fractions(terms: Iterable[Fraction]) -> Fraction:
-    """Add many fractions at once over their common denominator."""
+    """Return the sum of fractions, added over their common denominator."""
     listed = list(terms)
     whole = lcm(*(term.denominator for term in listed))
     return Fraction(sum(t.numerator * (whole // t.denominator) for t in listed), whole)
 
 
 def last_display(steps: int, constant: int) -> Fraction:
-    """``(1 − 1/c) + (1/c)·ε·Σ_k 1/(k′ + 1 − k)``, without `bfio.kvcache.lower_bounds`."""
+    """Return ``(1 − 1/c) + (1/c)·ε·Σ_k 1/(k′ + 1 − k)``, without `bfio.kvcache.lower_bounds`."""
     return 1 + (riemann_sum(steps) - 1) / constant
 
 
@@ -596,6 +596,6 @@ def _theorem_check(
 
 
 def _exceeds(goal: Fraction, steps: int) -> bool:
-    """Whether `least_ratio` for c = 2·goal exceeds the goal, by H_n > ln n + ½."""
+    """Return whether `least_ratio` for c = 2·goal exceeds the goal, by H_n > ln n + ½."""
     constant = 2 * goal
     return 1 + (log(steps - 1) - 1.5) / (2 * (float(constant) + 1)) > goal

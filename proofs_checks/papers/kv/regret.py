@@ -99,7 +99,7 @@ def lengths(moment: Moment, starts: Sequence[int]) -> Counter[tuple[int, int]]:
 
 
 def leaves_the_batch(moment: Moment) -> bool:
-    """Whether every optimum starts a request that Algorithm 2 does not."""
+    """Return whether every optimum starts a request that Algorithm 2 does not."""
     mine = lengths(moment, moment.online)
     return all(lengths(moment, other) - mine for other in moment.offline)
 
@@ -284,7 +284,7 @@ def _expectation_check(context: Context, *, share: int = 1, power: int = 1) -> O
 
 # Equations (3) and (4).
 def least_left(problem: LatencyProblem, path: Sequence[int], now: int) -> int:
-    """``L^OFF_t``: latency from round ``now`` on of the optimum from a path's state."""
+    """Return ``L^OFF_t``: latency from round ``now`` on of the optimum from a path's state."""
     best = optima(jobs(problem), prefix(path, now), now)[0]
     columns = zip(problem.arrival.tolist(), best, problem.output.tolist(), strict=True)
     return sum(max(0, p + o - max(now, a)) for a, p, o in columns)

@@ -69,7 +69,7 @@ def random_state(rng: np.random.Generator, prompts: str) -> WorkerState:
 
 
 def fits(memory: int, loads: Sequence[Load]) -> bool:
-    """Whether loads stay within the memory at every slot until all requests have left."""
+    """Return whether loads stay within the memory at every slot until all requests have left."""
     return all(used(loads, d) <= memory for d in range(max((n for _, n in loads), default=0)))
 
 

@@ -34,7 +34,7 @@ Outputs: TypeAlias = tuple[int, int, tuple[int, ...]]
 
 
 def read_everywhere(data: Data) -> list[tuple[LatencyProblem, list[int]]]:
-    """Read the problem under A, B and C, each with its starts from the rows."""
+    """Return the problem under conventions A, B and C, each with starts from the data's rows."""
     rows = data["requests"]
     if not rows or any(len(row) != 1 + len(CONVENTIONS) for row in rows):
         raise ValueError("no request, or not an output and three starts in each row")
@@ -101,7 +101,7 @@ Key: TypeAlias = Callable[[Jobs, int], tuple[int, ...]]
 
 
 def longest_first(data: Jobs, job: int) -> tuple[int, int]:
-    """Sort key of a deliberately broken algorithm: longest output first."""
+    """Return the sort key of a deliberately broken algorithm: longest output first."""
     return -data.length[job], job
 
 
@@ -558,7 +558,7 @@ def areas(data: Jobs) -> list[int]:
 
 
 def starting_bound(data: Jobs, starts: Sequence[int], factor: int) -> bool:
-    """Whether the i-th start is at most ``factor·V_{i−1}/M``."""
+    """Return whether the i-th start is at most ``factor·V_{i−1}/M``."""
     before = [0, *accumulate(areas(data))]
     return all(
         data.memory * start <= factor * area

@@ -25,7 +25,7 @@ class Cluster:
 
     @property
     def lanes(self) -> int:
-        """All slots."""
+        """Number of slots of all workers."""
         return self.workers * self.slots
 
     @property

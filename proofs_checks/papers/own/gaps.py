@@ -21,7 +21,7 @@ CLAIMS = Claims()
 
 
 def longest_step(residues: tuple[int, ...], period: int) -> int:
-    """``λ(r)``: longest step between consecutive occurring residues on the circle."""
+    """Return ``λ(r)``: longest step between consecutive occurring residues on the circle."""
     places = sorted({r % period for r in residues})
     return max(b - a for a, b in zip(places, [*places[1:], places[0] + period], strict=True))
 
@@ -33,7 +33,7 @@ def onto(workers: int, places: int) -> int:
 
 @cache
 def floor(period: int, workers: int) -> Fraction:
-    """``μ(m, G)``: m less the mean longest step between uniform residues, exact."""
+    """Return ``μ(m, G)``: m less the mean longest step between uniform residues, exact."""
     total = sum(
         longest_step(places, period) * onto(workers, number)
         for number in range(1, min(period, workers) + 1)
@@ -43,7 +43,7 @@ def floor(period: int, workers: int) -> Fraction:
 
 
 def distance_bound(period: int, completion: float, slots: int) -> float:
-    """``ε_B``: bound on the distance of a worker's residue from a uniform one."""
+    """Return ``ε_B``: bound on the distance of a worker's residue from a uniform one."""
     ratio = 1 + 4 * (1 - completion) / completion**2 * sin(pi / period) ** 2
     return float(sqrt(period - 1) / 2 * ratio ** (-slots / 2))
 
@@ -198,7 +198,7 @@ class Constants:
         return sqrt(6) / p * (prompts + sqrt(2) * self.drift / (p * G * B))
 
     def met(self, program: bool = False) -> bool:
-        """Whether B is large enough, for the minimiser of the gap or for (IO)."""
+        """Return whether B is large enough, for the minimiser of the gap or for (IO)."""
         s = self.largest
         added = (self.workers - 2) * (s - 1) if program else 0
         return self.slots * self.completion >= (2 * s - 1) * self.counts + 2 * self.noise + added

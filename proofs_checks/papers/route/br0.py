@@ -45,7 +45,7 @@ def free_then_small_margin(free: int, margin: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Rules:
-    """Parameters of BR-0, which mutations may change.
+    """The parameters of BR-0, which mutations of checks may change.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class PartialStep:
-    """State in the course of one step's decision.
+    """The state of BR-0 within one step: the decision so far, and what is left.
 
     Parameters
     ----------
@@ -82,11 +82,11 @@ class PartialStep:
     admitted: Decision
 
     def margin(self, worker: int) -> int:
-        """``m_g = max_h L_h − L_g``."""
+        """Return ``m_g = max_h L_h − L_g``."""
         return max(self.loads) - self.loads[worker]
 
     def after(self, worker: int, sizes: tuple[int, ...]) -> "PartialStep":
-        """Admit requests to a worker."""
+        """Return the state after a worker admits requests of these sizes."""
         left = list(self.waiting)
         for size in sizes:
             left.remove(size)
@@ -99,7 +99,7 @@ class PartialStep:
 
 
 def f_score(added: int, margin: int, workers: int) -> int:
-    """``F = Δ − G·max(0, Δ − m)`` (eq. 1)."""
+    """Return ``F = Δ − G·max(0, Δ − m)`` (eq. 1)."""
     return added - workers * max(0, added - margin)
 
 
@@ -310,7 +310,7 @@ def _states(context: Context) -> Iterator[Data]:
 
 
 def _as_toolkit(data: Data, penalty: int | None) -> bool:
-    """Whether the toolkit's BR-0 makes one of the decisions that enumerated BR-0 allows."""
+    """Return whether the toolkit's BR-0 makes one of the decisions that enumerated BR-0 allows."""
     waiting = data["waiting"]
     free = [data["slots"] - len(row) for row in data["active"]]
     loads = [sum(row) for row in data["active"]]

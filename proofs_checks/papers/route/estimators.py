@@ -355,7 +355,7 @@ Active = tuple[int, int]
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Information about a cluster at one step.
+    """A snapshot of a cluster at one step: active requests, slots and waiting requests.
 
     Parameters
     ----------

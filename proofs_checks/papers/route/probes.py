@@ -127,7 +127,7 @@ def best_near(
 def best_by_probes(
     sizes: Sequence[int], capacity: int, margins: Sequence[int], weights: ScoreWeights, probes: int
 ) -> int:
-    """Best score of the sums next to the right end of the maximising interval."""
+    """Return the best score of the sums next to the right end of the maximising interval."""
     peak = right_end(margins, [0] * len(margins), weights)
     return best_near([peak], sizes, capacity, margins, weights, probes)
 
@@ -135,7 +135,7 @@ def best_by_probes(
 def best_by_enumeration(
     sizes: Sequence[int], capacity: int, margins: Sequence[int], weights: ScoreWeights
 ) -> int:
-    """Best score of all non-empty subsets of up to ``capacity`` requests."""
+    """Return the best score of all non-empty subsets of up to ``capacity`` requests."""
     return max(
         score([sum(s)] * len(margins), margins, weights)
         for c in range(1, capacity + 1)

@@ -16,7 +16,7 @@ CLAIMS = Claims()
 
 
 class Row(NamedTuple):
-    """One method, or one configuration, on one trace and cluster."""
+    """One row of a table of results: a method or configuration on one trace and cluster."""
 
     imbalance: int
     tpot: Fraction
@@ -46,7 +46,7 @@ _OURS = ("BR-0", *ORACLE, *DEPLOYED)
 
 
 def dominates(better: Row, worse: Row) -> bool:
-    """Whether a row has lower imbalance and TPOT, and higher throughput."""
+    """Return whether a row has lower imbalance and TPOT, and higher throughput."""
     return (
         better.imbalance < worse.imbalance
         and better.tpot < worse.tpot

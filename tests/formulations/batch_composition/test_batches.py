@@ -207,7 +207,7 @@ def test_documents(problem: BatchProblem) -> None:
         ({"mixing": 1}, "mixing: 1; write true or false"),
         (
             {"requests": [{"prefill": 10**12, "decode": 1, "weight": 10**9}], "budget": 10**12},
-            "weight: a batch could be worth",
+            "weight: the worth of a batch could reach",
         ),
     ],
 )

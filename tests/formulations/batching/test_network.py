@@ -150,7 +150,7 @@ def document(**parts: Any) -> dict[str, Any]:
                 "routes": [{"from": "request@e", "to": "request@e", "probability": "1/2"}],
                 "fork_join": ["request"],
             },
-            r"routes\[0\].probability: request forks and joins",
+            r"routes\[0\].probability: request is a fork-join type",
         ),
         (
             {
@@ -206,7 +206,7 @@ def test_only_directed_graphs_are_networks() -> None:
     """An undirected graph, one with parallel edges and a list are refused."""
     graphs: list[Any] = [nx.Graph(), nx.MultiDiGraph(), []]
     for graph in graphs:
-        with pytest.raises(InputError, match="no directed graph"):
+        with pytest.raises(InputError, match="not a directed graph"):
             AgentNetwork.from_graph(graph)
 
 

@@ -58,9 +58,9 @@ def test_workers_are_a_number_or_a_list() -> None:
     ("change", "message"),
     [
         ({"d1": None}, "d1"),
-        ({"d0": 0}, "d0: 0 is no rate or time"),
+        ({"d0": 0}, "d0: 0 is not allowed for a rate or time"),
         ({"d0": -0.5}, "d0"),
-        ({"d0": "1/0"}, "no rational"),
+        ({"d0": "1/0"}, "not a rational number"),
         ({"memory": 0}, "memory: 0 is out of range"),
         ({"memory": 9.0}, "expected an integer"),
         ({"memory": True}, "expected an integer"),
@@ -82,7 +82,7 @@ def test_bad_documents(change: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"rate": 0}, r"classes\[1\].rate: 0 is no rate"),
+        ({"rate": 0}, r"classes\[1\].rate: 0 is not allowed"),
         ({"rate": -1}, r"classes\[1\].rate"),
         ({"rate": True}, r"classes\[1\].rate"),
         ({"rate": "fast"}, r"classes\[1\].rate"),
@@ -91,7 +91,7 @@ def test_bad_documents(change: dict[str, Any], message: str) -> None:
         ({"output": -1}, r"classes\[1\].output"),
         ({"output": 1.5}, r"classes\[1\].output"),
         ({"workers": [0, 0]}, "occurs twice"),
-        ({"workers": []}, "no list of workers"),
+        ({"workers": []}, "not a list of worker indices"),
         ({"workers": [1]}, "there is no worker 1"),
         ({"kind": 1}, r"classes\[1\].kind: unknown"),
     ],
@@ -150,5 +150,5 @@ def test_a_rate_of_0_may_be_left_out() -> None:
     """That remedy is for classes alone."""
     with pytest.raises(InputError, match="leave the class out, or use a number > 0"):
         RequestClass(Fraction(0), 1, 1)
-    with pytest.raises(InputError, match="here; use a number > 0"):
+    with pytest.raises(InputError, match="time; use a number > 0"):
         FluidWorker(Fraction(0), Fraction(1), 9)

@@ -170,16 +170,16 @@ def test_bad_profiles() -> None:
     """Breaks, rates, period: the value at fault is named."""
     one = ((Fraction(1),),)
     for breaks, rates, period, message in (
-        ((1,), one, None, "do not begin with 0"),
-        ((), (), None, "do not begin with 0"),
+        ((1,), one, None, "the first break is not 0"),
+        ((), (), None, "the first break is not 0"),
         ((0, 2, 2), one * 3, None, r"breaks\[2\]: 2 does not exceed 2"),
         ((0, 2), one * 2, 2, "period: 2 ends before"),
-        ((0,), one, 0, "period: 0 is no rate"),
+        ((0,), one, 0, "period: 0 is not allowed"),
         ((0, 2), one, None, "1 rows for 2 breaks"),
         ((0, 2), ((1,), (1, 2)), None, r"rates\[1\]: 2 rates"),
         ((0,), ((),), None, r"rates\[0\]: 0 rates"),
         ((0,), ((-1,),), None, r"rates\[0\]\[0\]: -1"),
-        ((0, 1), ((1, 0), (1, 0)), None, r"rates\[0\]\[1\]: a class never arrives"),
+        ((0, 1), ((1, 0), (1, 0)), None, r"rates\[0\]\[1\]: the rate is 0 in all pieces"),
     ):
         with pytest.raises(InputError, match=message):
             RateProfile(breaks, rates, period)  # type: ignore[arg-type]

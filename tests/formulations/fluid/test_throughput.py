@@ -205,7 +205,7 @@ def test_a_wrong_knapsack_is_refused() -> None:
     assert admission_violations(right.problem, routing, value) == {}
     assert right.value is not None
     assert value < right.value
-    with pytest.raises(ValueError, match="optimal needs"):
+    with pytest.raises(ValueError, match="an optimal result needs"):
         AdmissionResult(
             method="longest first",
             termination=Termination.OPTIMAL,

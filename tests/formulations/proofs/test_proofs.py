@@ -401,12 +401,12 @@ def test_a_claim_against_a_known_solution_is_dropped(
     result = StepProgram(SMALL).solved("cp-sat", hint=best.assignment)
     assert result.solver["refuted"] is True
     assert_true(result, best.objective)
-    assert "refuted by a checked solution" in result.origin()
+    assert "a checked solution refutes the solver's claim" in result.origin()
 
 
 def test_a_result_whose_bound_is_above_its_objective_is_an_error() -> None:
     """The constructor refuses it, for any method."""
-    with pytest.raises(InputError, match=r"bound 7 is above the objective 5"):
+    with pytest.raises(InputError, match=r"the lower bound 7 exceeds the objective 5"):
         StepResult(
             method="exact",
             termination=Termination.FEASIBLE,
@@ -424,5 +424,7 @@ def test_a_word_of_floats_is_no_proof() -> None:
 
 def test_what_is_proven_is_said_once() -> None:
     """A summary with a proven bound does not also state that nothing is proven."""
-    assert origin({}, None, bounded=True).endswith("the optimum is not proven, the bound is")
-    assert origin({"finished": True}, None).endswith("by its own word; not proven in integers")
+    assert origin({}, None, bounded=True).endswith("the bound is proven, the optimum is not")
+    assert origin({"finished": True}, None).endswith(
+        "the solver claims optimality; not proven in integers"
+    )

@@ -172,7 +172,10 @@ def test_virtual_stations_only_lower_the_capacity(network: AgentNetwork) -> None
     ("priority", "message"),
     [
         ({"3": []}, "there is no agent '3'"),
-        ({"1": ["A@1"]}, r"priority.1: not the stages of the agent; name each once: A@1, B@1"),
+        (
+            {"1": ["A@1"]},
+            r"priority.1: does not list each stage of the agent once; name each once: A@1, B@1",
+        ),
         ({"1": ["A@1", "A@1", "B@1"]}, "name each once"),
     ],
 )
@@ -187,7 +190,7 @@ def test_there_is_no_last_stage_in_a_loop() -> None:
     stage = Stage("r", "e", 1, 1, 1)  # type: ignore[arg-type]
     routes = (Route("r@e", "r@e", Fraction(1, 2)),)
     looped = AgentNetwork((Agent("e", 1, ONE_SLOT),), (stage,), routes)
-    with pytest.raises(InputError, match="no stage is their last"):
+    with pytest.raises(InputError, match="no stage is the last one"):
         last_stage_priority(looped)
     for solve in (capacity, solve_capacity):
         with pytest.raises(InputError, match="all rates are 0"):

@@ -101,7 +101,7 @@ def test_budgets_by_hand() -> None:
     assert short.budget == 132
     assert shortest_batch(LLAMA, [512], Fraction(1, 3)) is None
     assert fastest_budget(LLAMA, [512], 1798) is None
-    with pytest.raises(InputError, match="candidates: none"):
+    with pytest.raises(InputError, match="candidates: empty list"):
         fastest_budget(LLAMA, [], 5)
 
 

@@ -331,7 +331,7 @@ def test_nested_batch_limits() -> None:
     assert corrected_batch_limit_thresholds(problem, 198) == (14, 14, 13, 9)
     assert corrected_batch_limit_thresholds(problem, 185) == (13, 13, 12, 9)
     assert whole_thresholds(nested_batch_limit_thresholds(problem, 1)) == (1, 1, 1, 1)
-    with pytest.raises(InputError, match="16 prompts; allow 17 at least"):
+    with pytest.raises(InputError, match="16 prompts are too few; use 17 or more"):
         corrected_batch_limit_thresholds(problem, 16)
     # 15·14/15·1.2 = 16.8 is cut to 15, then 15·6/7·1.2 = 15.4 to 15, and 15·2/3·1.2 = 12.
     assert corrected_batch_limit_thresholds(problem, 231, "1/5") == (15, 15, 15, 12)

@@ -227,7 +227,7 @@ def test_groups_of_a_fluid_problem() -> None:
     assert problem.fluid().work_rate == 14
     with pytest.raises(InputError, match=r"classes\[2\].output: 1 does not exceed 1 .* prompt 1"):
         NestedProblem.from_fluid(fluid(9, [(1, 1, 1), (1, 2, 1), (1, 1, 1)]))
-    with pytest.raises(InputError, match="groups: 0 of them"):
+    with pytest.raises(InputError, match="groups: no group"):
         NestedProblem((), problem.worker)
     merged = problem.with_segments([(2,), (1,)])
     assert merged.weights == (6, 5)

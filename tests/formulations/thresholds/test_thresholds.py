@@ -199,11 +199,11 @@ def test_bad_nested_data() -> None:
         NestedProblem.single(1, (3, 3), (one, one), worker)
     with pytest.raises(InputError, match="rates: 1 for 2 outputs"):
         NestedProblem.single(1, (3, 4), (one,), worker)
-    with pytest.raises(InputError, match=r"rates\[1\]: 0 is no rate"):
+    with pytest.raises(InputError, match=r"rates\[1\]: 0 is not allowed"):
         NestedProblem.single(1, (3, 4), (one, Fraction(0)), worker)
     with pytest.raises(InputError, match="not the longest output"):
         NestedProblem.single(1, (3, 4), (one, one), worker, (3,))
-    with pytest.raises(InputError, match="no list of lengths"):
+    with pytest.raises(InputError, match="not a list of lengths"):
         NestedProblem.single(1, (), (), worker)
     with pytest.raises(InputError, match=r"classes\[1\].prompt: 2 differs from 1"):
         NestedProblem.single_from_fluid(fluid(9, [(1, 1, 1), (1, 2, 2)]))

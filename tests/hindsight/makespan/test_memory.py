@@ -136,7 +136,7 @@ def test_memory_beyond_all_loads_changes_nothing() -> None:
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        ({"memory": 4}, r"requests\[0\]: holds 5 tokens at last, the largest worker 4"),
+        ({"memory": 4}, r"requests\[0\]: its peak of 5 tokens exceeds the largest memory, 4"),
         ({"memory": [9]}, "memory: 1 entries for 2 workers"),
         ({"memory": [9, 0]}, r"memory\[1\]"),
         ({"memory": "9"}, "memory: expected a list"),
