@@ -75,7 +75,10 @@ def test_running_on_a_worker_that_is_down_is_caught() -> None:
         ("random:mtbf=1e-3:mttr=1e-3", "more than 2000000 events"),
         ("random:mean=3", "unknown option 'mean'"),
         ("no-such-file.csv", "cannot read 'no-such-file.csv'"),
-        (((2.0, 0, "fail"), (1.0, 1, "fail")), "event 1: an event at 1.0 s follows an event at 2.0 s"),
+        (
+            ((2.0, 0, "fail"), (1.0, 1, "fail")),
+            "event 1: an event at 1.0 s follows an event at 2.0 s",
+        ),
         (((-1.0, 0, "fail"),), "event 0: the time of the event is -1.0 s"),
         (((float("nan"), 0, "fail"),), "event 0: the time of the event is nan s"),
         (((1.0, 2, "fail"),), "worker 2 is not one of the 2"),
