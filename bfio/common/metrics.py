@@ -244,7 +244,7 @@ class MetricTable(Generic[Record]):
             def one(record: Record, name: str) -> Value:
                 return together(record)[name]
 
-            mean = _averaging(
+            mean: Metric[Record] = _averaging(
                 f"{name}_mean{ending}",
                 unit,
                 f"mean {description}",
