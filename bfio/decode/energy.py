@@ -180,9 +180,10 @@ def _cells(
         energies, busy = np.empty((2, len(part), cluster.workers))
         for first in range(0, len(part), block):
             rows = slice(first, first + block)
-            seen = [values[part[rows]] for values in (run.loads, run.running, run.duration_s)]
-            own = None if slow is None else slow[rows]
-            energies[rows], busy[rows] = _energies(*seen, cluster, model, reading, own)
+            at, own = part[rows], None if slow is None else slow[rows]
+            energies[rows], busy[rows] = _energies(
+                run.loads[at], run.running[at], run.duration_s[at], cluster, model, reading, own
+            )
         yield part, energies, busy
 
 
