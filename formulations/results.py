@@ -37,15 +37,6 @@ class Termination(StrEnum):
     FAILED = "failed"
 
 
-#: Status of a result by its termination, where that says all.
-_STATUS = {
-    Termination.OPTIMAL: "optimal, proven",
-    Termination.INFEASIBLE: "infeasible, proven",
-    Termination.RELAXED: "bound only",
-    Termination.FAILED: "failed",
-}
-
-
 class BoundKind(StrEnum):
     """How a bound was derived."""
 
@@ -247,17 +238,6 @@ class ProgramResult(Solved, Generic[S]):
         if self.objective is None or self.bound is None:
             return None
         return 0.0 if self.objective == 0 else (self.objective - self.bound) / self.objective
-
-    @property
-    def status(self) -> str:
-        """The outcome in words: ``optimal, proven``; ``solved, bound in floats``; and so on."""
-        stopped = (Termination.TIME_LIMIT, Termination.WORK_LIMIT)
-        if self.termination in stopped:
-            gap = "no solution" if self.gap is None else f"gap {100 * self.gap:.2g} %"
-            return f"stopped, {gap}"
-        if self.termination is Termination.FEASIBLE:
-            return "solved, bound in floats" if self.solver.get("finished") else "feasible"
-        return _STATUS[self.termination]
 
     def summary(self) -> str:
         """Return termination, objective, bound and solution as a few lines of text."""

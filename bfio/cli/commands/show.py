@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 from bfio.cli.command import DONE, Command
 from bfio.cli.options import add_common, add_time_limit
 from bfio.cli.output import print_json, print_table, progress_bar, read_problem
-from bfio.common.number_text import number
+from bfio.common.number_text import number, percent
 from formulations.errors import CapabilityError
 
 if TYPE_CHECKING:
     from bfio.programs import ProgramKind
     from formulations.formulation import Formulation
+    from formulations.results import ProgramResult
 
 #: Seconds for each method by default.
 _SECONDS = 10.0
@@ -94,10 +95,22 @@ def _answers(
                 shown = ["–" if value is None else f"{value:,}" for value in values]
                 time = number(1e3 * result.seconds)
                 yield (
-                    result.to_mapping() | {"status": result.status},
-                    [method, *shown, result.status, time],
+                    result.to_mapping() | {"status": _status(result)},
+                    [method, *shown, _status(result), time],
                 )
             bar.advance(task)
+
+
+def _status(result: "ProgramResult[Any]") -> str:
+    """Return the outcome in words."""
+    from formulations.results import Termination
+
+    if result.termination in (Termination.TIME_LIMIT, Termination.WORK_LIMIT):
+        return f"stopped, gap {percent(result.gap)}" if result.gap is not None else "stopped"
+    if result.termination is Termination.FEASIBLE:
+        return "solved, bound in floats" if result.solver.get("finished") else "feasible"
+    words = {Termination.OPTIMAL: "optimal, proven", Termination.RELAXED: "bound only"}
+    return words.get(result.termination, result.termination.value)
 
 
 def _sizes(program: "Formulation[Any, Any, Any]") -> tuple[Counter[str], Counter[str]]:
