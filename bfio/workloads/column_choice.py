@@ -340,7 +340,7 @@ def _unknown(
         remedy = f"name them: {command}"
     if unread and table.first_row:
         cell = shown(table.first_row.get(name))
-        remedy += f"; no times, as {cell} in {name!r} is no time (dates: 2024-01-31 12:00:00)"
+        remedy += f"; {name!r} is omitted: {cell} in it is no time (dates: 2024-01-31 12:00:00)"
     if "prefix" in guessed:
         remedy += "; prefix is added to prompt: omit it if the prompt includes the prefix"
     if "arrival" in guessed:

@@ -334,7 +334,7 @@ def _texts(column: pa.ChunkedArray, where: str) -> pa.ChunkedArray:
     if pa.types.is_duration(kind):
         # As texts, durations would be bare numbers in an unknown unit.
         raise InputError(
-            where, f"are durations ({kind}), not times", "give numbers of seconds, or dates"
+            where, f"holds durations ({kind}), not times", "give numbers of seconds, or dates"
         )
     if pa.types.is_timestamp(kind):
         # Written in universal time if the column has a time zone, else as local time.

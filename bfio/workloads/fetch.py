@@ -172,7 +172,7 @@ def _download(source: str, stream: BinaryIO, timeout_s: float, max_bytes: int) -
     except urllib.error.URLError as error:
         raise InputError(source, f"cannot be reached ({error.reason})", _RETRY) from None
     except (http.client.HTTPException, OSError) as error:
-        raise InputError(source, f"the transfer was interrupted ({error!r})", _RETRY) from None
+        raise InputError(source, f"the transfer failed ({error!r})", _RETRY) from None
 
 
 def _copy(

@@ -194,7 +194,7 @@ def overloaded(
     if steps * total_slots > MAX_ADMISSIONS:
         raise InputError(
             "steps",
-            f"{steps} steps x {total_slots} slots needs too many requests",
+            f"{steps} steps x {total_slots} slots need too many requests",
             "use fewer steps",
         )
     num_requests = 2 * total_slots

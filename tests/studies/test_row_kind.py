@@ -54,7 +54,8 @@ def test_parts_and_half_widths_are_described() -> None:
     kind = RowKind("k", "?", lambda a, c: {}, values=[Described("y", "m", "height")])
     kind = RowKind("k", "?", kind.compute, values=kind.values, parts={"late.": "at the end"})
     assert kind.describe("late.y") == Described("late.y", "m", "height, at the end")
-    assert kind.describe("late.y.half_width").text.startswith("half a 95 % interval")
+    half = "half the width of the 95 % interval (batch means) of: height, at the end"
+    assert kind.describe("late.y.half_width").text == half
     assert kind.describe("late.z").text == ""
     assert "| `y` | m | height |" in kind.table()
 

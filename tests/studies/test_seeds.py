@@ -101,7 +101,7 @@ def test_it_is_said_at_plan_time(tmp_path: Path, capsys: pytest.CaptureFixture[s
     path = _study(tmp_path)
     store = str(tmp_path / "store.sqlite")
     assert main(["study", "run", str(path), "--store", store, "--jobs", "1"]) == 0
-    assert "note: 3 of 8 rows repeat another one but for the seed" in capsys.readouterr().err
+    assert "note: 3 of 8 rows differ from another row only in the seed" in capsys.readouterr().err
 
 
 def test_requests_that_are_drawn_are_replicates(tmp_path: Path) -> None:

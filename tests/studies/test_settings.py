@@ -151,7 +151,7 @@ def test_look_aheads_of_two_runs_of_a_row(tmp_path: Path) -> None:
 def test_unused_arrival_times_are_told(tmp_path: Path) -> None:
     """With the argument that uses them; nothing where they are used."""
     remark, *_ = study_remarks(plan(read_study(_file(tmp_path))))
-    assert remark.endswith('arrivals = "timed" uses them.')
+    assert remark.endswith('Use arrivals = "timed" to run with these times.')
     used = study_remarks(plan(read_study(_file(tmp_path, 'arrivals = "timed"'))))
     assert not any("arrival times" in remark for remark in used)
 
@@ -178,12 +178,12 @@ def test_unused_arrival_times_are_told(tmp_path: Path) -> None:
         (
             'predictor = "survival"',
             'policy = ["br-h", "br-h:horizon=20", "br-h:horizon=21"]\nseed = [1, 2]',
-            ["Rows with policy br-h and with policy br-h:horizon=20 are one, spelt twice"],
+            ["Rows with policy br-h and with policy br-h:horizon=20 are the same under two"],
         ),
         (
             'policy = "br-h"',
             'predictor = ["noisy-oracle:0.5", "survival", "noisy-oracle", "survival:refresh=5"]',
-            ["Rows with predictor noisy-oracle:0.5 and with predictor noisy-oracle are one"],
+            ["Rows with predictor noisy-oracle:0.5 and with predictor noisy-oracle are the"],
         ),
     ],
 )

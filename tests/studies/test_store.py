@@ -242,7 +242,7 @@ def test_a_full_disk_keeps_the_rows_before(tmp_path: Path) -> None:
     with open_for_writing(path) as store:
         store.add(_row("a"))
         store._connection.execute("PRAGMA max_page_count = 20")  # noqa: SLF001
-        with pytest.raises(InputError, match="full; free some space and run again"):
+        with pytest.raises(InputError, match="full; free disk space and run again"):
             store.add(_row("b", log="x" * 200_000))
         store.add(_row("c"))
     with open_for_reading(path) as store:
@@ -274,7 +274,7 @@ def test_a_really_full_disk_keeps_the_rows_before(small_disk: Path) -> None:
                 written += 1
 
     try:
-        with pytest.raises(InputError, match="free some space"):
+        with pytest.raises(InputError, match="free disk space"):
             fill()
         assert written > 5
         subprocess.run(["mount", "-o", "remount,size=8m", str(small_disk)], check=True)

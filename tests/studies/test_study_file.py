@@ -112,7 +112,7 @@ def test_a_seed_on_the_command_line_moves_all_seeds(tmp_path: Path) -> None:
         ('["fcfs", "br-0"]', "[nan]", "grid[0].policy[0]: nan; use a finite number"),
         ("workers = 16", "policy = 3", "grid.policy: the argument is fixed as well"),
         ('kind = "lines"', 'kind = "pie"', "report.figures[0].kind: 'pie' is unknown; use one of"),
-        ('kind = "lines"', "", "report.figures[0]: kind missing"),
+        ('kind = "lines"', "", "report.figures[0]: kind is missing"),
         ('x = "seed"', "", "report figure 'How?': lines needs x"),
         ('rows = ["policy"]', "rows = []", "report table 'All': rows or values is empty"),
         ('baseline = { policy = "fcfs" }', "baseline = { seed = 1 }", "baseline argument seed"),

@@ -150,7 +150,9 @@ def test_other_code_is_refused() -> None:
     """A process that runs other sources than the plan says ends the study."""
     supervisor = Supervisor(_KIND, _LIMITS)
     task = Task("k", _KIND, {"deed": "none"}, "", "other")
-    with pytest.raises(InputError, match=r"runs other code .* than the rows were planned with"):
+    with pytest.raises(
+        InputError, match=r"loaded code version .*, but rows were planned with other"
+    ):
         supervisor.compute(Order(task, str(Path.cwd())))
     supervisor.close()
 

@@ -129,7 +129,7 @@ def test_the_printed_command_reads_the_file(
         ("prompt=,output=b", "'prompt=' is not of the form role=NAME"),
         ("prompt=a,prompt=b,output=c", "prompt is given twice"),
         ("promt=a,output=b", "unknown role 'promt'; did you mean prompt"),
-        ("prompt=a,output=z", "no column 'z'"),
+        ("prompt=a,output=z", "column 'z' does not exist"),
         ("prompt=a", "role output has no column"),
         ("arrival=c,arrival_ms=d,prompt=a,output=b", "arrival and arrival_ms"),
         ("prompt=a,output=a", "column 'a' has two roles"),
@@ -195,7 +195,7 @@ def test_frames(arrival: Any, role: str) -> None:
 @pytest.mark.parametrize(
     ("frame", "message"),
     [
-        (3, "mine: no table"),
+        (3, "mine: is no table"),
         ({"a": [1]}, 'name them: columns="prompt=NAME,output=NAME"'),
         ({"input_tokens": [1, 2.5], "osl": [1, 2]}, "mine row 2 column 'input_tokens': '2.5'"),
         ({"input_tokens": [1, None], "osl": [1, 2]}, "mine row 2 column 'input_tokens': ''"),
@@ -206,15 +206,15 @@ def test_frames(arrival: Any, role: str) -> None:
         ),
         ({"input_tokens": [], "osl": []}, "mine: no requests"),
         ({"input_tokens": [[1]], "osl": [1]}, "mine row 1 column 'input_tokens'"),
-        ({"input_tokens": [1], "osl": [1, 2]}, "mine: no table"),
-        ({"input_tokens": [10**30], "osl": [1]}, "mine: no table"),
+        ({"input_tokens": [1], "osl": [1, 2]}, "mine: is no table"),
+        ({"input_tokens": [10**30], "osl": [1]}, "mine: is no table"),
         (
             pa.table([[1], [2], [3]], names=["isl", "isl", "osl"]),
             "mine: column 'isl' occurs twice",
         ),
         (
             {"arrival_s": [datetime.timedelta(seconds=1)], "isl": [1], "osl": [2]},
-            "mine column 'arrival_s': durations",
+            "mine column 'arrival_s': holds durations",
         ),
         (
             {"arrival_s": [DAY, DAY.replace(tzinfo=None)], "isl": [1, 1], "osl": [2, 2]},
@@ -249,7 +249,7 @@ def test_the_printed_command_reads_a_header_with_commas(tmp_path: Path, name: st
     [
         ("time,prompt,output\n1700000000000,1,2\n", "--columns arrival_ms=time,prompt=prompt,"),
         ("time,prompt,output\n1700000000000000,1,2\n", "--columns arrival_us=time,"),
-        ("time,prompt,output\n2024-01-01,1,2\n", "without times, as '2024-01-01' in"),
+        ("time,prompt,output\n2024-01-01,1,2\n", "; 'time' is omitted: '2024-01-01' in"),
         ("time_s,prompt,output\n1700000000000,1,2\n", "(name the column as arrival_ms?)"),
         ("time_s;prompt;output\n0,5;1;2\n", "is not a finite decimal number (a decimal comma?"),
         ('prompt,output\n"1,5",2\n', "whole number (a decimal comma? write a point)"),

@@ -181,7 +181,7 @@ def test_a_late_error_names_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyP
     path = tmp_path / "long.csv"
     good = b"1,2,3\n" * 20_000
     path.write_bytes(b"arrival_time_s,prompt_tokens,output_tokens\n" + good + b"1,2\n" + good)
-    with pytest.raises(InputError, match=r"long\.csv line 20002: 2 cells for 3 columns"):
+    with pytest.raises(InputError, match=r"long\.csv line 20002: has 2 cells for 3 columns"):
         read_trace(path)
     skipped = read_trace(path, skip_bad_rows=True)
     assert (len(skipped), skipped.provenance["skipped_bad_rows"]) == (40_000, 1)

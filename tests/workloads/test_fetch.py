@@ -97,8 +97,8 @@ def test_fetch_to_a_name(server: str, tmp_path: Path) -> None:
     ("path", "message"),
     [
         ("/nothing.csv", "the server answered 404"),
-        ("/page.html", "not a trace"),
-        ("/pointer.csv", "not a trace"),
+        ("/page.html", "is not a readable trace"),
+        ("/pointer.csv", "is not a readable trace"),
         ("/short.csv", "bytes were received"),
     ],
 )
@@ -122,7 +122,7 @@ def test_size_limit(server: str, tmp_path: Path) -> None:
     [
         ("http://127.0.0.1:9/x.csv", "cannot be reached"),
         ("http://", "cannot be reached"),
-        ("http://127.0.0.1:port/x.csv", "broke off|cannot be reached"),
+        ("http://127.0.0.1:port/x.csv", "transfer failed|cannot be reached"),
         ("file:///etc/hostname", "is not an http or https URL"),
         ("", "is not an http or https URL"),
     ],

@@ -162,9 +162,12 @@ def test_empirical_frequencies() -> None:
         (lambda: Homogeneous(3.0), r"value: expected an integer"),  # type: ignore[arg-type]
         (lambda: Empirical([], []), r"values: the distribution has no values"),
         (lambda: Empirical([1, 1], [0.5, 0.5]), r"values: a value occurs twice"),
-        (lambda: Empirical([1, 2], [0.5]), r"probabilities: shape"),
-        (lambda: Empirical([1, 2], [1.5, -0.5]), r"probabilities: a negative"),
-        (lambda: Empirical([1, 2], [0.5, math.nan]), r"probabilities: a negative or non-finite"),
+        (lambda: Empirical([1, 2], [0.5]), r"probabilities: has shape"),
+        (lambda: Empirical([1, 2], [1.5, -0.5]), r"probabilities: has a negative"),
+        (
+            lambda: Empirical([1, 2], [0.5, math.nan]),
+            r"probabilities: has a negative or non-finite",
+        ),
         (lambda: Empirical([1, 2], [0.5, 0.4]), r"probabilities: the sum is 0.9"),
         (lambda: Empirical([1, 2], "ab"), r"probabilities: is not a list of numbers"),
         (

@@ -195,7 +195,7 @@ def test_bad_arguments() -> None:
         overloaded(2, 3, Homogeneous(5), Geometric(2), rng=rng)
     with pytest.raises(InputError, match="steps"):
         overloaded(0, 3, Uniform(1, 2), Geometric(2), rng=rng)
-    with pytest.raises(InputError, match="is too much"):
+    with pytest.raises(InputError, match="slots need too many requests"):
         overloaded(10**6, 10**6, Uniform(1, 2), Geometric(2), rng=rng)
     with pytest.raises(ValueError, match="zip"):
         is_overloaded([[1, 2]], [])

@@ -34,7 +34,7 @@ def test_read(tmp_path: Path) -> None:
         (b"tokens,probability\n1,1.5\n", "line 2 column 'probability': 1.5 is no probability"),
         (b"tokens,probability\n1,nan\n", "line 2 column 'probability': 'nan' is not a finite"),
         (b"tokens,probability\n1.5,1\n", "line 2 column 'tokens': '1.5' is not a whole number"),
-        (b"tokens,probability\n1\n", "line 2: 1 cells for 2 columns"),
+        (b"tokens,probability\n1\n", "line 2: has 1 cells for 2 columns"),
         (b"tokens,probability\n", "values: the distribution has no values"),
         (b"", "is empty"),
     ],

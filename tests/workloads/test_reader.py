@@ -170,7 +170,7 @@ def test_missing_file_and_directory(tmp_path: Path) -> None:
 @pytest.mark.parametrize("rows", [b"1,2,3\n,4,5\n", b",2,3\n1,4,5\n"])
 def test_mixed_blank_times(rows: bytes, skip: bool) -> None:
     """Times on some rows only are an error that skipping does not hide."""
-    with pytest.raises(InputError, match="line 3: some rows have an arrival time and some have"):
+    with pytest.raises(InputError, match="line 3: only some rows have an arrival time"):
         _read_bytes(HEADER + rows, skip_bad_rows=skip)
 
 

@@ -108,14 +108,14 @@ def read_records(path: Path) -> list[Record]:
     InputError
         If the file cannot be read or has other columns.
     """
+    remedy = "name an output file of `bfio study report --format csv`"
     try:
         records = parsed_records(path.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        remedy = "name an output file of `bfio study report --format csv`"
         raise InputError(str(path), f"cannot be read ({error})", remedy) from None
     for name in ("table", "value"):
         if any(record.get(name) is None for record in records):
-            raise InputError(str(path), f"column {name} is missing", "write it with --format csv")
+            raise InputError(str(path), f"column {name!r} is missing", remedy)
     return records
 
 

@@ -123,9 +123,12 @@ class BatchingOffer(CheckedOptions):
         """Validate, and convert numbers to exact fractions."""
         super().__post_init__()
         if (self.network is None) == (self.hardware is None):
-            raise InputError(
-                "network", "network and hardware exclude each other", "give one of them"
+            found = (
+                "neither network nor hardware is given"
+                if self.network is None
+                else "network and hardware exclude each other"
             )
+            raise InputError("network", found, "give one of them")
         if self.trace is not None and self.hardware is None:
             raise InputError(
                 "trace", "cannot be combined with network", "replace network by hardware"

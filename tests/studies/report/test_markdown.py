@@ -136,7 +136,9 @@ def test_refusals_of_plans() -> None:
     """What is across must be among the rows; ratios need a baseline."""
     with pytest.raises(InputError, match="across argument seed"):
         Table("t", ("policy",), ("y",), across="seed")
-    with pytest.raises(InputError, match="no ratios"):
+    with pytest.raises(
+        InputError, match="report table 't': the table has no baseline for its ratios"
+    ):
         Table("t", ("policy",), ("y",), show=Shown.RATIO)
 
 
@@ -176,7 +178,7 @@ def test_blocks_of_a_readme(tmp_path: Path) -> None:
 def test_a_file_that_is_no_table_of_results(tmp_path: Path) -> None:
     """One line says what to do."""
     (tmp_path / "no.csv").write_text("a,b\n1,2\n")
-    with pytest.raises(InputError, match="no column table"):
+    with pytest.raises(InputError, match="column 'table' is missing; name an output file"):
         read_records(tmp_path / "no.csv")
     with pytest.raises(InputError, match="cannot be read"):
         read_records(tmp_path / "absent.csv")

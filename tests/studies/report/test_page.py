@@ -175,7 +175,7 @@ def test_no_row_done_is_told(tmp_path: Path) -> None:
         write_report(synthetic.results(study, []), tmp_path / "out")
     ends = [Status.FAILED, Status.FAILED, Status.TIMED_OUT]
     rows = [Row(t, end) for t, end in zip(synthetic.tasks(study), ends, strict=False)]
-    told = "is done: 2 failed, 1 timed out, 5 not computed yet; see .* with --retry"
+    told = "has a result: 2 failed, 1 timed out, 5 not computed yet; see .* with --retry"
     with pytest.raises(InputError, match=told):
         write_report(synthetic.results(study, rows), tmp_path / "out")
     assert not (tmp_path / "out").exists()
@@ -296,7 +296,7 @@ def test_descriptions_of_values() -> None:
     assert "steady part" in describe("simulate", "steady.avg_imbalance").text
     half = describe("simulate", "steady.avg_imbalance.half_width")
     assert half.unit == "tokens"
-    assert half.text.startswith("half a 95 % interval by batch means of: mean over steps")
+    assert half.text.startswith("half the width of the 95 % interval (batch means) of: mean over")
     assert describe("simulate", "steady.nobody_knows.half_width").text == ""
     assert with_unit("simulate", "idle_fraction") == "idle_fraction (whole run)"
     own = "tests.studies.rows:square"

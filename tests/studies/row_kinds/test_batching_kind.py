@@ -104,7 +104,8 @@ LLAMA = {"hardware": "llama-3-70b-2xa100", "horizon": 9}
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({}, "it or hardware is needed"),
+        ({}, "network: neither network nor hardware is given"),
+        ({"network": "n.json", "hardware": "h", "horizon": 9}, "hardware exclude each other"),
         ({"network": "nothing.json", "horizon": 9}, "nothing.json"),
         ({"hardware": "abacus", "horizon": 9}, "'abacus' is unknown"),
         ({"hardware": "llama-3-70b-2xa100"}, "horizon"),
@@ -112,7 +113,10 @@ LLAMA = {"hardware": "llama-3-70b-2xa100", "horizon": 9}
         ({"hardware": "llama-3-70b-2xa100", "horizon": 9, "rate": 1, "load": 1}, "load is given"),
         ({"hardware": "llama-3-70b-2xa100", "horizon": 9, "policy": "orka"}, "did you mean orca"),
         ({"hardware": "llama-3-70b-2xa100", "horizon": 9, "trace": "nothing.csv"}, "nothing.csv"),
-        ({"network": "n.json", "horizon": 9, "trace": "t.csv"}, "no place in a network"),
+        (
+            {"network": "n.json", "horizon": 9, "trace": "t.csv"},
+            "trace: cannot be combined with network",
+        ),
         ({"hardware": "llama-3-70b-2xa100", "horizon": 9, "trace": "t", "prefill": 1}, "as well"),
         (
             {"network": "n.json", "horizon": 9, "prefill": 3},
@@ -129,7 +133,7 @@ LLAMA = {"hardware": "llama-3-70b-2xa100", "horizon": 9}
         (LLAMA | {"trace": "t", "sizes": "fixed"}, "sizes: the trace gives the sizes"),
         (LLAMA | {"balancer": "first"}, "no agent has several engines"),
         (LLAMA | {"priority": "last"}, "no agent has two stages to order"),
-        (LLAMA | {"terms": "memory=9"}, "costs nothing"),
+        (LLAMA | {"terms": "memory=9"}, r"terms\.memory: memory has no effect"),
     ],
 )
 def test_what_is_refused(tmp_path: Path, arguments: dict[str, Any], message: str) -> None:

@@ -194,7 +194,7 @@ def test_enclosure_values_by_hand() -> None:
         ({"count": "9-5"}, "count"),
         ({"count": 2.5}, "2.5 is no range"),
         ({"count": True}, "True is no range"),
-        ({"prompt": "1-30"}, "leave no room"),
+        ({"prompt": "1-30"}, "prompt: 30 tokens leave no space"),
         ({"rate": 0}, "rate"),
         ({"convention": "D"}, "use one of A, B, C"),
         ({"time_limit": -1}, "argument time_limit: -1.0 is negative"),

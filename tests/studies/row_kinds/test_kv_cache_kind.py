@@ -207,7 +207,7 @@ def test_series_of_a_row_cover_the_time_asked_for() -> None:
         ({"convention": "D"}, "use one of A, B, C"),
         (
             {"memory": 20},
-            "leave them out: leave_out_oversized=True, in a study skip_oversized = true",
+            "exclude them: leave_out_oversized=True (studies: skip_oversized = true)",
         ),
         ({"memory": 1, "skip_oversized": True}, "no request fits"),
         ({"first": 121}, "121 of 120 requests"),

@@ -310,7 +310,7 @@ def test_the_run_counts_as_a_schedule() -> None:
         ({"overhead": -1}, "argument overhead"),
         ({"overhead": 1.5}, "argument overhead"),
         ({"hindsight_limit": -1}, "argument hindsight_limit: -1.0 is negative"),
-        ({"pool": 1}, "argument pool: 1 cannot fill all slots at once"),
+        ({"pool": 1}, "argument pool: a pool of 1 cannot fill all slots at once"),
         ({"policy": "magic"}, "magic"),
         ({"step_overhead": 1.0}, "argument step_overhead: unknown"),
         ({"polices": "fcfs"}, "did you mean policy"),

@@ -186,7 +186,7 @@ def test_a_study_refuses_arguments_that_none_of_its_rows_reads(tmp_path: Path) -
         return Study("unread", "Which?", "simulate", grids, SLOW, folder=tmp_path)
 
     (tmp_path / "trace.csv").write_text(TRACE)
-    message = "unread: argument gamma: fcfs reads no such option; leave it out, or run one that"
+    message = "unread: argument gamma: fcfs reads no such option; leave it out, or add a"
     with pytest.raises(InputError, match=message):
         plan(study(["fcfs", "br-0"]))
     first, second, *others = plan(study(["br-0", "br-h"]))

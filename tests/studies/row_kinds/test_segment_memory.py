@@ -123,7 +123,7 @@ def test_unequal_segments_have_no_printed_formula(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"segments": 2}, "segments: 2 is no divisor of 3"),
+        ({"segments": 2}, "segments: 2 do not divide 3 output lengths evenly"),
         ({"segments": 0}, "argument segments"),
         ({"segments": "worst"}, "argument segments"),
         ({"horizon_s": None}, "argument horizon_s: missing"),
