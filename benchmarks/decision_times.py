@@ -105,8 +105,8 @@ def time_decisions(
     if not timed.is_done:
         raise InputError(
             policy_name(made),
-            f"the run ended after {len(timed.seconds)} timed decisions",
-            "lower decisions",
+            f"the run ended after {len(timed.seconds)} of {decisions} decisions",
+            "lower decisions or raise pool",
         )
     return timed
 

@@ -78,7 +78,8 @@ class MeasuredSteps:
             # A mean written with few digits may slightly exceed an equal peak.
             above = np.flatnonzero(self.mean_load > self.max_load * 1.000001)
             if len(above):
-                what = f"{self.mean_load[above[0]]:g} exceeds the peak load"
+                mean, peak = self.mean_load[above[0]], self.max_load[above[0]]
+                what = f"{mean:g} exceeds the peak load of {peak:g}"
                 raise InputError(f"mean_load[{above[0]}]", what, _REMEDY)
         if np.ptp(self.max_load) == 0:
             what = f"every step has a peak of {self.max_load[0]:g} tokens"

@@ -43,7 +43,7 @@ class StageVerdict(StrEnum):
 _REASONS = {
     StageVerdict.FINISHED: "",
     StageVerdict.HORIZON: "",
-    StageVerdict.STUCK: "the policy serves none of the remaining requests, and none arrives",
+    StageVerdict.STUCK: "the policy serves none of the remaining requests, and no more arrive",
     StageVerdict.STOPPED: "the limit on batches or on the clock was reached",
 }
 

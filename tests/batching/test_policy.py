@@ -65,7 +65,7 @@ def test_lengths_are_hidden_unless_asked_for() -> None:
         (lambda state: [True] * len(state), "True is no number"),
         (lambda state: [0.5] * len(state), "0.5 is no number"),
         (lambda state: np.full(len(state), 10**6), "prefill tokens, but only"),
-        (lambda state: [2 - (p > 0) for p in state.prefill], "decode tokens at once"),
+        (lambda state: [2 - (p > 0) for p in state.prefill], "2 decode tokens in one batch"),
         (lambda state: list(state.prefill) if len(state) > 4 else [0] * len(state), "exceed"),
         (lambda state: 1 / 0, "division by zero"),
     ],

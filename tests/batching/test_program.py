@@ -77,7 +77,7 @@ def test_first_tokens_by_hand() -> None:
 def test_what_has_no_program() -> None:
     """Prompts that are not cut, and unknown weightings."""
     state = BatchState(0, 6, False, [5], ["s"], [0], [-1], None)
-    with pytest.raises(InputError, match="does not cut prompts"):
+    with pytest.raises(InputError, match="requires an engine that cuts prompts; set chunked"):
         ask(ProgramPolicy(), state, "p")
     with pytest.raises(InputError, match="did you mean tokens"):
         ProgramPolicy("token")  # type: ignore[arg-type]

@@ -88,7 +88,7 @@ def test_decisions_are_timed_from_the_first_full_step() -> None:
 
 def test_a_run_without_a_full_step_is_an_error() -> None:
     """There is no decision to time where the pool is smaller than what ends in a step."""
-    with pytest.raises(InputError, match="only 0 decisions"):
+    with pytest.raises(InputError, match="ended after 0 of 5 decisions"):
         time_decisions("br-0", Cluster(2, 4), 1, output_mean=1, decisions=5, seed=0)
 
 

@@ -28,7 +28,7 @@ def test_a_row_counts_what_is_proven() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"family": "H = 7"}, "argument family: no step of 'H = 7'"),
+        ({"family": "H = 7"}, "argument family: kind step has no family 'H = 7'"),
         ({"method": "exactt"}, "argument method: 'exactt' is unknown; did you mean exact?"),
     ],
 )

@@ -54,8 +54,8 @@ def test_the_file_is_what_a_fit_reads(bfio: Bfio, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"lengths": "10"}, "lengths: one length tells nothing"),
-        ({"lengths": "10,10"}, "lengths: one length tells nothing"),
+        ({"lengths": "10"}, "lengths: one length does not determine"),
+        ({"lengths": "10,10"}, "lengths: one length does not determine"),
         ({"lengths": "10,x"}, "lengths: 'x' is no number"),
         ({"lengths": "10,0"}, "lengths: 0 is out of range"),
         ({"lengths": "10,"}, "lengths: '' is no number"),

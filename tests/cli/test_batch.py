@@ -54,7 +54,7 @@ def test_policies_side_by_side(bfio: Bfio, tmp_path: Path) -> None:
     assert sarathi["requests"] == vllm["requests"] > sarathi["completed"] > vllm["completed"]
     shown = bfio("batch", _file(tmp_path, ENGINE), *laws, *policies)
     assert "theory: stable" in shown.out
-    assert "Theorem 1 says nothing" in shown.out
+    assert "not work-conserving, Theorem 1 does not apply" in shown.out
 
 
 def test_a_network_with_priorities(bfio: Bfio, tmp_path: Path) -> None:
@@ -195,7 +195,10 @@ def test_settings_say_what_the_runs_are_made_of(bfio: Bfio, tmp_path: Path) -> N
         (("FILE", "--horizon", "9", "--balancer", "fair"), "'fair' is unknown"),
         (("FILE", "--horizon", "9", "--priority", "gpu"), "AGENT=STAGE>STAGE"),
         (("FILE", "--horizon", "9", "--priority", "gpu=x"), "no stage 'x'"),
-        (("FILE", "--horizon", "9", "--delay", "x=3"), "no 'x'"),
+        (
+            ("FILE", "--horizon", "9", "--delay", "x=3"),
+            "delays: 'x' does not exist; use one of request@gpu",
+        ),
         (("FILE", "--horizon", "9", "--initial", "request@gpu=-1"), "no number of requests"),
         (("FILE", "--horizon", "9", "--plot", "x.txt"), "x.txt is no picture"),
         (("FILE", "--horizon", "9", "--engine", "fast"), "'fast' is unknown"),
@@ -211,9 +214,15 @@ def test_settings_say_what_the_runs_are_made_of(bfio: Bfio, tmp_path: Path) -> N
             (*LLAMA, "--trace", "x.csv", "--arrivals", "bernoulli"),
             "--arrivals needs --rate with --trace",
         ),
-        (("FILE", "--horizon", "9", "--terms", "memory=9"), "costs nothing"),
+        (
+            ("FILE", "--horizon", "9", "--terms", "memory=9"),
+            "memory has no effect without an overflow cost",
+        ),
         (("--hardware", "abacus", "--horizon", "9", "--trace", "x.csv"), "No such file"),
-        (("FILE", "--horizon", "9", "--terms", "swap_token=1"), "no limit that caches"),
+        (
+            ("FILE", "--horizon", "9", "--terms", "swap_token=1"),
+            "overflow costs need a memory limit",
+        ),
         (("FILE", "--horizon", "9", "--terms", "attention=1"), "--terms.attention: unknown"),
         (("FILE", "--horizon", "9", "--terms", "memory"), "write NAME=VALUE:..."),
         (("FILE", "--horizon", "9", "--terms", "memory=1.5"), "memory"),

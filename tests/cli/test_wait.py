@@ -131,7 +131,7 @@ def test_a_users_policy(bfio: Bfio, tmp_path: Path) -> None:
     chosen = ("--policy", "mine_wait:all_of_them", "--policy", "mine_wait:nobody")
     done = bfio("wait", _write(tmp_path), "--horizon", "20", "--drain", *chosen)
     assert done.status == 0
-    assert "mine_wait:nobody: no batch is formed of what is left" in done.out
+    assert "mine_wait:nobody: the policy serves none of the remaining requests" in done.out
     assert re.search(r"^mine_wait:all_of_them: (\d+)/\1$", done.err, flags=re.MULTILINE)
     assert re.search(r"^mine_wait:nobody: 0/[1-9]\d*$", done.err, flags=re.MULTILINE)
 

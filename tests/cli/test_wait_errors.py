@@ -108,7 +108,7 @@ def _files(tmp_path: Path) -> None:
         (("--horizon", "nan"), "--horizon"),
         (("--horizon", "inf"), "--horizon"),
         (("--horizon", "1e13"), "--horizon"),
-        (("--horizon", "1e9"), "about 2e+09 requests; shorten the duration"),
+        (("--horizon", "1e9"), "about 2e+09 requests; shorten it: at most 2e+08"),
         (("--horizon", "1e-30"), None),
         ((*HORIZON, "--scale", "0"), "--scale: 0 is not allowed for a rate or time"),
         ((*HORIZON, "--scale", "x"), "--scale: 'x'"),
@@ -132,7 +132,7 @@ def _files(tmp_path: Path) -> None:
         ((*HORIZON, "--policy", "wiat"), "did you mean wait?"),
         ((*HORIZON, "--policy", ""), "unknown policy"),
         ((*HORIZON, "--policy", "wait", "--policy", "wait"), "a policy is named twice"),
-        ((*HORIZON, "--policy", "wait:thresholds=1"), "1 for 2 classes"),
+        ((*HORIZON, "--policy", "wait:thresholds=1"), "thresholds: 1 thresholds for 2 classes"),
         ((*HORIZON, "--policy", "wait:thresholds=1,-1"), "thresholds"),
         ((*HORIZON, "--policy", "wait:thresholds=1,99999999999999999999"), "thresholds"),
         (
@@ -184,7 +184,7 @@ def _files(tmp_path: Path) -> None:
         ((*TRACE, "--arrivals", "trace", "--rate", "1"), "--rate draws new arrival times"),
         ((*TRACE, "--rate", "1", "--rate-scale", "2"), "--rate draws new arrival times"),
         ((*TRACE, "--rate", "0"), "--rate: 0 is not allowed for a rate or time"),
-        ((*TRACE, "--rate", "1e-12"), "the last is too late"),
+        ((*TRACE, "--rate", "1e-12"), "the last arrival is too late"),
         ((*TRACE, "--rate-scale", "-2"), "--rate-scale"),
         ((*TRACE, "--rate-scale", "1e-12"), "requests[1]"),
         ((*TRACE, "--scale", "2"), "--scale cannot be combined with --trace"),
@@ -269,7 +269,10 @@ def test_two_prompt_lengths_need_groups(bfio: Bfio, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("unable", "words"),
-    [("my_bad_policy:Raising", "not today"), ("wait:thresholds=1", "1 for 2 classes")],
+    [
+        ("my_bad_policy:Raising", "not today"),
+        ("wait:thresholds=1", "thresholds: 1 thresholds for 2 classes"),
+    ],
 )
 def test_a_policy_that_cannot_serve_costs_no_other(bfio: Bfio, unable: str, words: str) -> None:
     """The others run and are shown; then comes why it cannot, and status 2."""

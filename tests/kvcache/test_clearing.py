@@ -200,4 +200,4 @@ def test_a_policy_that_never_starts_anything_is_stopped() -> None:
 
     run = serve(TWINS, idle, limits=CacheLimits(idle=20))
     assert (run.verdict, len(run.batches)) == (CacheVerdict.STOPPED, 0)
-    assert "started nothing" in run.reason
+    assert "started no request" in run.reason

@@ -146,7 +146,7 @@ def test_a_loop_exits_3(bfio: Bfio, tmp_path: Path) -> None:
     assert (done.json["verdict"], done.json["termination"]) == ("loop", "failed")
     text = bfio("hindsight", file, "--algorithm", "alpha-greedy:alpha=0.25")
     assert text.status == 3
-    assert "no schedule (the state came back" in text.out
+    assert "no schedule (the state recurred" in text.out
 
 
 def test_a_seed_decides_the_clearing(bfio: Bfio, tmp_path: Path) -> None:

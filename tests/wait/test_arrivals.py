@@ -132,9 +132,9 @@ def test_wrong_values_are_named() -> None:
         "the requests have no arrival times": lambda: workload_instance(timeless, WORKER),
         "rate: 0 is not allowed": lambda: workload_instance(THREE, WORKER, rate=0),
         "rate_scale: 0 is out of range": lambda: workload_instance(THREE, WORKER, rate_scale=0),
-        "the last is too late": lambda: workload_instance(late, WORKER),
-        "arrivals: the last is": lambda: workload_instance(THREE, WORKER, rate=rare),
-        "arrival[1]: before the one before": lambda: StageInstance(
+        "the last arrival is too late": lambda: workload_instance(late, WORKER),
+        "arrivals: the last arrival is": lambda: workload_instance(THREE, WORKER, rate=rare),
+        "arrival[1]: is earlier than the previous arrival": lambda: StageInstance(
             9, StageClock(1, 1, 0), np.array([1, 0]), ones, ones
         ),
         "requests: the arrays have different lengths": lambda: StageInstance(

@@ -112,7 +112,7 @@ def test_options_of_first_come_first_served() -> None:
         ),
         ("wait:thresholds=printed:limit=0", "limit: 0 is out of range"),
         ("wait:thresholds=most", "'most' is unknown; use strict, least, printed, balanced"),
-        ("wait:thresholds=1", "thresholds: 1 for 2 classes"),
+        ("wait:thresholds=1", "thresholds: 1 thresholds for 2 classes"),
         ("wait:thresholds=1,0", "thresholds[1]: 0 is out of range"),
         ("wait:thresholds=1,x", "'1,x' is no list of integers"),
         ("wait:thresholds=", "option 'thresholds' without a value"),
@@ -127,7 +127,7 @@ def test_options_of_first_come_first_served() -> None:
         ("nested-wait:segments=x", "segments: 'x' is no list of integers"),
         ("nested-wait:segments=9", "segments"),
         ("nested-wait:segments=2,1:thresholds=1,1", "[2, 1] do not increase"),
-        ("nested-wait:segments=1,2:thresholds=1", "thresholds: 1 for 2"),
+        ("nested-wait:segments=1,2:thresholds=1", "thresholds: 1 thresholds for 2 segments"),
         ("nested-wait:thresholds=corrected:limit=20:slack=x", "slack"),
         ("nested-wait:thresholds=best", "'best' is unknown; use least, printed, corrected"),
         ("new-first:mixed=maybe", "mixed: 'maybe' is unknown; use yes or no"),
@@ -261,7 +261,7 @@ def test_a_policy_knows_no_lengths_unless_it_says_so() -> None:
         seen.append(len(state.instance.prompt))
         return [*state.held, *state.waiting]
 
-    with pytest.raises(InputError, match="lengths are unknown; set knows_lengths = True"):
+    with pytest.raises(InputError, match="lengths are unknown to this policy; set knows_lengths"):
         serve(DATA, peeking)
     peeking.knows_lengths = True  # type: ignore[attr-defined]
     assert serve(DATA, peeking).verdict is not None
@@ -275,7 +275,7 @@ def test_a_policy_that_starts_nothing_is_stuck() -> None:
     assert (run.verdict, len(run.batches)) == (StageVerdict.STUCK, 0)
     summary = run.summary()
     assert (summary["requests"], summary["horizon_s"], summary["gap"]) == (3, 3, 2)
-    assert "nothing more arrives" in run.reason
+    assert "no more arrive" in run.reason
     assert violations(run) == {}
 
 
@@ -296,9 +296,9 @@ def test_a_limit_on_batches_stops_a_run() -> None:
 REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: Chain((2, 2), (1, 1)), "do not increase"),
     (lambda: Chain((), ()), "do not increase"),
-    (lambda: Chain((1, 2), (1,)), "1 for 2 segments"),
+    (lambda: Chain((1, 2), (1,)), "1 thresholds for 2 segments"),
     (lambda: Chain((1,), (0,)), r"thresholds\[0\]: 0 is out of range"),
-    (lambda: wait_policy(I0.classes, [1]), "1 for 2 classes"),
+    (lambda: wait_policy(I0.classes, [1]), "1 thresholds for 2 classes"),
     (
         lambda: wait_policy(I0.classes[:1] * 2, [1, 1]),
         "another class has the same prompt and output",

@@ -454,7 +454,7 @@ def test_time_limits() -> None:
     assert result.stopped_by_time
     assert result.to_latency_result(problem).termination is Termination.TIME_LIMIT
     assert 0.0 < result.gap < 1.0
-    with pytest.raises(InputError, match="negative"):
+    with pytest.raises(InputError, match=r"time_limit: -1\.0 is not a number >= 0"):
         solve_hindsight(problem, -1.0)
 
 

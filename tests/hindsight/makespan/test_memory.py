@@ -141,8 +141,14 @@ def test_memory_beyond_all_loads_changes_nothing() -> None:
         ({"memory": [9, 0]}, r"memory\[1\]"),
         ({"memory": "9"}, "memory: expected a list"),
         ({"memory": True}, "memory"),
-        ({"memory": 9, "work_conserving": True}, "memory: is not defined where work"),
-        ({"memory": 9, "objective": "imbalance"}, "memory: is not defined where work"),
+        (
+            {"memory": 9, "work_conserving": True},
+            "memory: a memory limit is not allowed with work",
+        ),
+        (
+            {"memory": 9, "objective": "imbalance"},
+            "memory: a memory limit is not allowed with work",
+        ),
     ],
 )
 def test_bad_memory(options: dict[str, object], error: str) -> None:
