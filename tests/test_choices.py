@@ -19,6 +19,7 @@ from formulations.fluid import (
     RequestClass,
     admission_price_violations,
     admission_violations,
+    build_throughput,
     knapsack,
     solve_throughput,
 )
@@ -38,6 +39,9 @@ RUN = bfio.simulate(WORKLOAD, "fcfs", bfio.Cluster(workers=2, slots=2), pool=5)
 #: What shows what the argument did; `Any`, as no type checker would let a text be given.
 CHOICES: dict[tuple[str, str], Callable[[Any], object]] = {
     ("solve_throughput", "objective"): lambda o: solve_throughput(LOAD, objective=o).value,
+    ("build_throughput", "objective"): lambda o: str(
+        build_throughput(LOAD, objective=o).objective.expr
+    ),
     ("knapsack", "objective"): lambda o: knapsack(LOAD, objective=o).value,
     ("admission_violations", "objective"): lambda o: admission_violations(
         LOAD, [[Fraction(1)], [ZERO]], Fraction(3), o

@@ -154,11 +154,14 @@ def test_frames() -> None:
         (lambda: ANY.Cluster(token_time_s="fast"), "token_time_s: 'fast' is no number"),
         (lambda: ANY.Cluster(mean_time_s="1"), "mean_time_s: expected a number, found '1'"),
         (lambda: ANY.solve_step({"base": []}), "problem: a dict is no StepProblem"),
-        (lambda: ANY.read_trace(pd.DataFrame()), "Workload.from_frame takes frames"),
-        (lambda: ANY.Workload([1, 2], [3]), "output_tokens: 1 entries for 2 prompts"),
+        (
+            lambda: ANY.read_trace(pd.DataFrame()),
+            "path: a DataFrame is no file name; give a file name; use Workload.from_frame",
+        ),
+        (lambda: ANY.Workload([1, 2], [3]), "output_tokens: 1 output lengths for 2 prompts"),
         (
             lambda: ANY.Workload(pd.Series([1.0, None]), [1, 2]),
-            "prompt_tokens[1]: nan is no numb",
+            "prompt_tokens[1]: nan is not a number; remove",
         ),
         (lambda: ANY.Workload(pd.Series([1.5]), [1]), "prompt_tokens: array of float64"),
         (lambda: ANY.Workload([1], pd.Series([-1])), "output_tokens[0]: -1 is out of range"),

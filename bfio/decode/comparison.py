@@ -313,7 +313,7 @@ def _chosen(policies: Sequence[str | Policy], task: RunTask) -> Iterator[ChosenP
             what = f"{policy!r:.60} is one text"
             raise InputError("policies", what, 'give a list: ["fcfs", "br-0"]')
         if not callable(policy) and not isinstance(policy, str):
-            what = f"a {type(policy).__name__} is no policy"
+            what = f"a {type(policy).__name__} is not a policy"
             raise InputError("policies", what, "give a name or a function of the state")
         # Check all names first, so that an unknown name fails before the first run.
         chosen = choose(policy, task.policy_options)

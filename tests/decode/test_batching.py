@@ -393,7 +393,10 @@ def too_much(state: Any) -> list[int]:
 @pytest.mark.parametrize(
     ("rule", "message"),
     [
-        ("nothing", "step 0: requests have slots, but all batches are empty; let one load"),
+        (
+            "nothing",
+            "nothing, step 0: requests have slots, but all batches are empty; let one work",
+        ),
         ("too_much", "too_much of worker 0, slot 0: 9 tokens exceed the budget of 4"),
     ],
 )
@@ -405,7 +408,9 @@ def test_rules_of_ones_own_are_checked(rule: str, message: str) -> None:
 
 def test_what_knows_nothing_of_batches() -> None:
     """Gaps, fits and energy refuse; a policy that lets requests rest does not route."""
-    with pytest.raises(InputError, match="token_budget: steps last as their batches, too"):
+    with pytest.raises(
+        InputError, match="token_budget: step durations depend on token budgets, not"
+    ):
         MeasuredSteps.from_run(simulate(THREE, "fcfs", SMALL))
     with pytest.raises(InputError, match="token_budget: loads depend on batches"):
         measure_gap(THREE, "fcfs", SMALL)

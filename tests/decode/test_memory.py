@@ -91,7 +91,7 @@ def test_who_fits_not_even_alone_waits_for_another_worker() -> None:
 
 def test_a_request_larger_than_every_worker_is_refused() -> None:
     """One line: which one, how much, and how many more."""
-    with pytest.raises(InputError, match=r"^request 1: takes up to 12 tokens .* \(1 such"):
+    with pytest.raises(InputError, match=r"^request 1: needs up to 12 tokens .* has 10 \(1 such"):
         simulate(workload([4, 9], [4, 4]), "fcfs", SMALL)
 
 
@@ -159,6 +159,8 @@ def test_who_leaves_may_grow_more_than_who_stays() -> None:
     assert peaks(requests, drift, leaves=False).tolist() == [16]
     assert peaks(requests, drift, leaves=True).tolist() == [21]
     small = Cluster(1, 1, step_overhead_s=1.0, token_time_s=0.5, memory=20)
-    with pytest.raises(InputError, match="takes up to 21 tokens"):
+    with pytest.raises(
+        InputError, match="needs up to 21 tokens of memory, but the largest worker has 20"
+    ):
         simulate(requests, "fcfs", small, drift=drift)
     assert simulate(requests, "fcfs", small, drift=drift, overflow="reserve").completed == 1

@@ -309,11 +309,15 @@ def test_what_the_policy_refuses(policy: str, options: dict[str, Any], message: 
     ("cluster", "options", "message"),
     [
         (replace(EXACT, mean_time_s=0.1), {}, "mean load \\(mean_time_s\\)"),
-        (replace(EXACT, token_time_s=0.0), {}, "no step is shorter for a rest"),
+        (
+            replace(EXACT, token_time_s=0.0),
+            {},
+            "token_time_s is 0, so no rest shortens a step; give",
+        ),
         (
             replace(EXACT, memory=20),
             {"overflow": "reserve", "base": "program"},
-            "peaks are reserved",
+            "overflow=reserve, because the program counts loads, not peaks; use another",
         ),
     ],
 )
@@ -330,12 +334,12 @@ def test_machines_of_which_the_program_knows_too_little(
     ("policy", "message"),
     [
         (Scripted({1: [0, 0]}), "a request rests twice"),
-        (Scripted({1: [7]}), r"7 rests; use places 0\.\.1 of active"),
-        (Scripted({1: [-1]}), "-1 rests"),
-        (Scripted({1: ["0"]}), "'0' rests"),  # type: ignore[list-item]
+        (Scripted({1: [7]}), r"step 1: 7 is to rest, .*; use places 0\.\.1 of active"),
+        (Scripted({1: [-1]}), "step 1: -1 is to rest, which is no place"),
+        (Scripted({1: ["0"]}), "step 1: '0' is to rest, which is no place"),  # type: ignore[list-item]
         (Scripted({1: [0, 1]}), "all active requests rest and none starts"),
         (Scripted({1: [0], 2: [0]}, max_pauses=1), "active request 0 has rested 1 steps"),
-        (Scripted({0: [9]}, max_pauses=None), "is not a pausing policy"),
+        (Scripted({0: [9]}, max_pauses=None), "pauses requests, but declares no max_pauses; give"),
         (Scripted({0: []}, max_pauses=-1), "max_pauses"),
         (Scripted({0: []}, max_pauses="2"), "max_pauses"),
     ],

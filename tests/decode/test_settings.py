@@ -125,7 +125,7 @@ def test_a_history_that_nobody_learns_from_is_told() -> None:
         predictor: compare(LONG.after("1/3"), "br-h", Cluster(1, 3), predictor=predictor).remarks()
         for predictor in ("oracle", "survival")
     }
-    sentence = "Predictor oracle learns nothing: the first 4 requests are left out of the run"
+    sentence = "Predictor oracle learns nothing: the first 4 requests are nevertheless left out"
     assert any(remark.startswith(sentence) for remark in learned["oracle"])
     assert not any("learns nothing" in remark for remark in learned["survival"])
 
@@ -231,7 +231,7 @@ def test_the_drain_is_explained() -> None:
     assert drain_share(runs[0]) == pytest.approx(1 - (last + 1) / runs[0].steps)
     said = list(remarks(LONG, runs))[-1]
     assert f"In the last {100 * drain_share(runs[0]):.0f} % of the steps" in said
-    assert "nothing refills the pool" in said
+    assert "the pool is not refilled" in said
 
 
 def _growing(factor: int) -> Workload:

@@ -102,11 +102,14 @@ def test_a_schedule_is_read_from_a_file(tmp_path: Path) -> None:
         (((2.0, 0, 2.0), (1.0, 0, 1.0)), "event 1: an event at 1.0 s follows an event at 2.0 s"),
         (((2.0, 5, 2.0),), "event 0: worker 5 is not one of the 2"),
         (((2.0, 0, 0.0),), "event 0: slowdown factor 0.0 is out of range"),
-        (((2.0, 0, float("nan")),), "event 0: factor nan"),
+        (((2.0, 0, float("nan")),), "stragglers, event 0: slowdown factor nan is out of range"),
         ("random:mtbf=3", "stragglers: 'random:mtbf=3' has no mttr > 0"),
         ("random:mtbf=3:mttr=1:factor=-1", "has no factor > 0"),
         ("random:mtbf=3:mttr=1:factr=2", "did you mean factor"),
-        ("random:mtbf=3:mttr=1:until=5", "stragglers: drawn for 5 s"),
+        (
+            "random:mtbf=3:mttr=1:until=5",
+            "stragglers: events are drawn for 5 s, but the run lasts 10 s",
+        ),
         ("no-such.csv", "stragglers: cannot read 'no-such.csv'"),
     ],
 )

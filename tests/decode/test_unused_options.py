@@ -83,7 +83,7 @@ def test_options_that_are_read_beside_others() -> None:
         (["bf-io:slack=3"], {}, "policy bf-io:slack=3: slack: changes nothing without sec"),
         (["bf-io:second=age:second-horizon=3"], {}, "changes nothing without second=window"),
         (["bf-io"], {"second": "now", "second_horizon": 3}, "nothing without second=window"),
-        (["br-0"], {"slack": 3}, "slack: br-0 reads no such option; .* that does: bf-io"),
+        (["br-0"], {"slack": 3}, "slack: br-0 reads no such option; .* with this option: bf-io"),
         (["br-0"], {"benefit": 3}, "benefit: changes nothing without prefix_cache"),
         # One that is given is read, be it what it would be anyway.
         (["fcfs"], {"threshold": 7}, "threshold: fcfs reads no such option"),

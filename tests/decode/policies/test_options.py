@@ -36,7 +36,7 @@ def test_rationals_are_exact() -> None:
         ("key", "margin", "key: 'margin' is unknown; use one of lexicographic, product"),
         ("backend", "cplex", "backend: 'cplex' is unknown; use one of exact, cp-sat"),
         ("objective", "mean", "objective: 'mean' is unknown"),
-        ("time_limit", 0, "time_limit: 0 s; give a finite number of seconds > 0"),
+        ("time_limit", 0, "time_limit: 0 s is out of range; give a finite number of seconds > 0"),
         ("time_limit", float("nan"), "time_limit: nan s"),
         ("time_limit", "3", "time_limit: '3' s"),
     ],

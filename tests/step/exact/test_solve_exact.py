@@ -208,7 +208,7 @@ def test_time_limit_keeps_the_incumbent() -> None:
 def test_limits_are_checked() -> None:
     """A negative limit is an error that names it."""
     problem = instant([1], [0], [1])
-    with pytest.raises(InputError, match="time_limit: -1 is negative"):
+    with pytest.raises(InputError, match="time_limit: -1 is not a number >= 0; give"):
         solve_exact(problem, time_limit=-1)
     with pytest.raises(InputError, match="node_limit: -1"):
         solve_exact(problem, node_limit=-1)
