@@ -103,23 +103,6 @@ class RowResult:
         Whether a time limit affected the result, which may then differ from run to run.
     log : str
         Log of the solver, if wanted.
-
-    Parameters
-    ----------
-    values : mapping
-        The numbers and words of the row. They are equal on every machine.
-    series : mapping of str to sequence of float
-        Longer data for figures (trajectories, distributions).
-    timings : mapping of str to float
-        Measured times [s]. They differ from run to run.
-    solves, unproven : int
-        Number of optima asked for, and how many of them stayed unproven.
-    violations : mapping of str to int, optional
-        Violations found by an independent checker; None if there was nothing to check.
-    stopped_by_clock : bool
-        Whether a time limit affected the result, which may then differ from run to run.
-    log : str
-        Log of the solver, if wanted.
     """
 
     values: Mapping[str, Value]
