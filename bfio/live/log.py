@@ -60,7 +60,10 @@ class RunLog:
 
     def __init__(self, folder: Path, about: dict[str, Any]) -> None:
         from bfio.gap.measure import GapObserver
+        from bfio.step.exact.prepare import prepare
 
+        # Here, as the requests of a running service would wait for the compiler.
+        prepare()
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._decisions = (folder / DECISIONS).open("x", encoding="utf-8", buffering=2**20)
