@@ -280,20 +280,21 @@ _HELP = [["--help"], ["compare", "--help"], ["solve", "--help"]]
 
 @pytest.mark.parametrize("arguments", _HELP)
 def test_help_is_immediate(arguments: list[str]) -> None:
-    """The best of three starts costs less than 0.3 s of processor time."""
+    """It takes 0.3 s of processor time, or on a slow machine 1.5 imports of NumPy, at most."""
 
-    def once() -> float:
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run(
-            [sys.executable, "-m", "bfio", *arguments],
-            check=True,
-            capture_output=True,
-            timeout=PATIENCE_S,
-        )
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    def best(*words: str) -> float:
+        return min(_processor_time([sys.executable, *words]) for _ in range(3))
 
-    assert any(once() < 0.3 for _ in range(3))
+    took = best("-m", "bfio", *arguments)
+    assert took < 0.3 or took < 1.5 * best("-c", "import numpy")
+
+
+def _processor_time(command: list[str]) -> float:
+    """Run a command and return its processor time [s]."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE_S)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 @pytest.mark.parametrize("arguments", _HELP)
