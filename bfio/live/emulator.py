@@ -15,23 +15,28 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-import socket
 import time
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-import prometheus_client
-import uvicorn
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 
 from bfio.decode.cluster import NO_LIMIT
 from bfio.live.faults import apply_fault
 from bfio.live.fleet import End, Fleet, Job
 from bfio.live.options import STEPPED, EmulateOptions
+from bfio.live.service import (
+    Completion,
+    addresses_of,
+    application,
+    listen,
+    send_body,
+    send_document,
+    send_error,
+    server_of,
+    start_events,
+)
 from bfio.live.wire import (
     DEFAULT_TOKENS,
     DONE,
@@ -49,8 +54,9 @@ from formulations.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
+    from starlette.applications import Starlette
     from starlette.requests import Request
-    from starlette.types import Receive, Scope, Send
+    from starlette.types import Send
 
     from bfio.decode.cluster import Cluster
 
@@ -90,19 +96,15 @@ class Emulator:
         self.lag_s = 0.0  #: Time by which the clock of the fleet is behind the wall clock [s].
         self._numbers = itertools.count(1)
         self._received = asyncio.Event()
-        self._registry = prometheus_client.CollectorRegistry()
-        self._registry.register(self)
-        self.app = Starlette(
-            routes=[
-                *(Route(path, self._complete, methods=["POST"]) for path in PATHS),
-                Route("/v1/models", self._models),
-                Route("/health", self._health),
-                Route("/metrics", self._metrics),
-                Route("/bfio/state", self._state),
-                Route("/bfio/step", self._step, methods=["POST"]),
-                Route("/bfio/faults", self._fault, methods=["POST"]),
-            ],
-            exception_handlers={WireError: _answer_error, HTTPException: _answer_http_error},
+        self.app = application(
+            self._complete,
+            routes={
+                "/v1/models": self._models,
+                "/health": self._health,
+                "/bfio/state": self._state,
+            },
+            orders={"/bfio/step": self._step, "/bfio/faults": self._fault},
+            metrics=self,
             lifespan=self._running,
         )
 
@@ -185,12 +187,6 @@ class Emulator:
         if not self.fleet.workers[number].is_up:
             raise WireError(503, f"Worker {number} is down.")
         return Response()
-
-    async def _metrics(self, request: Request) -> Response:
-        return Response(
-            prometheus_client.generate_latest(self._registry),
-            media_type=prometheus_client.CONTENT_TYPE_LATEST,
-        )
 
     def collect(self) -> Iterator[Any]:
         """Yield the metrics, under the names of vLLM."""
@@ -277,7 +273,7 @@ class Emulator:
         return JSONResponse(self.state())
 
 
-class _Answer(Response):
+class _Answer(Completion):
     """The answer to a completion: a stream of events, or one document."""
 
     def __init__(
@@ -290,7 +286,7 @@ class _Answer(Response):
         told: asyncio.Queue[tuple[int, int, End | None]],
         wants_steps: bool,
     ) -> None:
-        super().__init__()
+        super().__init__(is_stream=payload.stream)
         self._emulator, self._payload, self._worker = emulator, payload, worker
         self._job, self._told, self._wants_steps = job, told, wants_steps
         kind = "chat.completion" if payload.is_chat else "text_completion"
@@ -302,26 +298,13 @@ class _Answer(Response):
         }
         self._sent = 0
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the answer; a client that leaves cancels the request."""
-        watch = asyncio.create_task(self._watch(receive))
-        try:
-            await (self._stream(send) if self._payload.stream else self._whole(send))
-        finally:
-            watch.cancel()
-            self._cancel()
-
-    def _cancel(self) -> None:
+    def cancel(self) -> None:
+        """Cancel the job."""
         self._emulator.fleet.cancel(self._job, self._worker)
 
-    async def _watch(self, receive: Receive) -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
-        self._cancel()
-
-    async def _stream(self, send: Send) -> None:
-        headers = [(b"content-type", b"text/event-stream; charset=utf-8")]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
+    async def stream(self, send: Send) -> None:
+        """Send an event for each piece of the answer."""
+        await start_events(send)
         end = None
         while end is None:
             step, tokens, end = await self._told.get()
@@ -331,26 +314,25 @@ class _Answer(Response):
             document = self._document(step, tokens, end)
             if self._payload.continuous_usage:
                 document["usage"] = self._usage()
-            await send(_body(event(document), more=True))
+            await send_body(send, event(document), more=True)
         if self._payload.include_usage:
             last = self._head | {"choices": [], "usage": self._usage()}
-            await send(_body(event(last), more=True))
-        await send(_body(DONE))
+            await send_body(send, event(last), more=True)
+        await send_body(send, DONE)
 
-    async def _whole(self, send: Send) -> None:
+    async def whole(self, send: Send) -> None:
+        """Send all pieces as one document."""
         step, all_tokens, end = 0, 0, None
         while end is None:
             step, tokens, end = await self._told.get()
             all_tokens += tokens
         if end in (End.LOST, End.CANCELLED):
-            error = WireError(500, f"Worker {self._worker} lost the request; send it again.")
-            status, document = error.status, error.body
-        else:
-            status, document = 200, self._document(step, all_tokens, end)
-            document["usage"] = self._usage()
-        headers = [(b"content-type", b"application/json")]
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send(_body(json.dumps(document).encode()))
+            what = f"Worker {self._worker} lost the request; send it again."
+            await send_error(send, WireError(500, what))
+            return
+        document = self._document(step, all_tokens, end)
+        document["usage"] = self._usage()
+        await send_document(send, document)
 
     def _document(self, step: int, tokens: int, end: End | None) -> dict[str, Any]:
         ids = range(self._sent, self._sent + tokens)
@@ -383,10 +365,6 @@ class _Answer(Response):
         }
 
 
-def _body(data: bytes, more: bool = False) -> dict[str, Any]:
-    return {"type": "http.response.body", "body": data, "more_body": more}
-
-
 async def _document(request: Request) -> dict[str, Any]:
     try:
         found = json.loads(await request.body() or b"{}")
@@ -395,45 +373,6 @@ async def _document(request: Request) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise WireError(400, "The body is no JSON object; send one.")
     return found
-
-
-async def _answer_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, WireError)
-    return JSONResponse(error.body, error.status, headers=error.headers)
-
-
-async def _answer_http_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    what = f"{request.method} {request.url.path}: {error.detail}."
-    return JSONResponse(WireError(error.status_code, what).body, error.status_code)
-
-
-def listen(host: str, port: int, count: int = 1) -> list[socket.socket]:
-    """Return sockets that listen on consecutive ports from ``port`` on; 0 for any one port.
-
-    Raises
-    ------
-    InputError
-        If an address cannot be used.
-    """
-    found: list[socket.socket] = []
-    try:
-        for number in range(port, port + count):
-            found.append(socket.create_server((host, number), backlog=2048))
-    except (OSError, OverflowError) as error:
-        for each in found:
-            each.close()
-        what = f"{host}:{port + len(found)} cannot be used ({getattr(error, 'strerror', error)})"
-        raise InputError("--port", what, "give another port or host") from None
-    return found
-
-
-def server_of(app: Starlette) -> uvicorn.Server:
-    """Return a server of an application, silent and with a short farewell."""
-    config = uvicorn.Config(
-        app, log_level="critical", access_log=False, timeout_graceful_shutdown=1
-    )
-    return uvicorn.Server(config)
 
 
 def check_emulated(cluster: Cluster) -> None:
@@ -486,6 +425,6 @@ def serve(
     if is_each and options.port == 0:
         raise InputError("--port", "0 with one port for each worker", "name the first port")
     sockets = listen(options.host, options.port, cluster.workers if is_each else 1)
-    announce([f"http://{options.host}:{each.getsockname()[1]}" for each in sockets])
+    announce(addresses_of(sockets, options.host))
     with suppress(KeyboardInterrupt):
         server_of(emulator.app).run(sockets)

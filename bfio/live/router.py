@@ -21,16 +21,22 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import prometheus_client
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import HTMLResponse, JSONResponse, Response
-from starlette.routing import Route
 
 from bfio.live.decisions import BOUND, RUNNING, WAITING, Decisions
-from bfio.live.emulator import listen, server_of
+from bfio.live.service import (
+    Completion,
+    addresses_of,
+    application,
+    listen,
+    send_body,
+    send_document,
+    send_error,
+    server_of,
+    start_events,
+)
 from bfio.live.upstream import USAGE, LostError, Upstream
 from bfio.live.wire import (
     DEFAULT_TOKENS,
@@ -47,8 +53,9 @@ from formulations.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
+    from starlette.applications import Starlette
     from starlette.requests import Request
-    from starlette.types import Receive, Scope, Send
+    from starlette.types import Send
 
     from bfio.live.log import RunLog
     from bfio.live.options import RouteOptions
@@ -127,18 +134,16 @@ class Router:
         self._stir = asyncio.Event()
         self._last_token = 0.0
         self._tasks: set[asyncio.Task[None]] = set()
-        self._registry = prometheus_client.CollectorRegistry()
-        self._registry.register(self)
-        self.app = Starlette(
-            routes=[
-                *(Route(path, self._complete, methods=["POST"]) for path in PATHS),
-                Route("/", self._page),
-                Route("/v1/models", self._models),
-                Route("/health", self._health),
-                Route("/metrics", self._metrics),
-                Route("/bfio/state", self._state),
-            ],
-            exception_handlers={WireError: _answer_error, HTTPException: _answer_http_error},
+        self.app = application(
+            self._complete,
+            routes={
+                "/": self._page,
+                "/v1/models": self._models,
+                "/health": self._health,
+                "/bfio/state": self._state,
+            },
+            orders={},
+            metrics=self,
             lifespan=self._running,
         )
 
@@ -207,12 +212,6 @@ class Router:
 
     async def _state(self, request: Request) -> Response:
         return JSONResponse(self.state() | {"points": list(self.points)})
-
-    async def _metrics(self, request: Request) -> Response:
-        return Response(
-            prometheus_client.generate_latest(self._registry),
-            media_type=prometheus_client.CONTENT_TYPE_LATEST,
-        )
 
     def state(self) -> dict[str, Any]:
         """Return the router as a document: counts, and its workers."""
@@ -518,53 +517,44 @@ class Router:
                     self._finish(ticket, EXPIRED, _try_later(waited))
 
 
-class _Answer(Response):
+class _Answer(Completion):
     """The answer to a client: a stream of events, or one document put together from them."""
 
     def __init__(self, router: Router, ticket: Ticket) -> None:
-        super().__init__()
+        super().__init__(is_stream=ticket.payload.stream)
         self._router, self._ticket = router, ticket
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the answer; a client that leaves cancels its request."""
-        watch = asyncio.create_task(self._leaves(receive))
-        try:
-            await (self._stream(send) if self._ticket.payload.stream else self._whole(send))
-        finally:
-            watch.cancel()
-            self._router.cancel(self._ticket)
-
-    async def _leaves(self, receive: Receive) -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
+    def cancel(self) -> None:
+        """Cancel the request."""
         self._router.cancel(self._ticket)
 
-    async def _stream(self, send: Send) -> None:
+    async def stream(self, send: Send) -> None:
+        """Send the events that the client asked for."""
         ticket, started = self._ticket, False
         while True:
             entry = await ticket.out.get()
             if isinstance(entry, WireError):
                 if not started:
-                    await _send_document(send, entry.status, entry.body, entry.headers)
+                    await send_error(send, entry)
                     return
-                await send(_body(event(entry.body), more=True))
+                await send_body(send, event(entry.body), more=True)
                 break
             if not started:
-                headers = [(b"content-type", b"text/event-stream; charset=utf-8")]
-                await send({"type": "http.response.start", "status": 200, "headers": headers})
+                await start_events(send)
                 started = True
             if entry is None:
                 break
             if (shown := _shown(entry, ticket.payload)) is not None:
-                await send(_body(event(shown), more=True))
-        await send(_body(DONE))
+                await send_body(send, event(shown), more=True)
+        await send_body(send, DONE)
 
-    async def _whole(self, send: Send) -> None:
+    async def whole(self, send: Send) -> None:
+        """Send the events put together."""
         whole: dict[str, Any] = {}
         while True:
             entry = await self._ticket.out.get()
             if isinstance(entry, WireError):
-                await _send_document(send, entry.status, entry.body, entry.headers)
+                await send_error(send, entry)
                 return
             if entry is None:
                 break
@@ -573,7 +563,7 @@ class _Answer(Response):
         for choice in whole.get("choices", []):
             if "delta" in choice:
                 choice["message"] = {"role": "assistant"} | choice.pop("delta")
-        await _send_document(send, 200, whole)
+        await send_document(send, whole)
 
 
 def _shown(document: dict[str, Any], payload: Payload) -> dict[str, Any] | None:
@@ -640,19 +630,6 @@ def _try_later(what: str) -> WireError:
     return WireError(503, f"{what}; try again later.", headers={"retry-after": "1"})
 
 
-def _body(data: bytes, more: bool = False) -> dict[str, Any]:
-    return {"type": "http.response.body", "body": data, "more_body": more}
-
-
-async def _send_document(
-    send: Send, status: int, document: dict[str, Any], headers: dict[str, str] | None = None
-) -> None:
-    told = {"content-type": "application/json"} | (headers or {})
-    encoded = [(name.encode(), value.encode()) for name, value in told.items()]
-    await send({"type": "http.response.start", "status": status, "headers": encoded})
-    await send(_body(json.dumps(document).encode()))
-
-
 def serve(router: Router, announce: Callable[[str], None]) -> None:
     """Serve a router until the process is interrupted; ``announce`` gets its address.
 
@@ -662,18 +639,7 @@ def serve(router: Router, announce: Callable[[str], None]) -> None:
         If the address cannot be used.
     """
     options = router.options
-    (bound,) = listen(options.host, options.port)
-    announce(f"http://{options.host}:{bound.getsockname()[1]}")
+    sockets = listen(options.host, options.port)
+    announce(*addresses_of(sockets, options.host))
     with suppress(KeyboardInterrupt):
-        server_of(router.app).run([bound])
-
-
-async def _answer_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, WireError)
-    return JSONResponse(error.body, error.status, headers=error.headers)
-
-
-async def _answer_http_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    what = f"{request.method} {request.url.path}: {error.detail}."
-    return JSONResponse(WireError(error.status_code, what).body, error.status_code)
+        server_of(router.app).run(sockets)

@@ -81,11 +81,6 @@ class Payload:
         """Name of the model."""
         return self.fields.get("model")
 
-    @property
-    def transfer(self) -> dict[str, Any]:
-        """``kv_transfer_params``, empty if there are none."""
-        return self.fields.get("kv_transfer_params") or {}
-
 
 def read_payload(body: bytes, is_chat: bool) -> Payload:
     """Return the checked payload of a request.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
@@ -14,12 +15,14 @@ from bfio import Cluster
 from bfio.decode.options import RunOptions
 from bfio.decode.policy_registry import choose
 from bfio.live.decisions import Decisions
-from bfio.live.emulator import Emulator, listen, server_of
+from bfio.live.emulator import Emulator
 from bfio.live.fleet import Fleet
 from bfio.live.log import RunLog
 from bfio.live.options import RouteOptions
 from bfio.live.router import Router
+from bfio.live.service import listen, server_of
 from bfio.live.upstream import Upstream, addresses
+from bfio.live.wire import EventReader
 
 
 class _Server(uvicorn.Server):
@@ -44,6 +47,31 @@ async def served(app: Any) -> AsyncIterator[str]:
     finally:
         server.should_exit = True
         await task
+
+
+@asynccontextmanager
+async def serving(app: Any) -> AsyncIterator[aiohttp.ClientSession]:
+    """Serve an application and yield a session with its address as its base."""
+    connector = aiohttp.TCPConnector(limit=0)
+    async with served(app) as url, aiohttp.ClientSession(url, connector=connector) as session:
+        yield session
+
+
+async def stream(
+    session: aiohttp.ClientSession, fields: dict[str, Any], **headers: str
+) -> AsyncIterator[dict[str, Any]]:
+    """Yield the events of a streamed completion; it must end with ``[DONE]``."""
+    reader, last = EventReader(), b""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    async with session.post(
+        "/v1/completions", json={"stream": True} | fields, headers=named
+    ) as answer:
+        assert answer.status == 200, await answer.text()
+        async for piece in answer.content.iter_any():
+            for last in reader.feed(piece):
+                if last != b"[DONE]":
+                    yield json.loads(last)
+    assert last == b"[DONE]"
 
 
 class Live:

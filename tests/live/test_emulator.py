@@ -19,7 +19,7 @@ from bfio.live.emulator import Emulator
 from bfio.live.fleet import End, Fleet
 from tests.cli.conftest import Bfio
 from tests.cli.conftest import bfio as bfio_command  # noqa: F401
-from tests.live.serving import serving, stream
+from tests.live.servers import serving, stream
 from tests.processes import started
 
 

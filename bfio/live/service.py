@@ -1,0 +1,182 @@
+"""What the emulator and the router share as HTTP services: errors, metrics, answers, sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any
+
+import prometheus_client
+import uvicorn
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from bfio.live.wire import PATHS, WireError
+from formulations.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager
+
+    from prometheus_client.registry import Collector
+    from starlette.requests import Request
+    from starlette.types import Receive, Scope, Send
+
+    Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+def application(
+    complete: Endpoint,
+    routes: Mapping[str, Endpoint],
+    orders: Mapping[str, Endpoint],
+    metrics: Collector,
+    lifespan: Callable[[Starlette], AbstractAsyncContextManager[None]],
+) -> Starlette:
+    """Return a service with ``/metrics``, whose errors have the form of the OpenAI API.
+
+    Parameters
+    ----------
+    complete : callable
+        Answers a completion.
+    routes, orders : mapping of str to callable
+        Answers by path, to GET and to POST.
+    metrics : Collector
+        Its ``collect`` yields the metrics.
+    lifespan : callable
+        See `starlette.applications.Starlette`.
+    """
+    registry = prometheus_client.CollectorRegistry()
+    registry.register(metrics)
+
+    async def exposition(request: Request) -> Response:
+        text = prometheus_client.generate_latest(registry)
+        return Response(text, media_type=prometheus_client.CONTENT_TYPE_LATEST)
+
+    posted = dict.fromkeys(PATHS, complete) | dict(orders)
+    return Starlette(
+        routes=[
+            *(Route(path, answer, methods=["POST"]) for path, answer in posted.items()),
+            *(Route(path, answer) for path, answer in routes.items()),
+            Route("/metrics", exposition),
+        ],
+        exception_handlers={WireError: _answer_error, HTTPException: _answer_http_error},
+        lifespan=lifespan,
+    )
+
+
+async def _answer_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, WireError)
+    return JSONResponse(error.body, error.status, headers=error.headers)
+
+
+async def _answer_http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    what = f"{request.method} {request.url.path}: {error.detail}."
+    return JSONResponse(WireError(error.status_code, what).body, error.status_code)
+
+
+class Completion(Response):
+    """The answer to a completion: a stream of events, or one document.
+
+    Parameters
+    ----------
+    is_stream : bool
+        Whether the client asked for a stream.
+    """
+
+    def __init__(self, *, is_stream: bool) -> None:
+        super().__init__()
+        self._is_stream = is_stream
+
+    @abstractmethod
+    def cancel(self) -> None:
+        """End the request if it has not ended: the client has left, or all is sent."""
+
+    @abstractmethod
+    async def stream(self, send: Send) -> None:
+        """Send the events."""
+
+    @abstractmethod
+    async def whole(self, send: Send) -> None:
+        """Send the document."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the answer; a client that leaves cancels its request."""
+        watch = asyncio.create_task(self._watch(receive))
+        try:
+            await (self.stream(send) if self._is_stream else self.whole(send))
+        finally:
+            watch.cancel()
+            self.cancel()
+
+    async def _watch(self, receive: Receive) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self.cancel()
+
+
+async def start_events(send: Send) -> None:
+    """Send the head of a stream of events."""
+    headers = [(b"content-type", b"text/event-stream; charset=utf-8")]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+
+
+async def send_body(send: Send, data: bytes, *, more: bool = False) -> None:
+    """Send a piece of the body; the last one, unless there is more."""
+    await send({"type": "http.response.body", "body": data, "more_body": more})
+
+
+async def send_document(send: Send, document: Mapping[str, Any]) -> None:
+    """Send a document with status 200."""
+    await _send_json(send, 200, document, {})
+
+
+async def send_error(send: Send, error: WireError) -> None:
+    """Send an error."""
+    await _send_json(send, error.status, error.body, error.headers)
+
+
+async def _send_json(
+    send: Send, status: int, document: Mapping[str, Any], headers: Mapping[str, str]
+) -> None:
+    told = {"content-type": "application/json"} | dict(headers)
+    encoded = [(name.encode(), value.encode()) for name, value in told.items()]
+    await send({"type": "http.response.start", "status": status, "headers": encoded})
+    await send_body(send, json.dumps(document).encode())
+
+
+def listen(host: str, port: int, count: int = 1) -> list[socket.socket]:
+    """Return sockets that listen on consecutive ports from ``port`` on; 0 for any one port.
+
+    Raises
+    ------
+    InputError
+        If an address cannot be used.
+    """
+    found: list[socket.socket] = []
+    try:
+        for number in range(port, port + count):
+            found.append(socket.create_server((host, number), backlog=2048))
+    except (OSError, OverflowError) as error:
+        for each in found:
+            each.close()
+        what = f"{host}:{port + len(found)} cannot be used ({getattr(error, 'strerror', error)})"
+        raise InputError("--port", what, "give another port or host") from None
+    return found
+
+
+def server_of(app: Starlette) -> uvicorn.Server:
+    """Return a server of an application, silent and with a short farewell."""
+    config = uvicorn.Config(
+        app, log_level="critical", access_log=False, timeout_graceful_shutdown=1
+    )
+    return uvicorn.Server(config)
+
+
+def addresses_of(sockets: Sequence[socket.socket], host: str) -> list[str]:
+    """Return the URLs of listening sockets."""
+    return [f"http://{host}:{each.getsockname()[1]}" for each in sockets]
