@@ -1,5 +1,6 @@
 """Open pages in a headless browser, with access to its console and its network requests."""
 
+import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +11,8 @@ import pytest
 
 #: A desktop and a telephone [pixels].
 WIDTHS = (1280, 400)
+#: Addresses that need no network, or belong to the browser.
+_OWN = ("data:", "about:", "chrome:", "chrome-untrusted:", "chrome-search:", "chrome-extension:")
 _FLAGS = (
     "--headless=new",
     "--no-sandbox",
@@ -58,6 +61,16 @@ def console(browser: Any) -> list[str]:
 
 
 def asked_for(browser: Any) -> list[str]:
-    """Return the network request messages since the last call."""
-    messages = [str(entry["message"]) for entry in browser.get_log("performance")]
-    return [text for text in messages if '"Network.requestWillBeSent"' in text]
+    """Return the addresses asked for since the last call, without those of the browser itself.
+
+    A browser loads pages of its own (``chrome:``) when it starts, at a time of its choosing.
+    """
+    messages = [
+        json.loads(entry["message"])["message"] for entry in browser.get_log("performance")
+    ]
+    asked = [
+        str(message["params"]["request"]["url"])
+        for message in messages
+        if message["method"] == "Network.requestWillBeSent"
+    ]
+    return [address for address in asked if not address.startswith(_OWN)]

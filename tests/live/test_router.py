@@ -343,11 +343,9 @@ async def watched(browser: Any) -> None:
             assert (found["curves"], found["rows"], found["problem"]) == (4, 2, "")
             assert found["wide"] <= width
         assert [text for text in console(browser) if "favicon" not in text] == []
-        sent = asked_for(browser)
-        urls = [json.loads(text)["message"]["params"]["request"]["url"] for text in sent]
-        # The browser's own first tab asks for addresses of its own kind.
-        away = [url for url in urls if url[:4] == "http" and not url.startswith(f"{both.url}/")]
-        assert away == []
+        asked = asked_for(browser)
+        assert asked
+        assert [address for address in asked if not address.startswith(f"{both.url}/")] == []
         for answer in answers:
             answer.cancel()
         await is_empty(both)
