@@ -159,7 +159,8 @@ def solve_limited_throughput(
         admitted = dict(zip(kinds, filled, strict=True))
         rates = tuple(admitted.get(j, _ZERO) for j in range(len(needs)))
         value = throughput_of(problem, [(x,) for x in rates], objective)
-        if value > best[0]:
+        # At a tie, the choice of more classes, which longer limits favour.
+        if value >= best[0]:
             best = value, s, rates
     value, s, rates = best
     return proven_result(
