@@ -6,17 +6,21 @@ from formulations.fluid.check import (
     admission_bound,
     admission_price_violations,
     admission_violations,
+    limited_bound,
+    limited_violations,
     margin_bound,
     margin_violations,
     throughput_of,
     work_of,
 )
+from formulations.fluid.limited import LimitedResult, solve_limited_throughput
 from formulations.fluid.problem import (
     Equilibrium,
     FluidObjective,
     FluidProblem,
     FluidWorker,
     RequestClass,
+    ServiceLimits,
     equilibrium,
     throughput,
     work_rate,
@@ -36,7 +40,12 @@ from formulations.fluid.solver import (
 from formulations.lazy import lazy_attributes
 
 if TYPE_CHECKING:
-    from formulations.fluid.programs import build_equilibrium, build_margin, build_throughput
+    from formulations.fluid.programs import (
+        build_equilibrium,
+        build_limited_throughput,
+        build_margin,
+        build_throughput,
+    )
 
 __all__ = [
     "AdmissionResult",
@@ -46,22 +55,28 @@ __all__ = [
     "FluidProblem",
     "FluidResult",
     "FluidWorker",
+    "LimitedResult",
     "MarginResult",
     "RateProfile",
     "RequestClass",
+    "ServiceLimits",
     "SinusoidalRates",
     "VaryingRates",
     "admission_bound",
     "admission_price_violations",
     "admission_violations",
     "build_equilibrium",
+    "build_limited_throughput",
     "build_margin",
     "build_throughput",
     "equilibrium",
     "knapsack",
+    "limited_bound",
+    "limited_violations",
     "margin_bound",
     "margin_violations",
     "solve_equilibrium",
+    "solve_limited_throughput",
     "solve_margin",
     "solve_margin_program",
     "solve_throughput",
@@ -72,7 +87,12 @@ __all__ = [
 ]
 
 # Stating a program needs Pyomo, which loads at first use.
-_STATED = ("build_equilibrium", "build_margin", "build_throughput")
+_STATED = (
+    "build_equilibrium",
+    "build_limited_throughput",
+    "build_margin",
+    "build_throughput",
+)
 __getattr__, __dir__ = lazy_attributes(
     __name__, dict.fromkeys(_STATED, "formulations.fluid.programs")
 )

@@ -126,6 +126,17 @@ class FluidWorker(Validated):
         """
         return self.memory / (self.d0 + self.d1 * self.memory)
 
+    def capacity_at(self, rate: Fraction) -> Fraction | None:
+        """Return the largest work rate at an iteration rate of at least ``rate`` [1/s].
+
+        ``min(K, (1 − d0·rate)/d1)`` in token-iterations/s, from ``d0·rate + d1·A <= 1``; None if
+        even empty iterations take longer than ``1/rate``.
+        """
+        idle = 1 - self.d0 * rate
+        if idle < 0:
+            return None
+        return self.capacity if self.d1 == 0 else min(self.capacity, idle / self.d1)
+
     @property
     def capacity_per_token(self) -> Fraction:
         """Derivative of `capacity` by the memory C, ``d0 / (d0 + d1·C)²`` [1/s]."""
@@ -258,6 +269,55 @@ def _worker_indices(values: object) -> tuple[int, ...]:
     if len(set(indices)) < len(indices):
         raise InputError("workers", "a worker occurs twice", "list each worker once")
     return tuple(sorted(indices))
+
+
+@dataclass(frozen=True)
+class ServiceLimits(Validated):
+    """Limits on the mean latency and time to first token of every admitted class (section 2.4).
+
+    Hypotheses: one worker in equilibrium, iterations of one length ``ΔT``, arrivals as a constant
+    flow, refused requests excepted. A request that arrives during an iteration starts with the
+    next one, hence waits ``ΔT/2`` on average. By Little's law the latency of class j is its mean
+    number in the system over its rate, ``(n_j + x_j·ΔT/2)/x_j = (l'_j + 3/2)·ΔT``. The first token
+    comes at the end of stage 1 (of stage 0 without output): ``(min(1, l'_j) + 3/2)·ΔT``.
+
+    The paper limits the means over all classes together. Limits of each class imply these; the
+    two agree if all outputs are equal. The paper's own form is a product of iteration rate and
+    throughput, whose optimum need not be rational.
+
+    Parameters
+    ----------
+    latency, ttft : Fraction, optional
+        Limits, > 0 [s]; None means no limit.
+
+    Raises
+    ------
+    InputError
+        If a limit is not a positive number.
+    """
+
+    latency: Fraction | None = None
+    ttft: Fraction | None = None
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        for name in ("latency", "ttft"):
+            if (limit := getattr(self, name)) is not None:
+                otherwise = "leave it out, or "
+                self._set(**{name: exact_number(limit, name, positive=True, otherwise=otherwise)})
+
+    def iterations(self, kind: RequestClass) -> tuple[tuple[Fraction, Fraction | None], ...]:
+        """Return the mean latency and TTFT of a class in iterations, each with its limit [s]."""
+        half = Fraction(1, 2)
+        return (
+            (kind.iterations + half, self.latency),
+            (min(1, kind.output) + 1 + half, self.ttft),
+        )
+
+    def iteration_rate(self, kind: RequestClass) -> Fraction:
+        """Return the iterations per second that a class needs within its limits [1/s]."""
+        needs = (number / limit for number, limit in self.iterations(kind) if limit is not None)
+        return max(needs, default=Fraction(0))
 
 
 class FluidObjective(StrEnum):

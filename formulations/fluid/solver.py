@@ -9,7 +9,7 @@ K_g, every row (2) of the program holds iff their sum holds. Classes are admitte
 density, the throughput per work: ``1/(l_j + l'_j/2)`` in stages, ``l'_j/w_j`` in decode tokens.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, TypeVar
@@ -24,7 +24,7 @@ from formulations.fluid.check import (
     margin_violations,
     throughput_of,
 )
-from formulations.fluid.problem import FluidObjective, FluidProblem, equilibrium
+from formulations.fluid.problem import FluidObjective, FluidProblem, RequestClass, equilibrium
 from formulations.linear import LinearSolve, is_optimal_pair, solve_linear
 from formulations.problem_data import member
 from formulations.results import BoundKind, Solved, Termination, fields_frame, own_solver
@@ -296,19 +296,7 @@ def knapsack(
             "classes", "a class may not use every worker", "solve the linear program (highs)"
         )
     total = sum((worker.capacity for worker in problem.workers), _ZERO)
-    density = [Fraction(objective.worth(kind), kind.work) for kind in problem.classes]
-    order = sorted(range(len(density)), key=lambda j: (-density[j], j))
-    admitted, left = [_ZERO] * len(order), total
-    below = _ZERO
-    for j in order:
-        kind = problem.classes[j]
-        admitted[j] = min(kind.rate, left / kind.work)
-        left -= admitted[j] * kind.work
-        if left == 0:
-            below = density[j]
-            break
-    # One more unit of work goes to the densest class that is not admitted in full.
-    above = next((density[j] for j in order if admitted[j] < problem.classes[j].rate), _ZERO)
+    admitted, above, below = fill(problem.classes, total, objective)
     shares = [worker.capacity / total for worker in problem.workers]
     everywhere = len(problem.workers)
     return admission_result(
@@ -321,6 +309,32 @@ def knapsack(
         method="knapsack",
         solver=own_solver(),
     )
+
+
+def fill(
+    classes: Sequence[RequestClass], capacity: Fraction, objective: FluidObjective
+) -> tuple[list[Fraction], Fraction, Fraction]:
+    """Admit classes by descending throughput per work up to a capacity [token-iterations/s].
+
+    Returns
+    -------
+    tuple of (list of Fraction, Fraction, Fraction)
+        Admitted rates [1/s]; throughput that one more unit of work adds, and that one less costs.
+    """
+    density = [Fraction(objective.worth(kind), kind.work) for kind in classes]
+    order = sorted(range(len(density)), key=lambda j: (-density[j], j))
+    admitted, left = [_ZERO] * len(order), capacity
+    below = _ZERO
+    for j in order:
+        kind = classes[j]
+        admitted[j] = min(kind.rate, left / kind.work)
+        left -= admitted[j] * kind.work
+        if left == 0:
+            below = density[j]
+            break
+    # One more unit of work goes to the densest class that is not admitted in full.
+    above = next((density[j] for j in order if admitted[j] < classes[j].rate), _ZERO)
+    return admitted, above, below
 
 
 def solve_equilibrium(

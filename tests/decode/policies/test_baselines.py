@@ -284,10 +284,11 @@ def test_immediate_dispatch_always_names_a_worker(name: str) -> None:
 
 
 def test_immediate_policies_are_the_documented_ones() -> None:
-    """All but five, and each of these says why."""
+    """All but six, and each of these says why."""
     pooled = {spec.name: spec.why_pooled for spec in specs() if len(spec.dispatch) == 1}
     assert set(pooled) == {
-        "adaptive", "attention-dp-balance", "balance-scheduling", "pausing", "rolling-horizon",
+        "adaptive", "attention-dp-balance", "balance-scheduling", "olb-lbmm", "pausing",
+        "rolling-horizon",
     }  # fmt: skip
     assert all(pooled.values())
     assert not any(spec.why_pooled for spec in specs() if spec.name not in pooled)
@@ -321,3 +322,41 @@ def test_policies_leave_the_state_alone(s: DecodeState, name: str) -> None:
     before = {key: value.tolist() for key, value in arrays.items()}
     build(name)(s)
     assert before == {key: value.tolist() for key, value in arrays.items()}
+
+
+@given(states())
+def test_olb_lbmm_ends_where_no_smallest_request_helps(s: DecodeState) -> None:
+    """It starts the requests of `jsq`, never raises the largest load, and stops at a rest."""
+    before, after = build("jsq")(s), build("olb-lbmm")(s)
+    assert_admissible(s, after)
+    assert [g is None for g in before] == [g is None for g in after]
+
+    def loads(assignment: list[int | None]) -> list[int]:
+        held: list[int] = (s.loads + s.queued_tokens).tolist()
+        for size, g in zip(s.sizes.tolist(), assignment, strict=True):
+            if g is not None:
+                held[g] += size
+        return held
+
+    held = loads(after)
+    assert max(held) <= max(loads(before))
+    started = [g for g in after if g is not None]
+    if not started:
+        return
+    full = max(set(started), key=lambda g: (held[g], -g))
+    size = min(int(s.sizes[i]) for i, g in enumerate(after) if g == full)
+    taken = [started.count(g) for g in range(s.num_workers)]
+    for g in range(s.num_workers):
+        if g != full and taken[g] < s.free_slots[g]:
+            assert held[g] + size >= held[full]
+
+
+def test_olb_lbmm_by_hand() -> None:
+    """The size of a request matters only when the smallest one moves.
+
+    Loads 0 and 3 with 0 and 1 running: 9 goes to worker 0, 1 to worker 0 (a tie at one request),
+    5 to worker 1. Loads 10 and 8: the smallest new one of worker 0, 1, moves: 9 and 9.
+    """
+    s = state([0, 3], [2, 3], [9, 1, 5], running=[0, 1])
+    assert build("jsq")(s) == [0, 0, 1]
+    assert build("olb-lbmm")(s) == [0, 1, 1]
