@@ -208,9 +208,10 @@ class FluidProblem(ProblemData):
 
         Optional: ``workers`` of a class; ``workers`` of the document, either their number or a
         list of objects whose missing keys default to those of the document.
+        ``provenance`` is ignored.
         """
         _check_object(document, "document", "classes, d0, d1, memory; optional: workers")
-        check_keys(document, "document", ("classes",), (*_WORKER_KEYS, "workers"))
+        check_keys(document, "document", ("classes",), (*_WORKER_KEYS, "workers", "provenance"))
         rows = check_list(document["classes"], "classes")
         classes = tuple(_class(row, f"classes[{j}]") for j, row in enumerate(rows))
         return cls(classes, _workers(document))
@@ -229,7 +230,7 @@ def _workers(document: Mapping[str, Any]) -> tuple[FluidWorker, ...]:
         common = {name: document[name] for name in _WORKER_KEYS if name in document}
         return tuple(_worker(row, common, f"workers[{g}]") for g, row in enumerate(given))
     number = integer(given, "workers", minimum=1, maximum=_MAX_WORKERS)
-    check_keys(document, "document", ("classes", *_WORKER_KEYS), ("workers",))
+    check_keys(document, "document", ("classes", *_WORKER_KEYS), ("workers", "provenance"))
     alike = FluidWorker(*(document[name] for name in _WORKER_KEYS))
     return (alike,) * number
 
