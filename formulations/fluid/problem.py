@@ -274,7 +274,7 @@ class FluidObjective(StrEnum):
         return kind.iterations if self is FluidObjective.STAGES else kind.output
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Equilibrium:
     """The stationary state of the fluid model on one worker.
 
@@ -294,6 +294,9 @@ class Equilibrium:
         ``n_j*``: requests of class j in all its stages together.
     throughput, decode_throughput : Fraction
         Stages and decode tokens per second.
+    fits : bool
+        Whether the worker's memory holds M*. Otherwise no engine reaches this state; `knapsack`
+        returns the best admission.
     """
 
     work_rate: Fraction
@@ -304,6 +307,15 @@ class Equilibrium:
     active: tuple[Fraction, ...]
     throughput: Fraction
     decode_throughput: Fraction
+    fits: bool
+
+    def __repr__(self) -> str:
+        fits = "fits" if self.fits else "exceeds"
+        numbers = (self.memory, self.iteration_time, self.throughput)
+        memory, time, stages = (f"{float(value):.6g}" for value in numbers)
+        return (
+            f"<Equilibrium: {fits} the memory with {memory} tokens, {time} s, {stages} stages/s>"
+        )
 
 
 def work_rate(
@@ -319,14 +331,14 @@ def equilibrium(
     worker: FluidWorker,
     rates: Sequence[Fraction] | None = None,
 ) -> Equilibrium:
-    """Return the equilibrium on one worker, without its memory limit.
+    """Return the equilibrium on one worker, and whether its memory holds it.
 
     Parameters
     ----------
     classes : sequence of RequestClass
         The arriving classes.
     worker : FluidWorker
-        Iteration times.
+        Iteration times, and the memory for `Equilibrium.fits`.
     rates : sequence of Fraction, optional
         ``x_j >= 0`` [1/s]; by default the rates of the classes.
 
@@ -354,6 +366,7 @@ def equilibrium(
         active=tuple(time * rate * k.iterations for k, rate in zip(classes, x, strict=True)),
         throughput=throughput(classes, x),
         decode_throughput=throughput(classes, x, decode=True),
+        fits=time * work <= worker.memory,
     )
 
 
