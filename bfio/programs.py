@@ -25,6 +25,8 @@ class ProgramKind:
         Methods, ``exact`` first; ``pyomo:SOLVER`` besides.
     fields : frozenset of str
         Fields by which a document of this kind is recognised.
+    shown : str
+        ``module:name`` of a function from the problem to the program that is shown, if it differs.
     """
 
     command: str
@@ -33,9 +35,10 @@ class ProgramKind:
     solve: str
     methods: tuple[str, ...]
     fields: frozenset[str] = frozenset()
+    shown: str = ""
 
     def load(self, what: str) -> Any:
-        """Return the object behind ``problem``, ``program`` or ``solve``."""
+        """Return the object behind ``problem``, ``program``, ``solve`` or ``shown``."""
         module, _, name = getattr(self, what).partition(":")
         return attrgetter(name)(importlib.import_module(module))
 
@@ -65,7 +68,7 @@ MAKESPAN = ProgramKind(
     _METHODS,
     frozenset({"workers", "slots", "requests"}),
 )
-#: Solved by a sequence of programs, so that no single one can be shown.
+#: Solved by a sequence of programs that differ in the price of a token; the first one is shown.
 PAUSING = ProgramKind(
     "pause",
     "formulations.pausing:PausingProblem",
@@ -73,9 +76,19 @@ PAUSING = ProgramKind(
     "bfio.pausing:solve_pausing",
     ("exact", "heuristic", *_METHODS[1:-1]),
     frozenset({"capacity", "active", "max_pauses"}),
+    "formulations.pausing.solver:first_priced",
+)
+FLUID = ProgramKind(
+    "fluid",
+    "formulations.fluid:FluidProblem",
+    "",
+    "formulations.fluid.solver:solve_fluid",
+    ("exact", "highs", "pyomo"),
+    frozenset({"classes"}),
+    "formulations.fluid.solver:ThroughputProgram",
 )
 #: The kinds, those with the most fields first: a makespan document may have a memory, too.
-KINDS = (STEP, MAKESPAN, LATENCY)
+KINDS = (STEP, PAUSING, MAKESPAN, LATENCY, FLUID)
 
 
 def kind_of(document: object, where: str) -> ProgramKind:
@@ -102,26 +115,28 @@ def solve(
     seed: int = 0,
     model: Any = None,
 ) -> Any:
-    """Solve any integer program of the toolkit: a step, hindsight latency, or makespan problem.
+    """Solve any problem that has a file: a step, hindsight, pausing or fluid problem.
 
     Parameters
     ----------
-    problem : StepProblem, LatencyProblem or MakespanProblem
-        Data.
+    problem : StepProblem, LatencyProblem, MakespanProblem, PausingProblem or FluidProblem
+        Data. Of a fluid problem, the throughput is maximised.
     method : str
         ``exact``, ``cp-sat``, ``highs``, ``pyomo`` or ``pyomo:SOLVER``, ``brute-force`` (tiny
-        problems), ``lp`` (the bound of the linear relaxation); for a step also ``two-stage``.
+        problems), ``lp`` (the bound of the linear relaxation); for a step also ``two-stage``, for
+        pausing also ``heuristic`` (and no ``lp``). Of a fluid problem ``exact``, ``highs`` and
+        ``pyomo``.
     time_limit : float or Deadline, optional
         Wall-clock seconds.
     seed : int
         Random seed of the solver.
     model : pyomo.environ.ConcreteModel, optional
         The statement of ``build(problem)`` with rows added, or another objective
-        (`formulations.changed`).
+        (`formulations.changed`); not for pausing and fluid problems.
 
     Returns
     -------
-    ProgramResult
+    ProgramResult, PausingResult or AdmissionResult
         Optimal only if a bound derived in integers equals the objective.
 
     Raises
@@ -131,8 +146,13 @@ def solve(
     """
     for kind in KINDS:
         if isinstance(problem, kind.load("problem")):
-            return kind.load("solve")(
-                problem, method=method, time_limit=time_limit, seed=seed, model=model
-            )
-    what = f"a {type(problem).__name__} is no StepProblem, LatencyProblem or MakespanProblem"
+            given = {"method": method, "time_limit": time_limit, "seed": seed}
+            if kind.program:
+                given["model"] = model
+            elif model is not None:
+                what = f"a {type(problem).__name__} is not solved from one model"
+                raise InputError("model", what, "leave it out")
+            return kind.load("solve")(problem, **given)
+    names = ", ".join(kind.problem.partition(":")[2] for kind in KINDS)
+    what = f"a {type(problem).__name__} is none of {names}"
     raise InputError("problem", what, "see docs/step.md for the functions of other problems")

@@ -178,8 +178,8 @@ def _checked_array(
         if values.dtype.kind == "f" and not np.isfinite(values).all():
             index = np.argwhere(~np.isfinite(values))[0].tolist()
             place = "".join(f"[{k}]" for k in index)
-            remedy = "remove entries that are no integers, and give an integer array"
-            raise InputError(f"{where}{place}", f"{values[tuple(index)]} is not a number", remedy)
+            remedy = "remove such entries, and give an integer array"
+            raise InputError(f"{where}{place}", f"{values[tuple(index)]} is not finite", remedy)
         raise InputError(where, f"array of {values.dtype}", "give an integer array")
     bad = np.argwhere((values < minimum) | (values > maximum))
     if len(bad):

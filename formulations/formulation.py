@@ -183,12 +183,16 @@ class Formulation(ABC, Generic[P, S, R]):
         if (answer := self.settled(method)) is not None:
             proven = "there being nothing to choose" if answer.termination in _PROVEN else None
             return replace(answer, solver=own_solver(), proof=proven)
-        if method == "lp":
-            return self._relaxed(limits.deadline)
-        solver, deadline, lower = backend(method), limits.deadline, None
+        is_relaxed = method == "lp"
+        solver = backend("highs" if is_relaxed else method)
+        deadline, lower = limits.deadline, None
         try:
-            with deadline.interrupting(FIRST_GRACE_S):
+            with deadline.interrupting(0.0 if is_relaxed else FIRST_GRACE_S):
                 lower = self.lower_bound()
+                if is_relaxed:
+                    _ = self.standard_form
+            if is_relaxed:
+                return self._relaxed(lower, deadline)
             deadline.found(lambda: self._nothing(method, lower))
             found = self._listener(deadline, method, lower)
             outcome, compile_seconds = run_backend(
@@ -221,15 +225,8 @@ class Formulation(ABC, Generic[P, S, R]):
             ticks=outcome.ticks,
         )
 
-    def _relaxed(self, deadline: Deadline) -> R:
+    def _relaxed(self, lower: int, deadline: Deadline) -> R:
         """Return the bound of the linear relaxation: HiGHS's value, rounded up within 1e-6."""
-        lower = None
-        try:
-            with deadline.interrupting():
-                lower = self.lower_bound()
-                _ = self.standard_form
-        except OutOfTime:
-            return self._nothing("lp", lower)
         outcome = self._relaxation(deadline)
         if outcome.termination is not Termination.OPTIMAL:
             return self._nothing("lp", lower)

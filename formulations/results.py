@@ -140,6 +140,42 @@ class Solved:
     proof: str | None = None
     ticks: int | None = None
 
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        """Give every result the short text, instead of all arrays that a dataclass would print."""
+        super().__init_subclass__(**keywords)
+        cls.__repr__ = Solved.__repr__  # type: ignore[method-assign]
+
+    def _facts(self) -> dict[str, str]:
+        """Return the values to show first, as texts by name."""
+        names = ("objective", "value", "bound")
+        given = {
+            name: value
+            for name in names
+            if (value := _cell(getattr(self, name, None))) is not None
+        }
+        texts = {n: str(v) if isinstance(v, int | str) else f"{v:.9g}" for n, v in given.items()}
+        return texts | {"time": f"{self.seconds * 1e3:.1f} ms"}
+
+    def __repr__(self) -> str:
+        facts = ", ".join(f"{name} {text}" for name, text in self._facts().items())
+        return f"<{type(self).__name__} {self.method}: {self.status}, {facts}>"
+
+    def _repr_html_(self) -> str:
+        rows = {"status": self.status} | self._facts() | {"proof": self.proof or "none"}
+        title = f"{type(self).__name__} by {self.method}"
+        return html_table(("", ""), [list(row) for row in rows.items()], title)
+
+    @property
+    def status(self) -> str:
+        """The outcome in words: ``optimal, proven``, ``stopped, gap 3 %``, ``bound only``, ..."""
+        if self.termination in (Termination.TIME_LIMIT, Termination.WORK_LIMIT):
+            gap = getattr(self, "gap", None)
+            return "stopped" if gap is None else f"stopped, gap {100 * gap:.3g} %"
+        if self.termination is Termination.FEASIBLE:
+            return "solved, bound in floats" if self.solver.get("finished") else "feasible"
+        words = {Termination.OPTIMAL: "optimal, proven", Termination.RELAXED: "bound only"}
+        return words.get(self.termination, self.termination.value)
+
     def origin(self) -> str:
         """Return one line that names the solver and the proof of the result."""
         return origin(self.solver or {"name": self.method}, self.proof)

@@ -250,7 +250,7 @@ def observed_run(
 
     The other observers see the same windows.
     """
-    decisions, watching = _Decisions(), [*observers, gaps]
+    decisions, watching = Decisions(), [*observers, gaps]
     again = deepcopy(options.predictor)
     run = simulate(
         workload,
@@ -277,7 +277,7 @@ def observed_run(
     return run
 
 
-class _Decisions:
+class Decisions:
     """Records the decisions of a policy, and replays them in a second run."""
 
     def __init__(self) -> None:

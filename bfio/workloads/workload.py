@@ -9,6 +9,7 @@ import numpy as np
 from bfio.workloads.request_data import ArrivalTimes, BlockHashes, apart
 from formulations.arrays import BoolArray, FloatArray, IntArray, integer, integer_vector
 from formulations.errors import InputError, known_fields
+from formulations.results import html_table
 from formulations.scalars import exact_rational
 
 #: Maximum number of requests of a repeated workload.
@@ -122,6 +123,12 @@ class Workload:
     def __repr__(self) -> str:
         timed = "" if self.arrival_times is None else ", timed"
         return f"<Workload {self.name}: {len(self):,} requests{timed}>"
+
+    def _repr_html_(self) -> str:
+        columns = [self.prompt_tokens, self.output_tokens]
+        rows = [["mean", *(f"{column.mean():,.1f}" for column in columns)]] if len(self) else []
+        rows += [["largest", *(f"{column.max():,}" for column in columns)]] if len(self) else []
+        return html_table(("[tokens]", "prompt", "output"), rows, repr(self)[1:-1])
 
     def __len__(self) -> int:
         return len(self.prompt_tokens)

@@ -219,9 +219,10 @@ class FluidProblem(ProblemData):
 
         Optional: ``workers`` of a class; ``workers`` of the document, either their number or a
         list of objects whose missing keys default to those of the document.
+        ``provenance`` is ignored.
         """
         _check_object(document, "document", "classes, d0, d1, memory; optional: workers")
-        check_keys(document, "document", ("classes",), (*_WORKER_KEYS, "workers"))
+        check_keys(document, "document", ("classes",), (*_WORKER_KEYS, "workers", "provenance"))
         rows = check_list(document["classes"], "classes")
         classes = tuple(_class(row, f"classes[{j}]") for j, row in enumerate(rows))
         return cls(classes, _workers(document))
@@ -240,7 +241,7 @@ def _workers(document: Mapping[str, Any]) -> tuple[FluidWorker, ...]:
         common = {name: document[name] for name in _WORKER_KEYS if name in document}
         return tuple(_worker(row, common, f"workers[{g}]") for g, row in enumerate(given))
     number = integer(given, "workers", minimum=1, maximum=_MAX_WORKERS)
-    check_keys(document, "document", ("classes", *_WORKER_KEYS), ("workers",))
+    check_keys(document, "document", ("classes", *_WORKER_KEYS), ("workers", "provenance"))
     alike = FluidWorker(*(document[name] for name in _WORKER_KEYS))
     return (alike,) * number
 
@@ -333,7 +334,7 @@ class FluidObjective(StrEnum):
         return kind.iterations if self is FluidObjective.STAGES else kind.output
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Equilibrium:
     """The stationary state of the fluid model on one worker.
 
@@ -353,6 +354,9 @@ class Equilibrium:
         ``n_j*``: requests of class j in all its stages together.
     throughput, decode_throughput : Fraction
         Stages and decode tokens per second.
+    fits : bool
+        Whether the worker's memory holds M*. Otherwise no engine reaches this state; `knapsack`
+        returns the best admission.
     """
 
     work_rate: Fraction
@@ -363,6 +367,15 @@ class Equilibrium:
     active: tuple[Fraction, ...]
     throughput: Fraction
     decode_throughput: Fraction
+    fits: bool
+
+    def __repr__(self) -> str:
+        fits = "fits" if self.fits else "exceeds"
+        numbers = (self.memory, self.iteration_time, self.throughput)
+        memory, time, stages = (f"{float(value):.6g}" for value in numbers)
+        return (
+            f"<Equilibrium: {fits} the memory with {memory} tokens, {time} s, {stages} stages/s>"
+        )
 
 
 def work_rate(
@@ -378,14 +391,14 @@ def equilibrium(
     worker: FluidWorker,
     rates: Sequence[Fraction] | None = None,
 ) -> Equilibrium:
-    """Return the equilibrium on one worker, without its memory limit.
+    """Return the equilibrium on one worker, and whether its memory holds it.
 
     Parameters
     ----------
     classes : sequence of RequestClass
         The arriving classes.
     worker : FluidWorker
-        Iteration times.
+        Iteration times, and the memory for `Equilibrium.fits`.
     rates : sequence of Fraction, optional
         ``x_j >= 0`` [1/s]; by default the rates of the classes.
 
@@ -413,6 +426,7 @@ def equilibrium(
         active=tuple(time * rate * k.iterations for k, rate in zip(classes, x, strict=True)),
         throughput=throughput(classes, x),
         decode_throughput=throughput(classes, x, decode=True),
+        fits=time * work <= worker.memory,
     )
 
 

@@ -147,7 +147,9 @@ def build_throughput(
     classes = problem.classes
     add_routes(model, problem)
     model.rate = pyo.Constraint(
-        range(len(classes)), rule=lambda model, j: _of_class(model, j) <= classes[j].rate
+        range(len(classes)),
+        rule=lambda model, j: _of_class(model, j) <= classes[j].rate,
+        doc="(1) No class is admitted above its rate.",
     )
     add_work(model, problem)
     model.objective = pyo.Objective(
@@ -225,7 +227,8 @@ def add_work(model: Any, problem: FluidProblem) -> None:
         terms = (problem.classes[j].work * model.x[j, h] for j, h in model.routes if h == g)
         return pyo.quicksum(terms) <= problem.workers[g].capacity
 
-    model.work = pyo.Constraint(used, rule=rule)
+    told = "(2) No worker does more work per second than full memory allows."
+    model.work = pyo.Constraint(used, rule=rule, doc=told)
 
 
 def _of_class(model: Any, j: int) -> Any:

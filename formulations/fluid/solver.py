@@ -12,9 +12,11 @@ density, the throughput per work: ``1/(l_j + l'_j/2)`` in stages, ``l'_j/w_j`` i
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, TypeVar
 
 from formulations.backends import SolveLimits
+from formulations.deadline import TimeLimit
 from formulations.errors import CapabilityError
 from formulations.fluid.check import (
     admission_bound,
@@ -29,6 +31,7 @@ from formulations.linear import LinearSolve, is_optimal_pair, solve_linear
 from formulations.problem_data import member
 from formulations.results import BoundKind, Solved, Termination, fields_frame, own_solver
 from formulations.scalars import plain_number
+from formulations.standard_form import StandardForm, compile_model
 from formulations.words import Words
 
 _ZERO = Fraction(0)
@@ -69,6 +72,25 @@ class FluidResult(Solved):
         """Return the result as a pandas data frame, one row per class (or one row of numbers)."""
         return fields_frame(self)
 
+    def summary(self) -> str:
+        """Return outcome, value and bound as a few lines of text."""
+        facts = ", ".join(f"{name} {text}" for name, text in self._facts().items())
+        lines = [f"{self.method}: {self.status}, {facts}", self.origin()]
+        return "\n".join(lines + [f"violated: {n} by {by}" for n, by in self.violations.items()])
+
+    def to_mapping(self) -> dict[str, object]:
+        """Return outcome, value and bound as a JSON document."""
+        return {
+            "method": self.method,
+            "termination": self.termination.value,
+            "value": plain_number(self.value),
+            "bound": plain_number(self.bound),
+            "violations": {name: str(amount) for name, amount in self.violations.items()},
+            "seconds": self.seconds,
+            "solver": dict(self.solver),
+            "proof": self.proof,
+        }
+
     @property
     def bound_kind(self) -> BoundKind:
         """INTEGER (exact) if there is a bound, else FLOAT."""
@@ -87,11 +109,18 @@ class EquilibriumResult(FluidResult):
         ``ΔT*`` [s].
     farkas : mapping, optional
         Row name to multiplier: a Farkas certificate that there is no equilibrium.
+    fits : bool, optional
+        Whether the worker's memory holds the equilibrium; None if there is none.
     """
 
     per_stage: tuple[Fraction, ...] | None = None
     iteration_time: Fraction | None = None
     farkas: Mapping[str, Fraction] | None = None
+    fits: bool | None = None
+
+    def _facts(self) -> dict[str, str]:
+        told = "none" if self.fits is None else "fits" if self.fits else "exceeds the memory"
+        return {"equilibrium": told} | super()._facts()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -399,6 +428,7 @@ def solve_equilibrium(
         violations=linear.primal_violations(vertex.point),
         per_stage=tuple(values[f"count[{j}]"] for j in range(len(problem.classes))),
         iteration_time=values["time"],
+        fits=-linear.value(vertex.point) <= problem.single_worker().memory,
         proof=DUALITY if proven else None,
     )
 
@@ -408,7 +438,7 @@ def solve_throughput(
     *,
     objective: FluidObjective = FluidObjective.STAGES,
     backend: str = "highs",
-    time_limit: float | None = None,
+    time_limit: TimeLimit = None,
     seed: int = 0,
 ) -> AdmissionResult:
     """Solve the memory-constrained throughput program; see `knapsack` for a closed form.
@@ -446,6 +476,67 @@ def solve_throughput(
         claimed=solve.claimed(-1),
         **solve.report(backend),
     )
+
+
+class ThroughputProgram:
+    """The throughput program of a fluid problem, to be shown.
+
+    Parameters
+    ----------
+    problem : FluidProblem
+        Data.
+    """
+
+    def __init__(self, problem: FluidProblem) -> None:
+        self.problem = problem
+        self.words = THROUGHPUT
+
+    @cached_property
+    def model(self) -> Any:
+        """The Pyomo statement."""
+        from formulations.fluid.programs import build_throughput
+
+        return build_throughput(self.problem)
+
+    @cached_property
+    def standard_form(self) -> StandardForm:
+        """The same program as sparse arrays."""
+        return compile_model(self.model)
+
+    def settled(self, method: str) -> None:
+        """Return None: there is always something to decide."""
+
+
+def solve_fluid(
+    problem: FluidProblem,
+    *,
+    method: str = "exact",
+    time_limit: TimeLimit = None,
+    seed: int = 0,
+) -> AdmissionResult:
+    """Maximise the throughput in stages: `knapsack` if every class may use every worker.
+
+    Parameters
+    ----------
+    problem : FluidProblem
+        Data.
+    method : str
+        ``exact`` (the knapsack, or else the linear program by HiGHS), ``highs``, ``pyomo`` or
+        ``pyomo:SOLVER``.
+    time_limit : float or Deadline, optional
+        Seconds for a backend.
+    seed : int
+        Random seed of a backend.
+
+    Raises
+    ------
+    InputError, CapabilityError
+        As `solve_throughput`.
+    """
+    if method == "exact" and problem.is_pooled:
+        return knapsack(problem)
+    backend = "highs" if method == "exact" else method
+    return solve_throughput(problem, backend=backend, time_limit=time_limit, seed=seed)
 
 
 def solve_margin(

@@ -91,7 +91,7 @@ def build(priced: PricedPausing, model: Any = None) -> Any:
         """(4) No request is paused for more than P consecutive steps."""
         return model.y[j] == 1
 
-    model.emits = pyo.Constraint(expr=tokens >= 1)
+    model.emits = pyo.Constraint(expr=tokens >= 1, doc="(5) A token is emitted.")
     if problem.token_capacity is not None:
 
         @constraint(model, open_workers)

@@ -25,6 +25,7 @@ from formulations.pausing.check import Solution, brute_force, time_and_tokens, v
 from formulations.pausing.problem import PausingProblem, PausingResult, PricedPausing, PricedResult
 from formulations.results import BoundKind, Termination, own_solver
 from formulations.standard_form import EXACT_LIMIT, FormWriter, StandardForm, check_size
+from formulations.words import Words
 
 
 def build_standard_form(priced: PricedPausing) -> StandardForm:
@@ -93,6 +94,16 @@ class PricedProgram(Formulation[PricedPausing, Solution, PricedResult]):
     """
 
     result = PricedResult
+    words = Words(
+        title="the pausing program at a price of tokens, the first of Dinkelbach's sequence",
+        source="this project (docs/pausing.md); no paper states it",
+        objective="time of the step less the price of its tokens",
+        variables={
+            "y": "y(j) = 1 if active request j runs",
+            "x": "x(i,g) = 1 if waiting request i starts on worker g",
+            "M": "M = time of the step",
+        },
+    )
 
     def __init__(self, problem: PricedPausing, times: IntArray | None = None) -> None:
         super().__init__(problem)
@@ -151,6 +162,11 @@ class PricedProgram(Formulation[PricedPausing, Solution, PricedResult]):
                 x[i, g] = 1.0
         duration, _ = time_and_tokens(problem, runs, assignment)
         return np.concatenate([np.array(runs, dtype=np.float64), x.reshape(-1), [duration]])
+
+
+def first_priced(problem: PausingProblem) -> PricedProgram:
+    """Return the first program of the sequence, priced at an upper bound on the time per token."""
+    return PricedProgram(PricedPausing.at(problem, _ratio(problem, None)))
 
 
 def solve(

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 from bfio.cli.command import DONE, Command
 from bfio.cli.options import add_common, add_time_limit
 from bfio.cli.output import print_json, print_table, progress_bar, read_problem
-from bfio.common.number_text import number, percent
+from bfio.common.number_text import number
 from formulations.errors import CapabilityError
 
 if TYPE_CHECKING:
     from bfio.programs import ProgramKind
     from formulations.formulation import Formulation
-    from formulations.results import ProgramResult
 
 #: Seconds for each method by default.
 _SECONDS = 10.0
@@ -22,8 +21,8 @@ _SECONDS = 10.0
 _MOST_STATED = 50_000
 _DESCRIPTION = """\
 Show the integer program of a problem, with its sizes, and what every method answers: objective,
-lower bound, status and time, side by side. FILE is any file of bfio solve, hindsight or makespan
-("-" reads stdin).
+bound, status and time, side by side. FILE is any file of bfio solve, hindsight, makespan, pause or
+fluid ("-" reads stdin).
 
   bfio show step.json
   bfio show requests.json --methods exact,cp-sat,lp --time-limit 60
@@ -50,7 +49,7 @@ def _run(args: argparse.Namespace) -> int:
     document = read_problem(args.file, parse_json)
     kind = kind_of(document, args.file)
     problem = kind.load("problem").from_mapping(document)
-    program = kind.load("program")(problem)
+    program = kind.load("shown" if kind.shown else "program")(problem)
     seconds = _SECONDS if args.time_limit is None else args.time_limit
     chosen = args.methods.split(",") if args.methods else None
     answers = list(_answers(kind, problem, chosen, seconds, args.seed))
@@ -91,26 +90,23 @@ def _answers(
             except CapabilityError as error:
                 yield {"method": method, "error": str(error)}, [method, "–", "–", error.what, "–"]
             else:
-                values = (result.objective, result.bound)
-                shown = ["–" if value is None else f"{value:,}" for value in values]
+                values = (_objective(result), result.bound)
+                shown = ["–" if value is None else _text(value) for value in values]
                 time = number(1e3 * result.seconds)
                 yield (
-                    result.to_mapping() | {"status": _status(result)},
-                    [method, *shown, _status(result), time],
+                    result.to_mapping() | {"status": result.status},
+                    [method, *shown, result.status, time],
                 )
             bar.advance(task)
 
 
-def _status(result: "ProgramResult[Any]") -> str:
-    """Return the outcome in words."""
-    from formulations.results import Termination
+def _objective(result: Any) -> Any:
+    """Return the objective of a result, or the value of a fluid program."""
+    return getattr(result, "value", None) if hasattr(result, "value") else result.objective
 
-    if result.termination in (Termination.TIME_LIMIT, Termination.WORK_LIMIT):
-        return f"stopped, gap {percent(result.gap)}" if result.gap is not None else "stopped"
-    if result.termination is Termination.FEASIBLE:
-        return "solved, bound in floats" if result.solver.get("finished") else "feasible"
-    words = {Termination.OPTIMAL: "optimal, proven", Termination.RELAXED: "bound only"}
-    return words.get(result.termination, result.termination.value)
+
+def _text(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) else number(float(value))
 
 
 def _sizes(program: "Formulation[Any, Any, Any]") -> tuple[Counter[str], Counter[str]]:
@@ -140,18 +136,20 @@ def _described(
     is_small = program.standard_form.matrix.nnz <= _MOST_STATED
     yield f"constraints ({sum(constraints.values()):,})"
     for name, count in constraints.items():
-        stated = program.model.component(name).doc if is_small else ""
+        stated = program.model.component(name).doc or "" if is_small else ""
         yield f"  {count:>9,}  {name:<15} {stated}".rstrip()
 
 
 def _solution(answers: list[tuple[dict[str, Any], list[str]]]) -> str:
     """Return the best solution found, and the methods that found one as good."""
-    found = [a for a, _ in answers if a.get("objective") is not None and not a["violations"]]
+    found = [(answer, row[1]) for answer, row in answers if row[1] != "–"]
+    found = [(answer, shown) for answer, shown in found if not answer["violations"]]
     if not found:
         return "no solution found"
-    best = min(answer["objective"] for answer in found)
-    of_best = [answer for answer in found if answer["objective"] == best]
-    return f"objective {best:,} by {', '.join(answer['method'] for answer in of_best)}"
+    # Fluid answers, whose value is maximised, are all optimal.
+    best = min(found, key=lambda each: each[0].get("objective", 0))[1]
+    names = ", ".join(answer["method"] for answer, shown in found if shown == best)
+    return f"objective {best} by {names}"
 
 
 COMMAND = Command(

@@ -421,9 +421,9 @@ def _exact(problem: LatencyProblem, deadline: Deadline) -> LatencyResult:
     if problem.num_requests <= _FEW and problem.memory > _LARGE_MEMORY:
         with suppress(CapabilityError, OutOfTime):
             return _enumerated(problem, deadline)
-    if deadline.at < inf:
-        with deadline.stopped():
-            prepare()
+    # The time for loading or compiling kernels does not count.
+    with deadline.stopped():
+        prepare()
     try:
         found = solve_hindsight(problem, deadline).to_latency_result(problem)
         if found.is_optimal or deadline.is_over:
