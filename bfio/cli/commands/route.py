@@ -81,9 +81,11 @@ def _run(args: argparse.Namespace) -> int:
     table = Decisions(chosen, cluster, asked)
     log = None
     if args.log is not None:
-        about = {"policy": args.policy, "workers": [list(each) for each in workers]}
-        about |= {name: str(getattr(args, name)) for name in _OF_RUNS}
-        log = RunLog(Path(args.log), about | {"slots": cluster.worker_slots().tolist()})
+        about = {"policy": args.policy, "policy_options": given}
+        about["workers"] = [list(each) for each in workers]
+        about["slots"] = cluster.worker_slots().tolist()
+        about["run"] = {f: getattr(args, name) for name, f in fields.items()} | {"seed": args.seed}
+        log = RunLog(Path(args.log), about)
     router = Router(table, Upstream(workers), service, log)
 
     def announce(url: str) -> None:
