@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bfio.common.metrics import percentile
 from bfio.decode.options import ArrivalMode, RunOptions
 from bfio.decode.simulation import simulate
 from bfio.live.log import REQUESTS, about, read_steps
@@ -44,12 +43,12 @@ class Served:
     tokens: IntArray
     loads: IntArray
 
-    def to_mapping(self) -> dict[str, float | None]:
+    def to_mapping(self) -> dict[str, float]:
         """Return the metrics, under the names of `bfio.decode.metrics`."""
         workers = self.loads.shape[1]
         imbalance = workers * self.loads.max(axis=1) - self.loads.sum(axis=1)
         spent = float(self.end_s.max() - self.arrival_s.min())
-        found: dict[str, float | None] = {
+        found: dict[str, float] = {
             "throughput_tokens_per_s": float(self.tokens.sum()) / spent,
             "avg_imbalance": float(imbalance.mean()),
         }
@@ -58,7 +57,7 @@ class Served:
             ("ttft", self.first_s - self.arrival_s),
             ("latency", self.end_s - self.arrival_s),
         ):
-            found |= {f"{name}_p{share}_s": percentile(values, share) for share in (50, 95)}
+            found |= {f"{name}_p{share}_s": float(np.percentile(values, share)) for share in (50, 95)}
         return found
 
 
@@ -105,7 +104,8 @@ class Replay:
         """
         told = about(self.folder)
         try:
-            cluster = replace(fit.cluster(len(told["slots"]), 1), slots=told["slots"])
+            slots, memory = (told["machine"][name] for name in ("slots", "memory"))
+            cluster = replace(fit.cluster(len(told["workers"]), 1), slots=slots, memory=memory)
             asked = RunOptions(arrivals=ArrivalMode.TIMED, **told["run"])
             given = dict(told["policy_options"])
         except (KeyError, TypeError, ValueError) as error:
@@ -114,7 +114,7 @@ class Replay:
         requests = read_trace(self.folder / REQUESTS)
         return simulate(requests, told["policy"], cluster, options=asked, **given)
 
-    def beside(self, fit: StepTimeFit) -> dict[str, dict[str, float | None]]:
+    def beside(self, fit: StepTimeFit) -> dict[str, dict[str, float]]:
         """Return the metrics as measured and as simulated."""
         found = of_run(self.simulated(fit))
         return {"measured": self.measured.to_mapping(), "simulated": found.to_mapping()}

@@ -172,6 +172,8 @@ class Router:
         if payload.model is not None and self.models and payload.model not in self.models:
             known = ", ".join(sorted(self.models))
             raise WireError(404, f"Unknown model {payload.model:.60}; use {known}.", "model")
+        if payload.prompt_tokens > (most := int(self.table.memory.max())):
+            raise WireError(400, f"The prompt is longer than {most} tokens; shorten it.", "prompt")
         if self.table.num_waiting >= self.options.pool or self.table.is_full:
             self.arrived += 1
             self.ends[REFUSED] += 1
