@@ -57,7 +57,9 @@ class Served:
             ("ttft", self.first_s - self.arrival_s),
             ("latency", self.end_s - self.arrival_s),
         ):
-            found |= {f"{name}_p{share}_s": float(np.percentile(values, share)) for share in (50, 95)}
+            found |= {
+                f"{name}_p{share}_s": float(np.percentile(values, share)) for share in (50, 95)
+            }
         return found
 
 

@@ -207,7 +207,7 @@ def _run(args: argparse.Namespace) -> int:
         steps = read_steps(args.file, workers=args.workers, duration=args.duration)
     fit = fit_step_time(steps, loss=loss, with_mean=not args.no_mean, per_worker=args.per_worker)
     plots = drawn(place, fit.plot)
-    sides = {} if replay is None else replay.beside(fit)
+    sides: dict[str, dict[str, float]] = {} if replay is None else replay.beside(fit)
     if args.json:
         tail: dict[str, Any] = {"plots": [str(path) for path in plots.found]}
         tail |= sides | {"versions": citable_versions()}
