@@ -131,6 +131,8 @@ class Emulator:
                 with suppress(TimeoutError):
                     # A stalled worker goes on by itself.
                     await asyncio.wait_for(self._received.wait(), None if fleet.is_idle else 0.01)
+                # So the tokens of the first step, too, come a whole step after its requests.
+                await asyncio.sleep(self.settle_s)
                 fleet.now_s = max(fleet.now_s, (clock() - origin) * speed)
                 continue
             end = origin + (step.start_s + step.duration_s) / speed

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bfio.common.options import NUMBER, TEXT, CheckedOptions, checked, one_of, option, whole
-from bfio.decode.cluster import PER_WORKER
 from formulations.errors import InputError, known_fields
 from formulations.scalars import real
 
@@ -98,9 +97,6 @@ class RouteOptions(CheckedOptions):
         If a value is invalid.
     """
 
-    slots: int | tuple[int, ...] = option(
-        72, PER_WORKER, "B", "requests a worker decodes at once (72), or one each: 8*72,8*36"
-    )
     pool: int = option(1024, whole(1, 2**14), "R", "requests that may wait; more get 503 (1024)")
     ttl_s: float = option(
         600.0,

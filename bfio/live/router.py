@@ -3,8 +3,8 @@
 Requests wait in a pool. At each boundary between two steps the policy decides which of them go to
 which worker (`bfio.live.decisions`); the tokens that stream back through the router keep its table
 up to date, so no engine needs a change. A boundary is reached when every running request has
-reported since the last one. Workers that are not in lockstep have no common boundary: then the
-router decides after ``tick_s`` seconds without a token, and at the latest after ten times that.
+reported since the last one, or ``tick_s`` seconds after the last token. Workers that are not in
+lockstep have no common boundary; the router waits for it no longer than ten times ``tick_s``.
 
 With immediate dispatch (D.6) a request is sent when it arrives, to queue at its worker.
 """
@@ -86,6 +86,7 @@ class Ticket:
         self.sent_s: float | None = None
         self.first_s: float | None = None
         self.worker, self.tokens, self.attempts = -1, 0, 0
+        self.is_fresh = False  # Whether it was sent and has not reported since.
         #: What the client is still to get: events, then an error or None at the end.
         self.out: asyncio.Queue[dict[str, Any] | WireError | None] = asyncio.Queue()
         self.text: list[str] = []
@@ -131,8 +132,9 @@ class Router:
         self._began = time.monotonic()
         #: Rows that are to report before the next boundary.
         self._due: set[int] = set()
+        self._stepping = False  # Whether a request ran at the last decision.
         self._stir = asyncio.Event()
-        self._last_token = 0.0
+        self._last_token = self._decided_s = 0.0
         self._tasks: set[asyncio.Task[None]] = set()
         self.app = application(
             self._complete,
@@ -170,6 +172,8 @@ class Router:
         if payload.model is not None and self.models and payload.model not in self.models:
             known = ", ".join(sorted(self.models))
             raise WireError(404, f"Unknown model {payload.model:.60}; use {known}.", "model")
+        if payload.prompt_tokens > (most := int(self.table.memory.max())):
+            raise WireError(400, f"The prompt is longer than {most} tokens; shorten it.", "prompt")
         if self.table.num_waiting >= self.options.pool or self.table.is_full:
             self.arrived += 1
             self.ends[REFUSED] += 1
@@ -286,9 +290,11 @@ class Router:
     async def _settle(self) -> None:
         """Wait for the boundary, but no longer than the options say."""
         clock, tick = time.monotonic, self.options.tick_s
-        began = clock()
-        while self._due and clock() < began + 10 * tick:
-            rest = max(began, self._last_token) + tick - clock()
+        latest = clock() + 10 * tick
+        while self._due:
+            # Between two steps nothing is to be heard, so silence says nothing then.
+            quiet = self._last_token + tick if self._last_token > self._decided_s else latest
+            rest = min(quiet, latest) - clock()
             if rest <= 0:
                 return
             with suppress(TimeoutError):
@@ -297,14 +303,24 @@ class Router:
 
     def _decide(self) -> None:
         table, began = self.table, time.perf_counter()
-        table.end_step()
+        self._decided_s = time.monotonic()
+        # A request that was sent too late for the last step does not belong to it.
+        late = sum(self.tickets[row].is_fresh for row in self._due)
+        is_boundary = len(self._due) == late
+        ends_step = is_boundary and self._stepping
+        # What is sent in the middle of a step begins with the next one.
+        is_within = table.immediate and not is_boundary
+        if not is_within:
+            table.end_step()
         try:
             taken = table.decide()
         except InputError as error:
             self._policy_failed(error)
             return
         finally:
-            self._due = set(np.flatnonzero(table.status == RUNNING).tolist())
+            if not is_within:
+                self._due = set(np.flatnonzero(table.status == RUNNING).tolist())
+                self._stepping = bool(self._due)
         spent = time.perf_counter() - began
         for decision in taken:
             self.decided += 1
@@ -314,6 +330,9 @@ class Router:
                 self.log.decision(decision, numbers, table.step)
             for row, worker in decision.admitted:
                 self._send(self.tickets[row], worker)
+        if self.log is not None and not is_within and (ends_step or self._stepping):
+            at = self._last_token if ends_step else self._decided_s
+            self.log.step(at, table, late if ends_step else None)
 
     def _policy_failed(self, error: InputError) -> None:
         """Answer every waiting request with status 500: nothing would ever decide about it."""
@@ -324,7 +343,7 @@ class Router:
             self._finish(self.tickets[row], FAILED, WireError(500, f"The router failed: {error}."))
 
     def _send(self, ticket: Ticket, worker: int) -> None:
-        ticket.worker = worker
+        ticket.worker, ticket.is_fresh = worker, True
         ticket.sent_s = ticket.sent_s or time.monotonic()
         self.sent += 1
         ticket.task = task = asyncio.create_task(self._stream(ticket, worker))
@@ -339,7 +358,7 @@ class Router:
         )
         try:
             async for data in stream:
-                if data and self._read(ticket, json.loads(data), before):
+                if data and self._read(ticket, json.loads(data.decode()), before):
                     self._again(ticket)
                     return
             self._finish(ticket, FINISHED, None)
@@ -377,6 +396,8 @@ class Router:
             if not ticket.has_left:
                 if table.status[row] == BOUND:
                     table.start(row)
+                    if not self._due:
+                        self._stir.set()
                 table.prompt[row] = ticket.prompt
                 table.emit(row, tokens)
         stops = ends = False
@@ -394,10 +415,11 @@ class Router:
         if ends:
             self._leave(ticket, finished=True)
         elif not ticket.has_left:
-            self._reported(row)
+            self._reported(ticket)
         return stops
 
-    def _reported(self, row: int) -> None:
+    def _reported(self, ticket: Ticket) -> None:
+        row, ticket.is_fresh = ticket.row, False
         if row in self._due:
             self._due.discard(row)
             if not self._due:
@@ -414,7 +436,7 @@ class Router:
             return
         self.table.again(ticket.row)
         ticket.waits_since = time.monotonic()
-        self._reported(ticket.row)
+        self._reported(ticket)
         self._stir.set()
 
     async def _retry(self, ticket: Ticket, why: str) -> None:
@@ -430,7 +452,7 @@ class Router:
             self._finish(ticket, FAILED, WireError(502, f"{what} further attempts."))
             return
         self.table.hold(ticket.row)
-        self._reported(ticket.row)
+        self._reported(ticket)
         self._stir.set()
         await asyncio.sleep(min(_BACKOFF_S * 2 ** (ticket.attempts - 1), _LONGEST_BACKOFF_S))
         self._again(ticket)
@@ -452,7 +474,7 @@ class Router:
             ticket.has_left = True
             self.table.leave(ticket.row, finished=finished)
             del self.tickets[ticket.row]
-            self._reported(ticket.row)
+            self._reported(ticket)
             self._stir.set()
 
     def cancel(self, ticket: Ticket) -> None:

@@ -171,8 +171,9 @@ def listen(host: str, port: int, count: int = 1) -> list[socket.socket]:
 
 def server_of(app: Starlette) -> uvicorn.Server:
     """Return a server of an application, silent and with a short farewell."""
+    # Without websockets, a request to upgrade is answered as any other.
     config = uvicorn.Config(
-        app, log_level="critical", access_log=False, timeout_graceful_shutdown=1
+        app, ws="none", log_level="critical", access_log=False, timeout_graceful_shutdown=1
     )
     return uvicorn.Server(config)
 

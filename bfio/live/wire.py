@@ -26,6 +26,8 @@ RECOMPUTED = "recomputed"
 DEFAULT_TOKENS = 16
 #: Most output tokens that a payload may ask for.
 MOST_TOKENS = 2**31 - 1
+# `json.dumps` would make an encoder for each document.
+_compact = json.JSONEncoder(separators=(",", ":")).encode
 #: Types of errors by status; other statuses below 500 are those of an invalid request.
 _TYPES = {404: "not_found_error", 429: "rate_limit_error", 503: "service_unavailable_error"}
 
@@ -116,7 +118,7 @@ def read_payload(body: bytes, is_chat: bool) -> Payload:
 
 def event(document: Mapping[str, Any]) -> bytes:
     """Return a document as one server-sent event."""
-    return b"data: " + json.dumps(document, separators=(",", ":")).encode() + b"\n\n"
+    return b"data: " + _compact(document).encode() + b"\n\n"
 
 
 class EventReader:

@@ -205,7 +205,7 @@ def _judge(args: argparse.Namespace) -> int:
         flag = f"--{given[0].replace('_', '-')}"
         raise InputError(flag, "is an option of runs, and --log has none", "leave it out")
     path = Path(args.log)
-    args.policy = about(path)
+    args.policy = about(path)["policy"]
     one = np.ones(1, dtype=np.int64)
     gap = _Gap(args, Workload(one, one, name=args.log))
     for view in read_decisions(path):

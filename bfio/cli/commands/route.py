@@ -2,10 +2,11 @@
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from bfio.cli import options
 from bfio.cli.command import DONE, Command
-from bfio.common.options import add_options, flag, from_namespace, options_of
+from bfio.common.options import Option, add_options, flag, from_namespace, options_of
 from bfio.decode.cluster import Cluster
 from bfio.decode.options import RunOptions
 from bfio.live.options import RouteOptions
@@ -24,7 +25,8 @@ Needs: pip install 'bfio[serve]'.
 URL*N stands for N data-parallel ranks behind one address (header X-data-parallel-rank).
 docs/router.md has the tutorial.
 """
-#: Options of runs that a router has.
+#: Options of the machine and of runs that a router has.
+_OF_MACHINES = ("slots", "memory", "speed", "step_overhead", "token_time")
 _OF_RUNS = ("dispatch", "margin", "projection", "predictor", "window_knows", "ties")
 
 
@@ -42,18 +44,23 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--log", metavar="DIR", help="folder for decisions and requests; no text of prompts"
     )
     add_options(parser.add_argument_group("service"), RouteOptions)
-    run = parser.add_argument_group("run")
-    for entry in options_of(RunOptions):
-        if entry.name in _OF_RUNS:
-            run.add_argument(
-                entry.flag,
-                type=entry.kind.from_text,
-                default=entry.default,
-                metavar=entry.metavar,
-                help=entry.help,
-            )
+    machine, run = (parser.add_argument_group(title) for title in ("machine", "run"))
+    for group, entry in [(machine, e) for e in _chosen(Cluster, _OF_MACHINES)] + [
+        (run, e) for e in _chosen(RunOptions, _OF_RUNS)
+    ]:
+        group.add_argument(
+            entry.flag,
+            type=entry.kind.from_text,
+            default=entry.default,
+            metavar=entry.metavar,
+            help=entry.help,
+        )
     options.add_seed(run)
     options.add_policy_options(parser)
+
+
+def _chosen(of: type[Any], names: tuple[str, ...]) -> list[Option]:
+    return [entry for entry in options_of(of) if entry.name in names]
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -70,20 +77,21 @@ def _run(args: argparse.Namespace) -> int:
 
     service = from_namespace(RouteOptions, args)
     workers = addresses(args.workers.split(","))
-    cluster = Cluster(workers=len(workers), slots=service.slots)
-    fields = {e.name: e.field for e in options_of(RunOptions) if e.name in _OF_RUNS}
-    asked = RunOptions(
-        seed=args.seed, **{field: getattr(args, name) for name, field in fields.items()}
+    machine, run = (
+        {e.field: getattr(args, e.name) for e in _chosen(*which)}
+        for which in ((Cluster, _OF_MACHINES), (RunOptions, _OF_RUNS))
     )
+    cluster = Cluster(workers=len(workers), **machine)
+    run["seed"] = args.seed
+    asked = RunOptions(**run)
     given = options.policy_options_from(args)
     chosen = choose(args.policy, given, flag)
     check_options_are_read([chosen], given, asked, cluster, place=flag)
     table = Decisions(chosen, cluster, asked)
     log = None
     if args.log is not None:
-        about = {"policy": args.policy, "workers": [list(each) for each in workers]}
-        about |= {name: str(getattr(args, name)) for name in _OF_RUNS}
-        log = RunLog(Path(args.log), about | {"slots": cluster.worker_slots().tolist()})
+        about = {"policy": args.policy, "policy_options": given, "workers": workers}
+        log = RunLog(Path(args.log), about | {"machine": machine, "run": run})
     router = Router(table, Upstream(workers), service, log)
 
     def announce(url: str) -> None:
