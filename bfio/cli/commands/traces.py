@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from bfio.cli import options
 from bfio.cli.command import DONE, Command
 from bfio.cli.output import drawn, picture_place, print_json, print_table
-from bfio.common.number_text import number
+from bfio.common.text import number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -30,7 +30,6 @@ from bfio.cli.output import (
     read_problem,
 )
 from bfio.cli.tables import print_fitting, print_sentences, run_cells
-from bfio.common.number_text import number, percent
 from bfio.common.options import (
     POSITIVE,
     CheckedOptions,
@@ -41,6 +40,7 @@ from bfio.common.options import (
     option,
 )
 from bfio.common.provenance import version_and_commit
+from bfio.common.text import number, percent
 from formulations.errors import InputError
 from formulations.scalars import plain_number
 
