@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from bfio.common.engine_choice import Engine
+from bfio.common.kernel_groups import Engine
 from bfio.common.metrics import Average, Column, Domain, MetricTable, Value
 from bfio.wait.instance import StageInstance
 from bfio.wait.machine import (

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from bfio.common.engine_choice import Engine, takes_compiled
-from bfio.common.kernel_groups import ensure_compiled
+from bfio.common.kernel_groups import Engine, ensure_compiled, takes_compiled
 from bfio.common.kernels import entry_point
 from bfio.common.options import FLAG, RATIONAL, WHOLE, option, spelled_out
 from bfio.common.users_code import call_check, checked_choice, policy_statistics

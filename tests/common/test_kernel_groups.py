@@ -12,8 +12,7 @@ import pytest
 
 import bfio
 from bfio.common import engine_choice, kernel_groups
-from bfio.common.engine_choice import is_worthwhile
-from bfio.common.kernel_groups import KernelGroup, compile_groups, groups
+from bfio.common.kernel_groups import KernelGroup, compile_groups, groups, is_worthwhile
 from bfio.common.kernels import EntryPoint, entry_of
 from bfio.decode.machine.whole_run import EVERY_PART, group_of, loop_of, machine_code_of
 from bfio.decode.policy_registry import built_in, find

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.common import engine_choice
-from bfio.common.engine_choice import Engine
+from bfio.common.kernel_groups import Engine
 from bfio.common.numba_parts import uses_private_parts
 from bfio.wait.arrivals import poisson_instance
 from bfio.wait.fcfs import FirstComeFirstServed

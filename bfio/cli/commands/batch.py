@@ -719,7 +719,7 @@ def _run(args: argparse.Namespace) -> int:
     sources = checked_sources(args)
     options = from_namespace(BatchOptions, args)
 
-    from bfio.common.engine_choice import Engine
+    from bfio.common.kernel_groups import Engine
     from formulations.problem_data import member
 
     member(Engine, args.engine, "engine")

@@ -302,7 +302,7 @@ def _run(args: argparse.Namespace) -> int:
     arrivals = checked_arrivals(args)
 
     from bfio.cli.tables import print_sentences
-    from bfio.common.engine_choice import Engine
+    from bfio.common.kernel_groups import Engine
     from bfio.common.provenance import citable_versions
     from bfio.common.users_code import call_check
     from bfio.wait.registry import build, check

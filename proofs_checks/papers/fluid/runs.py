@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 
-from bfio.common.engine_choice import Engine
+from bfio.common.kernel_groups import Engine
 from bfio.wait.arrivals import poisson_instance, scaled
 from bfio.wait.chains import ThresholdPolicy, nested_policy, wait_policy
 from bfio.wait.fcfs import Favour, FirstComeFirstServed
