@@ -13,5 +13,5 @@ GROUPS = (
         "bfio.step.exact.windows.prepare:prepare_windows",
         20,
     ),
-    KernelGroup("second", ("bfio.step.second",), "bfio.step.second.search:prepare_second", 4),
+    KernelGroup("second", ("bfio.step.second",), "bfio.step.second:prepare_second", 4),
 )

@@ -14,7 +14,7 @@ from bfio.step.two_stage.kernels.subset_sums import (
     reachable_masks,
     smallest_above,
 )
-from bfio.step.two_stage.subset_sums import BitmaskSums
+from bfio.step.two_stage.subset_choice import BitmaskSums
 from formulations.arrays import IntArray
 
 #: Sizes around the word length, where shifts carry.
