@@ -17,8 +17,7 @@ from bfio.step.two_stage.heuristic import (
     two_stage_step,
 )
 from bfio.step.two_stage.kernels.decide import two_stage_compiled
-from bfio.step.two_stage.limits import Limits
-from bfio.step.two_stage.repair import repaired
+from bfio.step.two_stage.limits import Limits, repaired
 from formulations.errors import CapabilityError
 from formulations.results import Termination
 from formulations.step import StepProblem, solve_by_enumeration
