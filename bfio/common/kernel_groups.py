@@ -3,6 +3,8 @@
 Every module ``kernel_groups`` of this project defines the groups of its sub-package in the tuple
 ``GROUPS``. Other packages name such a tuple in the entry point group ``bfio.kernels``. Numba is
 loaded by the compiling processes, not by this module.
+
+`takes_compiled` chooses between the reference engine (Python) and the compiled one.
 """
 
 import os

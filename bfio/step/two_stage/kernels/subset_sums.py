@@ -1,7 +1,7 @@
 """Reachable sums by cardinality as 64-bit words, compiled.
 
-The compiled form of `bfio.step.two_stage.subset_choice.BitmaskSums`: bit v of mask c is set iff c of
-the items sum to v. Adding an item is a shift and an OR (BalanceRoute, appendix D.4). The masks
+The compiled form of `bfio.step.two_stage.subset_choice.BitmaskSums`: bit v of mask c is set iff c
+of the items sum to v. Adding an item is a shift and an OR (BalanceRoute, appendix D.4). The masks
 before each item are kept, so that the subset of a sum can be reconstructed.
 """
 
