@@ -22,7 +22,6 @@ from bfio.common.users_code import call_check, checked_choice, policy_statistics
 from bfio.wait.chains import Chain, ChainLog, ThresholdPolicy
 from bfio.wait.cohorts import Cohorts, run_cohorts
 from bfio.wait.fcfs import FirstComeFirstServed, run_first_come
-from bfio.wait.instance import MAX_CLOCK, StageClock, StageInstance
 from bfio.wait.machine import (
     BATCH,
     CLOCK,
@@ -48,7 +47,15 @@ from bfio.wait.machine import (
     wait_for_arrival,
     with_rows,
 )
-from bfio.wait.policy import Decision, KnownRequests, StagePolicy, StageState
+from bfio.wait.policy import (
+    MAX_CLOCK,
+    Decision,
+    KnownRequests,
+    StageClock,
+    StageInstance,
+    StagePolicy,
+    StageState,
+)
 from bfio.wait.run import StageRun, finished_run, span_log, with_room
 from formulations.arrays import IntArray, frozen, frozen_columns
 from formulations.errors import InputError

@@ -13,8 +13,7 @@ from bfio.common.kernel_groups import Engine
 from bfio.common.numba_parts import uses_private_parts
 from bfio.wait.arrivals import poisson_instance
 from bfio.wait.fcfs import FirstComeFirstServed
-from bfio.wait.instance import StageInstance
-from bfio.wait.policy import StagePolicy
+from bfio.wait.policy import StageInstance, StagePolicy
 from bfio.wait.registry import build
 from bfio.wait.replay import violations
 from bfio.wait.run import StageRun, StageVerdict

@@ -47,8 +47,7 @@ from formulations.scalars import plain_number
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from bfio.wait.instance import StageInstance
-    from bfio.wait.policy import StagePolicy
+    from bfio.wait.policy import StageInstance, StagePolicy
     from bfio.wait.run import StageRun
     from bfio.workloads.workload import Workload
     from formulations.fluid import FluidProblem

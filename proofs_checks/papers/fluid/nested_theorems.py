@@ -12,7 +12,7 @@ import numpy as np
 from bfio.common.kernel_groups import Engine
 from bfio.wait.arrivals import poisson_instance, varying_instance
 from bfio.wait.chains import ThresholdPolicy, nested_policy, queue_lengths
-from bfio.wait.instance import StageInstance
+from bfio.wait.policy import StageInstance
 from bfio.wait.run import StageRun
 from bfio.wait.simulation import serve
 from formulations.arrays import FloatArray
