@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from numba import njit
 
 from bfio.common.compilable import linked
-from bfio.step.two_stage.kernels.subset_sums import (
+from bfio.step.two_stage.kernels.subset_choice import (
     largest_at_most,
     oldest_members,
     reachable_masks,
