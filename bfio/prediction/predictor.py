@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from bfio.common.options import whole
-from bfio.common.users_code import patience
+from bfio.common.plugins import patience
 from formulations.arrays import IntArray
 from formulations.errors import InputError
 from formulations.named_objects import users_code

@@ -18,7 +18,7 @@ import numpy as np
 from bfio.common.kernel_groups import Engine, ensure_compiled, takes_compiled
 from bfio.common.kernels import entry_point
 from bfio.common.options import FLAG, RATIONAL, WHOLE, option, spelled_out
-from bfio.common.users_code import call_check, checked_choice, policy_statistics
+from bfio.common.plugins import call_check, checked_choice, policy_statistics
 from bfio.wait.chains import Chain, ChainLog, ThresholdPolicy
 from bfio.wait.cohorts import Cohorts, run_cohorts
 from bfio.wait.fcfs import FirstComeFirstServed, run_first_come

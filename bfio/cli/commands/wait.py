@@ -302,8 +302,8 @@ def _run(args: argparse.Namespace) -> int:
 
     from bfio.cli.tables import print_sentences
     from bfio.common.kernel_groups import Engine
+    from bfio.common.plugins import call_check
     from bfio.common.provenance import citable_versions
-    from bfio.common.users_code import call_check
     from bfio.wait.registry import build, check
     from bfio.wait.replay import violations
     from bfio.wait.simulation import serve

@@ -17,7 +17,7 @@ from bfio.common.options import (
     option,
     whole,
 )
-from bfio.common.users_code import call_check
+from bfio.common.plugins import call_check
 from bfio.studies.row import RowContext, RowResult, Value
 from bfio.studies.row_kind import Planned, described_metrics, descriptions, planned_kind
 from bfio.studies.row_parts.arguments import Arguments, algorithm_digest, digest_of

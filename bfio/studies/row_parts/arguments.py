@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bfio.common.options import names_of
-from bfio.common.users_code import users_digest
+from bfio.common.plugins import users_digest
 from bfio.kvcache.lower_bounds import ArrivalModel
 from bfio.kvcache.policy import BetaClearing, LookAhead, build
 from formulations.arrays import integer
