@@ -1,4 +1,11 @@
-"""Estimates with 95 % confidence intervals: means, means with upper bounds, and slopes."""
+"""Probability laws, exactly or in floats; and estimates with 95 % confidence intervals.
+
+Estimates are means, means with upper bounds, and slopes. Laws are not sampled.
+
+A numerical law on the non-negative integers is an array of probabilities by value. Sums of many
+terms are convolved in double precision (relative error near 1e-13 where the probability is not
+negligible). An exact law maps values to positive probabilities.
+"""
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Sequence

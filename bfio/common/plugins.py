@@ -1,4 +1,8 @@
-"""Plugins found by location: modules of a folder, entry points of installed packages."""
+"""Code from outside: plugins found by location, and policies that users name.
+
+Plugins are modules of a folder and entry points of installed packages. Users' policies are loaded,
+their answers checked and their sources digested; a time limit applies and statistics are kept.
+"""
 
 import hashlib
 import importlib

@@ -1,4 +1,20 @@
-"""Constants of the power curve of a worker; see `bfio.decode.energy` for the equations."""
+"""Energy of a run (BF-IO, eqs. 10-11 and 55-58), under two readings of the paper.
+
+The power of a worker is ``P(mfu) = P_idle + (P_max - P_idle)·(min(mfu, mfu_sat)/mfu_sat)^γ`` with
+``mfu = tokens/s · 6·parameters / peak_flops``. Eq. 58 leaves open which token rate holds inside a
+step, and its text lets a worker that finishes early idle until the barrier. There are two
+readings:
+
+* **two-phase** (default): worker g with ``n_g`` active requests is busy for
+  ``t_g = C + t_l·L_g + t_m·mean load``, at ``n_g/t_g`` tokens/s; then it idles at ``P_idle`` until
+  the step ends;
+* **averaged**: worker g runs at ``n_g/Δt`` tokens/s for the whole step ``Δt``.
+
+While nothing runs at all (timed arrivals), every worker draws ``P_idle``. A worker without active
+requests has mfu 0 and draws ``P_idle``, in both readings.
+
+`EnergyModel` holds the constants of the power curve.
+"""
 
 from __future__ import annotations
 

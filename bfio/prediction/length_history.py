@@ -10,6 +10,8 @@ and composite estimate are exact:
 with n outputs longer than a, c of them at most ``a + H``, and s >= c the sum of their remaining
 tokens. Therefore ŷ is in [1, H] without clipping. Interpreted and compiled runs share these
 functions.
+
+`bfio.decode.machine.endings` updates the arrays of predictions of a compiled run.
 """
 
 from typing import NamedTuple

@@ -1,5 +1,7 @@
 """Policies of one engine: callables that map the state before a batch to the batch.
 
+The instance is defined here too: requests that pass stages, on an integer clock.
+
 A minimal policy is a function::
 
     def ongoing_before_new(state):
@@ -176,7 +178,7 @@ class StageClock:
             object.__setattr__(self, name, value)
 
     @staticmethod
-    def of(worker: FluidWorker) -> "StageClock":
+    def of(worker: FluidWorker) -> StageClock:
         """Return a clock that represents the times of a worker exactly.
 
         Its unit divides d0 and d1, and is at most 10^-6 of d0.

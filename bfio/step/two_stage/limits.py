@@ -10,6 +10,12 @@ They extend the rule of BalanceRoute in the simplest way:
 - The benefit of a placement is added to the score of every set that contains it. With BR-0's
   factors the score is then still minus the change of the objective. With benefits, candidates are
   the requests with the largest score when nothing overflows, not the largest requests.
+
+`repaired` mends an assignment if token capacities have left requests without a worker.
+
+First the missing requests are admitted, regardless of tokens. Then steepest-descent exchanges of
+requests reduce the excess ``Σ_g max_h max(0, L_g(h) − κ_g)``. If no exchange reduces the remaining
+excess, the procedure restarts once, with no request admitted.
 """
 
 from collections.abc import Sequence

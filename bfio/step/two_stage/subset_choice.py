@@ -1,6 +1,9 @@
-"""Reachable sums of subsets of a given cardinality, and the subset of a sum.
+"""Exact choice of the subset of waiting requests with the best F-score for one worker.
 
-Two exact representations behind one interface:
+Ties: highest score, then largest current size ``Σ v_i(0)``, then oldest requests (the set that
+contains the oldest request on which two sets differ).
+
+Reachable sums by cardinality have two exact representations behind one interface:
 
 `BitmaskSums`
     One Python integer per cardinality c; bit v is set iff some c-subset sums to v. Adding an item

@@ -1,8 +1,21 @@
-"""Compiled choice of the best requests with different growth.
+"""The best subset for one worker, compiled; see `bfio.step.two_stage.subset_choice`.
 
-All bounds follow from one fact: the penalty ``Σ_h penalty_h·max(0, D(h) − m(h))`` never decreases
-when requests are added. So adding T to S raises the score by at most the rewards
-``Σ_h reward_h·v_i(h)`` of T.
+Ties are the same: highest score, then largest current size, then oldest requests. Candidates are
+ordered by size instead of age, which decides most cases without reachable sums:
+
+* if the peak is at or above the sum of the c largest sizes, or below that of the c smallest ones,
+  that sum is best for cardinality c;
+* otherwise bisection finds a single request, and two pointers find a pair;
+* only three or more requests need masks, which are no longer than their peak.
+
+The masks of reachable sums are the compiled form of
+`bfio.step.two_stage.subset_choice.BitmaskSums`: bit v of mask c is set iff c of the items sum to
+v. Adding an item is a shift and an OR (BalanceRoute, appendix D.4). The masks before each item are
+kept, so that the subset of a sum can be reconstructed.
+
+Requests with different growth are chosen by enumeration. All bounds follow from one fact: the
+penalty ``Σ_h penalty_h·max(0, D(h) − m(h))`` never decreases when requests are added. So adding T
+to S raises the score by at most the rewards ``Σ_h reward_h·v_i(h)`` of T.
 """
 
 from typing import NamedTuple
