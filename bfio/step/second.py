@@ -1,4 +1,23 @@
-"""Secondary objective among the optima of a step: our own search, and proofs."""
+"""Secondary objective among the optima of a step: our own search, and proofs.
+
+Requests are exchanged at random in a few annealing rounds, each starting from the best assignment
+so far. The temperature decreases from round to round, to 0 in the last one. A unit of the second
+objective has a small weight compared with the change of the first objective by an exchange, so
+rounds end within the limit.
+
+`one_program` states a step and its window as one step program, in which the first objective has
+weight K.
+
+If both objectives are of the same kind and on the same loads, ``K·J + J'`` is the objective of a
+step program with other weights, which our exact method solves. Let B be a lower bound on it. For
+every K, each assignment with ``J <= J_most`` has
+
+    J' >= B - K·J_most.
+
+Let x be an assignment within the limit and J'_low a lower bound on J'. If ``K > J'(x) - J'_low``,
+no assignment with a larger J is better than x in K·J + J'. If in addition J_most is the least
+first objective, the optimum of K·J + J' has the least second objective, and the bound is tight.
+"""
 
 import time
 from collections.abc import Sequence
