@@ -11,8 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bfio.common.import_closure import ROOT
-from bfio.common.number_text import percent
-from bfio.common.table_text import TextTable
+from bfio.common.text import TextTable, percent
 from bfio.library import Entry, Status, entries
 from bfio.library.kinds.kind import value_text
 from bfio.studies.report.files import write_text

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from bfio.common.number_text import number, percent
+from bfio.common.text import number, percent
 from bfio.decode.cluster import Cluster
 from formulations.errors import InputError
 from formulations.results import html_paragraphs, html_table

@@ -277,7 +277,7 @@ def exchange_linear(
 def _read_linear(
     args: argparse.Namespace, name: str, linear: "ExactLinear", words: "Words", minimised: bool
 ) -> int:
-    from bfio.common.number_text import number
+    from bfio.common.text import number
     from formulations.exchange.solution import judge_linear
     from formulations.fluid.solver import DUALITY
     from formulations.results import own_solver

@@ -317,7 +317,7 @@ def options_table(*owners: type[Any], heading: str = "argument") -> str:
     """Return the options of dataclasses as a Markdown table, with each name once."""
     meanings = {entry.name: entry.help for owner in owners for entry in options_of(owner)}
     # Imported here because every command loads this module, and only pages need tables.
-    from bfio.common.table_text import TextTable
+    from bfio.common.text import TextTable
 
     lines = [(f"`{name}`", text) for name, text in meanings.items()]
     return TextTable("", (heading, "meaning"), lines, words=2).markdown()

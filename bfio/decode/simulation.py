@@ -7,13 +7,13 @@ from fractions import Fraction
 from math import inf
 from typing import Any
 
-from bfio.common.engine_choice import Engine
+from bfio.common.kernel_groups import Engine
 from bfio.common.metrics import MetricTable
 from bfio.common.options import LOOK_AHEAD, spelled_out
 from bfio.decode.cluster import Cluster
 from bfio.decode.compatibility import INTERPRETED, Asked, check_together, first_clash
 from bfio.decode.drift import Drift
-from bfio.decode.energy_model import EnergyModel
+from bfio.decode.energy import EnergyModel
 from bfio.decode.engine import Interpreted, check_run, with_margin
 from bfio.decode.machine.kernel import KernelTask
 from bfio.decode.measured import measured_part
@@ -64,7 +64,7 @@ def simulate(
     engine : {"auto", "compiled", "reference"}
         ``compiled`` executes the whole run of a built-in policy as machine code; ``reference``
         interprets the run in Python. Both give the same run. ``auto`` selects the compiled engine
-        if this supports the run and saves time (`bfio.common.engine_choice`).
+        if this supports the run and saves time (`bfio.common.kernel_groups`).
     observers : sequence of Observer
         Called after each step.
     keep_trajectory : bool

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bfio.common.number_text import number, percent
+from bfio.common.text import number, percent
 from formulations.results import data_frame, html_table
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from bfio.common.options import whole
-from bfio.common.users_code import patience
+from bfio.common.plugins import patience
 from formulations.arrays import IntArray
 from formulations.errors import InputError
 from formulations.named_objects import users_code
@@ -25,7 +25,7 @@ from formulations.scalars import integer
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from bfio.prediction.compiled import Prediction
+    from bfio.prediction.length_history import Prediction
     from bfio.workloads.workload import Workload
     from formulations.arrays import FloatArray
 
@@ -215,7 +215,7 @@ class LengthSource(StrEnum):
     #: The true lengths.
     KNOWN = "known"
     #: The predictor is asked, in Python or as machine code. It has a method ``compiled`` that
-    #: takes the look-ahead and returns a `bfio.prediction.compiled.Prediction`, or None if
+    #: takes the look-ahead and returns a `bfio.prediction.length_history.Prediction`, or None if
     #: there is none.
     COMPILED = "compiled"
     #: The predictor is asked, in Python only.

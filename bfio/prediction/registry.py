@@ -6,8 +6,7 @@ from typing import Any, cast
 
 import bfio.prediction.predictors
 from bfio.common.options import from_texts, options_of, split_options
-from bfio.common.plugins import installed, members
-from bfio.common.users_code import patience
+from bfio.common.plugins import installed, members, patience
 from bfio.prediction.predictor import (
     PATIENCE_S,
     CheckedPredictor,

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bfio.common.number_text import number
 from bfio.common.options import LOOK_AHEAD
 from bfio.common.provenance import version_and_commit
+from bfio.common.text import number
 from bfio.prediction.options import EvaluationOptions
 from formulations.arrays import BoolArray, FloatArray, IntArray
 from formulations.results import data_frame, html_paragraphs, html_table

@@ -58,7 +58,7 @@ def solve_step(
     -------
     StepResult
         ``termination`` is optimal only with a proof in integers. With a second objective, a
-        `bfio.step.second.result.ChosenResult`, which states the two proofs separately.
+        `bfio.step.second.ChosenResult`, which states the two proofs separately.
 
     Raises
     ------
@@ -86,7 +86,7 @@ def solve_step(
     )
     if wanted is None:
         return first
-    from bfio.step.second.result import chosen_result
+    from bfio.step.second import chosen_result
 
     return chosen_result(problem, first, wanted, slack, deadline, work_limit)
 

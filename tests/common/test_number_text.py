@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.common.import_closure import ROOT
-from bfio.common.number_text import percent, percentage
+from bfio.common.text import percent, percentage
 from bfio.studies.report.traced import traced_share
 
 
@@ -55,7 +55,7 @@ def test_percentages_are_written_in_one_place() -> None:
     folders = ("bfio", "benchmarks", "formulations", "proofs_checks")
     files = [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
     found = [_place(path) for path in files if by_hand.search(path.read_text(encoding="utf-8"))]
-    assert found == ["bfio/common/number_text.py"]
+    assert found == ["bfio/common/text.py"]
 
 
 def _place(path: Path) -> str:

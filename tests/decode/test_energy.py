@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.energy import (
+    EnergyModel,
     EnergyObserver,
     EnergyReading,
     busy_times,
@@ -16,7 +17,6 @@ from bfio.decode.energy import (
     power_over_time,
     step_energies,
 )
-from bfio.decode.energy_model import EnergyModel
 from bfio.decode.metrics import measure
 from bfio.decode.simulation import simulate
 from formulations.errors import InputError

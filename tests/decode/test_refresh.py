@@ -11,8 +11,7 @@ from bfio.decode.machine.endings import enlist, forget, predict, predicted_steps
 from bfio.decode.machine.state import new_state
 from bfio.decode.options import RunOptions
 from bfio.decode.simulation import simulate
-from bfio.prediction.compiled import predicted_by_draw, predicted_by_tables
-from bfio.prediction.length_history import new_history
+from bfio.prediction.length_history import new_history, predicted_by_draw, predicted_by_tables
 from bfio.prediction.registry import build
 from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray

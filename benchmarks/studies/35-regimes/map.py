@@ -23,7 +23,7 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from bfio.common.number_text import percent
+from bfio.common.text import percent
 from bfio.studies.report.statistics import geometric_mean
 
 OUTPUTS = {

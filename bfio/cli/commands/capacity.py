@@ -7,7 +7,7 @@ from bfio.cli.command import DONE, Command
 from bfio.cli.exchange import add_exchange, is_exchange
 from bfio.cli.options import add_json
 from bfio.cli.output import print_json, print_table, read_problem
-from bfio.common.number_text import number, percent
+from bfio.common.text import number, percent
 from formulations.errors import InputError, use_one_of
 
 if TYPE_CHECKING:

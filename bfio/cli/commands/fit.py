@@ -48,8 +48,8 @@ def fit_batches(
         Adds the arguments of the command to a parser.
     """
     from bfio.batching.hardware import fit_batch_time, read_batches
-    from bfio.common.number_text import number
     from bfio.common.provenance import citable_versions
+    from bfio.common.text import number
     from formulations.scalars import exact_number
 
     for name in given_options(args, add_arguments, besides=_OF_BATCHES):

@@ -8,7 +8,7 @@ from bfio.cli.command import DONE, Command
 from bfio.cli.exchange import add_exchange, exchange_fluid, is_exchange
 from bfio.cli.options import add_common
 from bfio.cli.output import print_json, print_table, read_problem
-from bfio.common.number_text import number, percent
+from bfio.common.text import number, percent
 from formulations.errors import CapabilityError, InputError
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from bfio.cli.output import (
     print_table,
     progress_bar,
 )
-from bfio.common.number_text import number, percent
+from bfio.common.text import number, percent
 
 if TYPE_CHECKING:
     from bfio.gap.report import GapReport, KeptStep
@@ -285,7 +285,7 @@ class _Gap:
     ) -> None:
         """Print the report, the plots and the written steps."""
         from bfio.cli.tables import print_for_papers, print_remarks, print_sentences
-        from bfio.common.table_text import TableForm, TextTable
+        from bfio.common.text import TableForm, TextTable
         from bfio.decode.settings import by_the_clock, idle_features, unused
         from bfio.gap.report import COLUMNS
 

@@ -27,7 +27,7 @@ def counts(chosen: "list[Entry]") -> str:
 
 def listing(chosen: "list[Entry]") -> list[list[str]]:
     """Return the lines of a table of entries, with the columns `LISTED`."""
-    from bfio.common.number_text import percent
+    from bfio.common.text import percent
     from bfio.library.kinds.kind import value_text
 
     rows = []

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from bfio.cli.command import DONE, Command
 from bfio.cli.options import add_common, add_time_limit
 from bfio.cli.output import print_json, print_table, progress_bar, read_problem
-from bfio.common.number_text import number
+from bfio.common.text import number
 from formulations.errors import CapabilityError
 
 if TYPE_CHECKING:

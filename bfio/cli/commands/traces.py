@@ -8,7 +8,7 @@ from bfio.cli import options
 from bfio.cli.command import DONE, Command
 from bfio.cli.output import drawn, picture_place, print_json, print_table
 from bfio.cli.trace_problems import add_problem_actions
-from bfio.common.number_text import number
+from bfio.common.text import number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

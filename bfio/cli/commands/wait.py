@@ -30,7 +30,6 @@ from bfio.cli.output import (
     read_problem,
 )
 from bfio.cli.tables import print_fitting, print_sentences, run_cells
-from bfio.common.number_text import number, percent
 from bfio.common.options import (
     POSITIVE,
     CheckedOptions,
@@ -41,14 +40,14 @@ from bfio.common.options import (
     option,
 )
 from bfio.common.provenance import version_and_commit
+from bfio.common.text import number, percent
 from formulations.errors import InputError
 from formulations.scalars import plain_number
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from bfio.wait.instance import StageInstance
-    from bfio.wait.policy import StagePolicy
+    from bfio.wait.policy import StageInstance, StagePolicy
     from bfio.wait.run import StageRun
     from bfio.workloads.workload import Workload
     from formulations.fluid import FluidProblem
@@ -302,9 +301,9 @@ def _run(args: argparse.Namespace) -> int:
     arrivals = checked_arrivals(args)
 
     from bfio.cli.tables import print_sentences
-    from bfio.common.engine_choice import Engine
+    from bfio.common.kernel_groups import Engine
+    from bfio.common.plugins import call_check
     from bfio.common.provenance import citable_versions
-    from bfio.common.users_code import call_check
     from bfio.wait.registry import build, check
     from bfio.wait.replay import violations
     from bfio.wait.simulation import serve

@@ -7,15 +7,16 @@ from fractions import Fraction
 import numpy as np
 
 from bfio.common.options import CheckedOptions, one_of, option, rational, whole
-from bfio.prediction.compiled import Prediction, predicted_by_tables
 from bfio.prediction.length_history import (
     FRESH,
     LONGEST,
+    Prediction,
     fit,
     gated_steps,
     keep,
     new_history,
     new_table,
+    predicted_by_tables,
     stages,
 )
 from bfio.prediction.predictor import (

@@ -4,7 +4,7 @@ import time
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
-from bfio.common.engine_choice import is_worthwhile
+from bfio.common.kernel_groups import is_worthwhile
 from bfio.common.kernels import interpreted
 from bfio.step.exact.benefit import with_benefit, without_idle_benefit
 from bfio.step.exact.compact import can_be_compact, is_compact, solve_compact

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TypeAlias
 
-from bfio.common.number_text import percentage
+from bfio.common.text import percentage
 from bfio.studies.report.statistics import Estimate, Number
 from bfio.studies.row import DASH
 

@@ -17,11 +17,10 @@ from bfio.common.options import (
     option,
     whole,
 )
-from bfio.common.users_code import call_check
+from bfio.common.plugins import call_check
 from bfio.studies.row import RowContext, RowResult, Value
 from bfio.studies.row_kind import Planned, described_metrics, descriptions, planned_kind
-from bfio.studies.row_parts.arguments import Arguments, digest_of
-from bfio.studies.row_parts.cache_arguments import algorithm_digest
+from bfio.studies.row_parts.arguments import Arguments, algorithm_digest, digest_of
 from bfio.studies.row_parts.wait_offer import (
     OFFER_ARGUMENTS,
     multiplied,

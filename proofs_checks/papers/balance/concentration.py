@@ -20,8 +20,8 @@ import numpy as np
 
 from proofs_checks.claim import C, Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
-from proofs_checks.laws import ExactLaw, gathered, of_sum, sum_law
 from proofs_checks.search import Domain, examine, named
+from proofs_checks.statistics import ExactLaw, gathered, of_sum, sum_law
 
 CLAIMS = Claims()
 

@@ -24,9 +24,9 @@ from typing import Any
 
 from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Examination, Findings, Outcome
-from proofs_checks.laws import binomial_tail
 from proofs_checks.runs import Loads, gap, imbalance, multisets, reachable_loads
 from proofs_checks.search import Domain, examine, refute
+from proofs_checks.statistics import binomial_tail
 
 CLAIMS = Claims()
 

@@ -7,9 +7,9 @@ from itertools import product
 
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Outcome
-from proofs_checks.laws import ExactLaw, in_whole_numbers, uniform, variance
-from proofs_checks.laws import exact_mean as mean
 from proofs_checks.search import Domain, examine, refute
+from proofs_checks.statistics import ExactLaw, in_whole_numbers, uniform, variance
+from proofs_checks.statistics import exact_mean as mean
 
 CLAIMS = Claims()
 

@@ -10,11 +10,18 @@ import numpy as np
 from formulations.arrays import FloatArray
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Estimate, Examination, Findings, Outcome
-from proofs_checks.laws import deviation, expected_imbalance, law, mean, sum_law
 from proofs_checks.papers.balance.average_gap import Pool, pool_estimates
 from proofs_checks.runs import Cell, blind_sizes, level_sizes, two_sizes
 from proofs_checks.search import Domain, examine, refute
-from proofs_checks.statistics import Bounded, slope_estimate
+from proofs_checks.statistics import (
+    Bounded,
+    deviation,
+    expected_imbalance,
+    law,
+    mean,
+    slope_estimate,
+    sum_law,
+)
 
 CLAIMS = Claims()
 

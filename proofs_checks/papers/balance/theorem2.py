@@ -19,7 +19,6 @@ import numpy as np
 from formulations.arrays import FloatArray
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Examination, Findings, Outcome
-from proofs_checks.laws import CUT_OFF, convolved, deviation, expected_imbalance, snapshot_law
 from proofs_checks.papers.balance.average_gap import Pool
 from proofs_checks.papers.balance.theorem1 import (
     FCFS,
@@ -33,7 +32,14 @@ from proofs_checks.papers.balance.theorem1 import (
     prompt_laws,
 )
 from proofs_checks.search import examine, refute
-from proofs_checks.statistics import room
+from proofs_checks.statistics import (
+    CUT_OFF,
+    convolved,
+    deviation,
+    expected_imbalance,
+    room,
+    snapshot_law,
+)
 
 CLAIMS = Claims()
 

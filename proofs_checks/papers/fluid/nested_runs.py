@@ -15,11 +15,11 @@ from bfio.wait.run import StageRun
 from formulations.arrays import IntArray
 from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome, Verifier
-from proofs_checks.laws import binomial_chance, gathered
 from proofs_checks.papers.fluid.equilibrium import printed_policy_memory
 from proofs_checks.papers.fluid.memory import full_batch
 from proofs_checks.papers.fluid.runs import instance_of, random_setting, reference, waiting_at
 from proofs_checks.search import Domain, examine, refute
+from proofs_checks.statistics import binomial_chance, gathered
 
 CLAIMS = Claims()
 

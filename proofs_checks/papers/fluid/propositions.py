@@ -15,8 +15,7 @@ import numpy as np
 from bfio.wait.arrivals import poisson_instance
 from bfio.wait.chains import wait_policy
 from bfio.wait.fcfs import Favour, FirstComeFirstServed
-from bfio.wait.instance import StageInstance
-from bfio.wait.policy import Decision, StagePolicy, StageState
+from bfio.wait.policy import Decision, StageInstance, StagePolicy, StageState
 from bfio.wait.run import StageRun
 from formulations.arrays import FloatArray
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation

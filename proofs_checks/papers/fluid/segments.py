@@ -11,7 +11,6 @@ from formulations.arrays import FloatArray
 from formulations.thresholds import drift_exponent
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
-from proofs_checks.laws import ExactLaw, binomial, gathered
 from proofs_checks.papers.fluid.equilibrium import printed_exponent_bound
 from proofs_checks.papers.fluid.queues import (
     binomial_law,
@@ -23,6 +22,7 @@ from proofs_checks.papers.fluid.queues import (
     tail,
 )
 from proofs_checks.search import Domain, examine, named, refute
+from proofs_checks.statistics import ExactLaw, binomial, gathered
 
 CLAIMS = Claims()
 

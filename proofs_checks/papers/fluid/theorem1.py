@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from bfio.wait.chains import wait_policy
-from bfio.wait.instance import StageClock
+from bfio.wait.policy import StageClock
 from bfio.wait.run import StageRun
 from formulations.fluid import FluidProblem
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation

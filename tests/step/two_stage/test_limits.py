@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.step.solve import solve_step
-from bfio.step.two_stage import repair
+from bfio.step.two_stage import limits as step_limits
 from bfio.step.two_stage.heuristic import (
     TwoStageParameters,
     two_stage,
@@ -17,8 +17,7 @@ from bfio.step.two_stage.heuristic import (
     two_stage_step,
 )
 from bfio.step.two_stage.kernels.decide import two_stage_compiled
-from bfio.step.two_stage.limits import Limits
-from bfio.step.two_stage.repair import repaired
+from bfio.step.two_stage.limits import Limits, repaired
 from formulations.errors import CapabilityError
 from formulations.results import Termination
 from formulations.step import StepProblem, solve_by_enumeration
@@ -299,7 +298,7 @@ def test_exchanges_decide(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     problem = step_problem([2, 2], [[0], [0]], [[8], [7], [6], [2]], token_capacity=[9, 14])
     assert repaired(problem, [None] * 4) == [1, 0, 1, 0]
-    monkeypatch.setattr(repair._Exchange, "_exchange_best", lambda *_: False)  # noqa: SLF001
+    monkeypatch.setattr(step_limits._Exchange, "_exchange_best", lambda *_: False)  # noqa: SLF001
     assert repaired(problem, [None] * 4) is None
 
 

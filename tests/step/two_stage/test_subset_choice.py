@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from bfio.step.two_stage import subset_choice
 from bfio.step.two_stage.fscore import ScoreWeights, right_end, score
-from bfio.step.two_stage.subset_choice import best_subset, grows_alike
-from bfio.step.two_stage.subset_sums import ReachableSums
+from bfio.step.two_stage.subset_choice import ReachableSums, best_subset, grows_alike
 from formulations.arrays import IntArray
 from formulations.errors import InputError
 

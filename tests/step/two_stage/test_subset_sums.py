@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bfio.step.two_stage.subset_sums import (
+from bfio.step.two_stage.subset_choice import (
     MAX_SUMS,
     BitmaskSums,
     MergedSums,
