@@ -19,7 +19,7 @@ from formulations.errors import InputError
 C1 = 1 - exp(-1 / (4 * sqrt(2 * pi)))
 C = C1 / sqrt(2)
 #: Smallest number of workers with ``log G >= 4``, which the proof takes.
-LEAST_WORKERS = ceil(exp(4))
+LEAST_G = ceil(exp(4))
 
 
 def gap(loads: Sequence[int]) -> int:
@@ -122,8 +122,8 @@ def improvement_ratio(
         If there are fewer than 55 workers, no two different sizes, or no rounds, or if the policy
         leaves a request of a round out.
     """
-    if workers < LEAST_WORKERS:
-        remedy = f"use {LEAST_WORKERS} or more"
+    if workers < LEAST_G:
+        remedy = f"use {LEAST_G} or more"
         raise InputError("workers", f"{workers}: Theorem 1 takes log G >= 4", remedy)
     if len(set(sizes)) < 2 or rounds < 1:
         raise InputError("sizes, rounds", "nothing to compare", "give two sizes and a round")

@@ -13,7 +13,7 @@ import numpy as np
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import seed as seeded
 from hypothesis import strategies as st
-from hypothesis.errors import Flaky
+from hypothesis.errors import Flaky, Unsatisfiable
 
 from bfio.decode.features.ties import OF_WORKERS, in_places
 from bfio.decode.policy import Policy
@@ -145,6 +145,9 @@ def _check(
 
     try:
         trial()
+    except Unsatisfiable:
+        what = f"no instance meets what {stated.name} assumes: {stated.assumes}"
+        raise InputError("among", what, "draw such instances") from None
     except (_Broken, Flaky) as error:
         # A policy that draws from elsewhere may answer rightly when asked again.
         if not found:

@@ -7,8 +7,7 @@ from math import ceil, erf, exp, log, pi, prod, sqrt
 
 import numpy as np
 
-from bfio.testing.balance import C1, C, improvement_bound
-from bfio.testing.balance import LEAST_WORKERS as LEAST_G
+from bfio.testing.balance import C1, LEAST_G, C, improvement_bound
 from formulations.arrays import FloatArray
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Estimate, Examination, Findings, Outcome
