@@ -27,12 +27,12 @@ from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
 from bfio.gap.measure import measure_gap
 from bfio.studies.row_parts.runs import run_series
+from bfio.testing.runs import Scenario
 from formulations.batching import Agent, AgentNetwork, BatchTime, Stage
 from formulations.errors import InputError
 from tests.decode.cases import (
     BATCHING,
     EXACT,
-    Scenario,
     Together,
     batched_scenarios,
     first_come,

@@ -18,18 +18,10 @@ from bfio.decode.simulation import simulate
 from bfio.decode.state import ActiveRequests, DecodeState
 from bfio.gap.measure import measure_gap
 from bfio.hindsight.makespan.from_run import hindsight_of_run
+from bfio.testing.runs import Scenario, capricious, scenarios
 from bfio.workloads.workload import Workload
 from formulations.errors import InputError
-from tests.decode.cases import (
-    EXACT,
-    Scenario,
-    build,
-    capricious,
-    crowded_tiers,
-    first_come,
-    scenarios,
-    workload,
-)
+from tests.decode.cases import EXACT, build, crowded_tiers, first_come, workload
 from tests.decode.machine.equality import differences
 from tests.decode.test_reference import (
     Recorder,

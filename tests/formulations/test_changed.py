@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bfio
+from bfio.testing.instances import step_problems
 from formulations import CapabilityError, InputError
 from formulations.changed import ChangedProgram
 from formulations.hindsight_latency import LatencyProblem, brute_force
@@ -16,7 +17,6 @@ from formulations.hindsight_latency.program import build as build_latency
 from formulations.results import Termination
 from formulations.step import StepProblem, StepProgram, add_energy_cap, build, violations
 from formulations.step.check import plain_energy
-from tests.formulations.strategies import step_problems
 from tests.formulations.test_check import P1
 
 

@@ -6,13 +6,13 @@ import pyomo.environ as pyo
 import pytest
 from hypothesis import given
 
+from bfio.testing.instances import step_problem, step_problems
 from formulations import CapabilityError
 from formulations.backends import ModelProgram, SolveLimits, backend
 from formulations.results import Termination
 from formulations.standard_form import compile_model
 from formulations.step import StepProblem, StepProgram, build
 from tests.formulations.forms import assert_same_form, assert_written_as_stated
-from tests.formulations.strategies import step_problem, step_problems
 from tests.formulations.test_check import P1
 
 

@@ -182,9 +182,9 @@ def _run(args: argparse.Namespace) -> int:
     from bfio.calibration.fit import fit_step_time
     from bfio.calibration.measurements import read_steps
     from bfio.calibration.result import goodness_rows
-    from bfio.common.number_text import number, percent
     from bfio.common.provenance import citable_versions
     from bfio.common.regression import Loss
+    from bfio.common.text import number, percent
     from formulations.problem_data import member
 
     if args.kind not in _KINDS:

@@ -26,8 +26,8 @@ from bfio.decode.policy_registry import find
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
+from bfio.testing.runs import Scenario, scenarios
 from bfio.workloads.workload import Workload
-from tests.decode.cases import Scenario, scenarios
 from tests.decode.machine.equality import GREEDY, assert_same_run
 from tests.decode.machine.test_greedy import lengths, supported
 

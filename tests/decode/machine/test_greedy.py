@@ -12,8 +12,9 @@ from bfio.decode.cluster import Cluster
 from bfio.decode.policy import binds_together
 from bfio.decode.policy_registry import find
 from bfio.decode.replay import run_violations
+from bfio.testing.runs import Scenario
 from bfio.workloads.workload import Workload
-from tests.decode.cases import Scenario, compiled_scenarios, workload
+from tests.decode.cases import compiled_scenarios, workload
 from tests.decode.machine.equality import GREEDY, assert_same_run
 
 

@@ -8,12 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.decode.state import DecodeState
+from bfio.testing.instances import decode_states
+from bfio.testing.states import contract_violation, make_state
 from tests.decode.cases import build
-from tests.decode.policies.states import assert_admissible, state, states
 from tests.decode.policies.test_baselines import by_age, plainly
 
 #: One request, four workers: requests 5, 8, 8, 7; tokens held 50, 10, 30, 20; queued 0, 30, 0, 5.
-QUEUES = state(
+QUEUES = make_state(
     [50, 10, 30, 20],
     [1, 1, 1, 1],
     [7],
@@ -42,7 +43,7 @@ def test_one_request_by_hand(name: str, worker: int) -> None:
     assert build(name)(QUEUES) == [worker]
 
 
-@given(states())
+@given(decode_states())
 def test_token_score_weighs_waiting_tokens_four_times(s: DecodeState) -> None:
     """The score of the source, request by request; what was just assigned runs."""
 
@@ -53,7 +54,7 @@ def test_token_score_weighs_waiting_tokens_four_times(s: DecodeState) -> None:
     assert build("token-score")(s) == plainly(s, by_age(s), key)
 
 
-@given(states())
+@given(decode_states())
 def test_least_kv_looks_at_the_cache(s: DecodeState) -> None:
     """Queued prompts are not in it."""
 
@@ -69,13 +70,13 @@ def test_balance_scheduling_by_hand() -> None:
     Requests 3 and 2, one slot and two free: worker 1 (2 < 3), worker 0 (a tie), worker 1.
     """
     sizes = [5, 5, 5, 5]
-    held = state([9, 9], [0, 2], sizes, running=[4, 2])
+    held = make_state([9, 9], [0, 2], sizes, running=[4, 2])
     assert build("balance-scheduling")(held) == [None] * 4
-    open_again = state([9, 9], [1, 2], sizes, running=[3, 2])
+    open_again = make_state([9, 9], [1, 2], sizes, running=[3, 2])
     assert build("balance-scheduling")(open_again) == [1, 0, 1, None]
 
 
-@given(states())
+@given(decode_states())
 def test_balance_scheduling_is_all_or_nothing(s: DecodeState) -> None:
     """As jsq if every worker has a free slot; otherwise nobody starts."""
     expected = build("jsq")(s) if all(s.free_slots > 0) else [None] * s.num_waiting
@@ -90,10 +91,10 @@ def _answers(states_: list[DecodeState], **options: int) -> list[int]:
 
 def test_attention_dp_balance_by_hand() -> None:
     """Two workers that run requests: wait for both, gather, start; or give up waiting."""
-    one_full = state([5, 5], [0, 2], [1, 1], running=[2, 1])
-    both_free = state([5, 5], [1, 1], [1, 1], running=[1, 1])
-    too_few = state([5, 5], [1, 1], [1], running=[1, 1])
-    idle = state([5, 0], [1, 2], [1], running=[1, 0])
+    one_full = make_state([5, 5], [0, 2], [1, 1], running=[2, 1])
+    both_free = make_state([5, 5], [1, 1], [1, 1], running=[1, 1])
+    too_few = make_state([5, 5], [1, 1], [1], running=[1, 1])
+    idle = make_state([5, 0], [1, 2], [1], running=[1, 0])
     limits = {"timeout_steps": 3, "batching_steps": 2}
     # Held twice; the third time it has waited long enough; then all over again.
     assert _answers([one_full] * 6, **limits) == [0, 0, 2, 0, 0, 2]
@@ -108,14 +109,14 @@ def test_attention_dp_balance_by_hand() -> None:
     assert _answers([both_free, one_full], timeout_steps=0, batching_steps=0) == [2, 2]
 
 
-@given(st.lists(states(max_workers=3), min_size=1, max_size=12), st.integers(0, 3))
+@given(st.lists(decode_states(max_workers=3), min_size=1, max_size=12), st.integers(0, 3))
 def test_attention_dp_balance_waits_a_bounded_time(run: list[DecodeState], limit: int) -> None:
     """What starts is what jsq starts, and never are more decisions held back than the limits."""
     policy = build("attention-dp-balance", timeout_steps=limit, batching_steps=limit)
     held = 0
     for s in run:
         answer = policy(s)
-        assert_admissible(s, answer)
+        assert contract_violation(s, answer) is None
         if answer == build("jsq")(s):
             held = 0
             continue
@@ -126,7 +127,7 @@ def test_attention_dp_balance_waits_a_bounded_time(run: list[DecodeState], limit
 
 
 def _at(step: int, loads: list[int], running: list[int], size: int) -> DecodeState:
-    return replace(state(loads, [1, 1], [size], running=running), step=step)
+    return replace(make_state(loads, [1, 1], [size], running=running), step=step)
 
 
 def test_reports_that_lag_by_hand() -> None:
@@ -149,7 +150,7 @@ def test_what_was_sent_since_the_report_counts() -> None:
     assert answers == [0, 0, 1, 0]
 
 
-@given(st.lists(states(max_workers=3), min_size=1, max_size=5))
+@given(st.lists(decode_states(max_workers=3), min_size=1, max_size=5))
 def test_reports_at_every_step_are_least_tokens(run: list[DecodeState]) -> None:
     """Both rules are `jsq-tokens` then."""
     G = run[0].num_workers
@@ -167,9 +168,9 @@ def test_pending_prefill_by_hand() -> None:
     nothing to prefill.
     """
     s = replace(
-        state([1, 2, 3], [2, 2, 2], [8, 3, 3], running=[2, 2, 2]),
+        make_state([1, 2, 3], [2, 2, 2], [8, 3, 3], running=[2, 2, 2]),
         projected_running=np.array([[2, 2, 2], [2, 1, 1], [2, 2, 1]]),
     )
     assert build("pending-prefill")(s) == [1, 2, 0]
     # Without a predictor no end is seen, and ties go to the lowest index.
-    assert build("pending-prefill")(state([1, 2, 3], [2] * 3, [8, 3, 3])) == [0, 1, 2]
+    assert build("pending-prefill")(make_state([1, 2, 3], [2] * 3, [8, 3, 3])) == [0, 1, 2]

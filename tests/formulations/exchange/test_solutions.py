@@ -5,6 +5,7 @@ from random import Random
 
 import pytest
 
+from bfio.testing.instances import step_problem
 from formulations.errors import InputError
 from formulations.exchange import parse_solution
 from formulations.exchange.solution import judge, judge_linear
@@ -16,7 +17,6 @@ from formulations.hindsight_makespan import MakespanProblem, MakespanProgram
 from formulations.linear import exact_linear
 from formulations.results import Termination
 from formulations.step import StepProgram
-from tests.formulations.strategies import step_problem
 
 #: Loads 40 and 25 with one request of 18, one of 9: 0 stays, 1 gets both, 52 against 40.
 PROGRAM = StepProgram(step_problem([1, 1], [[40], [25]], [[18], [9]]))

@@ -18,12 +18,12 @@ from bfio.step.two_stage.heuristic import (
 )
 from bfio.step.two_stage.kernels.decide import two_stage_compiled
 from bfio.step.two_stage.limits import Limits, repaired
+from bfio.testing.instances import step_problem, step_problems
 from formulations.errors import CapabilityError
 from formulations.results import Termination
 from formulations.step import StepProblem, solve_by_enumeration
 from formulations.step.check import violations
 from formulations.step.problem import geometric_weights
-from tests.formulations.strategies import step_problem, step_problems
 
 PARAMETERS = st.builds(
     TwoStageParameters,
