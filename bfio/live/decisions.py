@@ -428,7 +428,7 @@ class Decisions:
 
     def _active(self, active: IntArray) -> ActiveRequests:
         loads = self.prompt[active] + self.emitted[active]
-        columns = (active, self.worker[active], loads, np.zeros_like(active))
+        columns = (active, self.worker[active], loads, np.zeros_like(active), self.prompt[active])
         return ActiveRequests(*(frozen(column) for column in columns))
 
 

@@ -553,6 +553,7 @@ class _Answer(Completion):
     async def stream(self, send: Send) -> None:
         """Send the events that the client asked for."""
         ticket, started = self._ticket, False
+        usage: dict[str, Any] | None = None
         while True:
             entry = await ticket.out.get()
             if isinstance(entry, WireError):
@@ -565,7 +566,12 @@ class _Answer(Completion):
                 await start_events(send)
                 started = True
             if entry is None:
+                # Engines tell the usage in an event of its own or beside the last text.
+                if usage is not None and ticket.payload.include_usage:
+                    await send_body(send, event(usage), more=True)
                 break
+            if "usage" in entry:
+                usage = entry | {"choices": []}
             if (shown := _shown(entry, ticket.payload)) is not None:
                 await send_body(send, event(shown), more=True)
         await send_body(send, DONE)
@@ -589,9 +595,9 @@ class _Answer(Completion):
 
 
 def _shown(document: dict[str, Any], payload: Payload) -> dict[str, Any] | None:
-    """Return an event as the client asked for it; None if it asked for no such event."""
+    """Return an event as the client asked for it; None if only its usage is left."""
     if not document.get("choices") and "usage" in document:
-        return document if payload.include_usage else None
+        return None
     if not payload.continuous_usage:
         document.pop("usage", None)
     if not payload.fields.get("return_token_ids"):

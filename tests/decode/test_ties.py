@@ -106,7 +106,7 @@ def test_every_array_of_workers_changes_places() -> None:
 def test_what_is_seen(order: list[int]) -> None:
     """At each place, all that belongs to the worker who stands there."""
     places = np.array(order)
-    active = ActiveRequests(*np.array([[0, 1, 2], [2, 0, 2], [9, 4, 7], [0, 0, 1]]))
+    active = ActiveRequests(*np.array([[0, 1, 2], [2, 0, 2], [9, 4, 7], [0, 0, 1], [1, 1, 1]]))
     units = np.array([1, 2, 3]), np.array([4, 5, 6])
     seen = replace(
         make_state([16, 4, 9], [1, 0, 2], [5]), holdings=lambda: active, step_units=units

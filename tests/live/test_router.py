@@ -15,16 +15,26 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from bfio import Cluster, Workload, read_trace, simulate
 from bfio.cli import main
 from bfio.decode.options import ArrivalMode, Dispatch, Projection, RunOptions
+from bfio.decode.policy_registry import choose
 from bfio.decode.run import Run
 from bfio.decode.state import DecodeState
+from bfio.live.decisions import Decisions
 from bfio.live.log import RunLog, read_decisions
+from bfio.live.options import RouteOptions
+from bfio.live.router import Router
+from bfio.live.upstream import Upstream, addresses
+from bfio.live.wire import DONE, event
 from formulations.errors import InputError
 from tests.browser import WIDTHS, asked_for, chromium, console
-from tests.live.servers import Live, live
+from tests.live.servers import Live, live, served, serving, stream
 
 
 @st.composite
@@ -312,6 +322,44 @@ async def bound() -> None:
 def test_immediate_dispatch_keeps_to_its_margin() -> None:
     """At most B + M requests are on a worker; those that have begun are told apart."""
     asyncio.run(bound())
+
+
+async def like_llama_cpp() -> None:
+    """Ask for the usage of an engine that tells it beside the last, empty text."""
+
+    async def complete(request: Request) -> Response:
+        texts = [{"index": 0, "text": f" w{k}", "finish_reason": None} for k in range(3)]
+        last = {"index": 0, "text": "", "finish_reason": "length"}
+        usage = {"prompt_tokens": 2, "completion_tokens": 3, "total_tokens": 5}
+        events = [event({"choices": [each]}) for each in texts]
+        return Response(b"".join([*events, event({"choices": [last], "usage": usage}), DONE]))
+
+    async def healthy(request: Request) -> Response:
+        return Response()
+
+    engine = Starlette(
+        routes=[
+            Route("/v1/completions", complete, methods=["POST"]),
+            Route("/health", healthy),
+        ]
+    )
+    async with served(engine) as worker:
+        table = Decisions(choose("jsq"), Cluster(workers=1, slots=2), RunOptions())
+        router = Router(table, Upstream(addresses([worker])), RouteOptions())
+        async with serving(router.app) as session:
+            for asks in (True, False):
+                fields = {"prompt": "a b", "stream_options": {"include_usage": asks}}
+                told = [each async for each in stream(session, fields)]
+                usages = [each["usage"] for each in told if "usage" in each]
+                assert [usage["completion_tokens"] for usage in usages] == [3] * asks
+                # In an event of its own, as the OpenAI API has it.
+                assert all(each["choices"] for each in told) != asks
+            assert router.tokens == 6
+
+
+def test_usage_beside_the_last_text_reaches_the_client() -> None:
+    """As llama.cpp tells it; and only a client that asked for it gets it."""
+    asyncio.run(like_llama_cpp())
 
 
 def test_the_page_shows_the_loads(tmp_path: Path) -> None:

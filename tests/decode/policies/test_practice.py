@@ -1,5 +1,7 @@
 """Rules of serving engines: instances by hand, and simple implementations from their sources."""
 
+import heapq
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -7,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bfio.decode.state import DecodeState
+from bfio.decode.state import ActiveRequests, DecodeState
 from bfio.testing.instances import decode_states
 from bfio.testing.states import contract_violation, make_state
 from tests.decode.cases import build
@@ -62,6 +64,47 @@ def test_least_kv_looks_at_the_cache(s: DecodeState) -> None:
         return worker[2] - int(s.queued_tokens[g])
 
     assert build("least-kv")(s) == plainly(s, by_age(s), key)
+
+
+@given(st.integers(1, 5), st.integers(0, 2**32), st.booleans())
+def test_adp_router_is_the_sources_heap(most: int, seed: int, all_full: bool) -> None:
+    """Against a heap of ranks that leave it at the cap, as the source has it: equal ranks."""
+    rng = np.random.default_rng(seed)
+    G = int(rng.integers(1, 5))
+    held = rng.integers(most * all_full, most + 1, G)
+    worker = np.repeat(np.arange(G), held)
+    prompt, emitted = rng.integers(1, 6, (2, len(worker)))
+    none = np.zeros_like(worker)
+    active = ActiveRequests(np.arange(len(worker)), worker, prompt + emitted, none, prompt)
+    loads = np.bincount(worker, prompt + emitted, G).astype(int).tolist()
+    sizes = rng.integers(1, 6, rng.integers(0, 9)).tolist()
+    s = replace(
+        make_state(loads, (most - held).tolist(), sizes, running=held.tolist()),
+        holdings=lambda: active,
+    )
+    taken = sizes[: s.num_admissible]
+    cap = min(max(math.ceil((sum(held) + len(taken)) / G), *held, 0), most)
+    tokens = [int(prompt[worker == g].sum()) for g in range(G)]
+    heap = [(tokens[g], int(held[g]), g) for g in range(G) if held[g] < cap]
+    heapq.heapify(heap)
+    expected: list[int | None] = [None] * len(sizes)
+    for size, i in sorted(((size, i) for i, size in enumerate(taken)), key=lambda e: -e[0]):
+        load, requests, g = heapq.heappop(heap)
+        expected[i] = g
+        if requests + 1 < cap:
+            heapq.heappush(heap, (load + size, requests + 1, g))
+    assert build("adp-router")(s) == expected
+
+
+def test_adp_router_by_hand() -> None:
+    """Prompts of 9 and of 2 tokens, loads 9 and 53: the 4 goes to worker 1, the 2 to worker 0.
+
+    Three active and two new requests over two workers: at most three each. Worker 1 has two, so it
+    takes one more, though it still has fewer prompt tokens and a free slot.
+    """
+    active = ActiveRequests(*np.array([[0, 1, 2], [0, 1, 1], [9, 51, 2], [0] * 3, [9, 1, 1]]))
+    s = replace(make_state([9, 53], [3, 2], [2, 4], running=[1, 2]), holdings=lambda: active)
+    assert build("adp-router")(s) == [0, 1]
 
 
 def test_balance_scheduling_by_hand() -> None:
