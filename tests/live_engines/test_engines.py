@@ -67,7 +67,7 @@ def address(started: "subprocess.Popen[str]") -> str:
     for line in started.stdout:
         if found := re.search(r"http://[\w.]+:\d+", line):
             return found[0]
-    raise AssertionError(f"{started.args} printed no address")
+    raise AssertionError(f"{started.args!r} printed no address")
 
 
 def healthy(url: str, seconds: float) -> None:
@@ -147,7 +147,8 @@ def requests(data: Path, most: int) -> list[tuple[str, int]]:
 
 async def served(url: str, asked: list[tuple[str, int]]) -> tuple[int, Any]:
     """Send all requests, every other one streamed; return tokens and the router's state."""
-    lock, told = asyncio.Semaphore(CLIENTS), []
+    lock = asyncio.Semaphore(CLIENTS)
+    told: list[int] = []
 
     async def ask(i: int, prompt: str, output: int) -> None:
         fields = {"prompt": prompt, "max_tokens": output, "ignore_eos": True}
