@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Generic, TypeVar, cast
 import numpy as np
 
 from formulations.errors import InputError
+from formulations.scalars import percent
 
 
 class Termination(StrEnum):
@@ -170,7 +171,7 @@ class Solved:
         """The outcome in words: ``optimal, proven``, ``stopped, gap 3 %``, ``bound only``, ..."""
         if self.termination in (Termination.TIME_LIMIT, Termination.WORK_LIMIT):
             gap = getattr(self, "gap", None)
-            return "stopped" if gap is None else f"stopped, gap {100 * gap:.3g} %"
+            return "stopped" if gap is None else f"stopped, gap {percent(gap)}"
         if self.termination is Termination.FEASIBLE:
             return "solved, bound in floats" if self.solver.get("finished") else "feasible"
         words = {Termination.OPTIMAL: "optimal, proven", Termination.RELAXED: "bound only"}

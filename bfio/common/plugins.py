@@ -13,9 +13,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import EntryPoint, entry_points
 from itertools import islice
+from numbers import Integral
 from typing import Any
-
-import numpy as np
 
 from bfio.common.import_closure import closure_digest
 from formulations.errors import InputError
@@ -143,7 +142,7 @@ def checked_choice(answer: object, present: Collection[int], where: str, noun: s
         # Read at most one entry too many, because an iterator may be infinite.
         entries = list(islice(answer, len(present) + 1))
     for entry in entries:
-        if isinstance(entry, bool) or not isinstance(entry, int | np.integer):
+        if isinstance(entry, bool) or not isinstance(entry, int | Integral):
             raise InputError(where, f"the answer {entry!r:.40} is no {noun} number", remedy)
         if entry not in present:
             raise InputError(where, f"{noun} {entry} is not in the state", remedy)

@@ -27,24 +27,6 @@ def exact(value: object) -> str:
     return str(value)
 
 
-def percent(value: float | None, digits: int = 1) -> str:
-    """Format a share in percent; a dash for None."""
-    return "–" if value is None else f"{percentage(value, digits)} %"
-
-
-def percentage(value: float, digits: int = 1) -> str:
-    """Format a share in percent without the percent sign.
-
-    A share strictly between 0 and 1 is never shown as 0 or 100: 0.99996 gives ``> 99.9``.
-    """
-    text, unit = f"{100 * value:.{digits}f}", 10.0**-digits
-    if 0 < value < 1 and float(text) == 100:
-        return f"> {100 - unit:.{digits}f}"
-    if 0 < value < 1 and float(text) == 0:
-        return f"< {unit:.{digits}f}"
-    return text
-
-
 #: A number with commas between thousands.
 _GROUPED = re.compile(r"-?\d{1,3}(,\d{3})+(\.\d+)?")
 

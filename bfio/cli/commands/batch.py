@@ -46,9 +46,9 @@ from bfio.common.options import (
     split_pairs,
 )
 from bfio.common.provenance import version_and_commit
-from bfio.common.text import number, percent
+from bfio.common.text import number
 from formulations.errors import InputError
-from formulations.scalars import exact_number, plain_number
+from formulations.scalars import exact_number, percent, plain_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,8 +7,9 @@ from bfio.cli.command import DONE, Command
 from bfio.cli.exchange import add_exchange, is_exchange
 from bfio.cli.options import add_json
 from bfio.cli.output import print_json, print_table, read_problem
-from bfio.common.text import number, percent
+from bfio.common.text import number
 from formulations.errors import InputError, use_one_of
+from formulations.scalars import percent
 
 if TYPE_CHECKING:
     from formulations.batching import AgentNetwork

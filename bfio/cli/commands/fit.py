@@ -184,8 +184,9 @@ def _run(args: argparse.Namespace) -> int:
     from bfio.calibration.result import goodness_rows
     from bfio.common.provenance import citable_versions
     from bfio.common.regression import Loss
-    from bfio.common.text import number, percent
+    from bfio.common.text import number
     from formulations.problem_data import member
+    from formulations.scalars import percent
 
     if args.kind not in _KINDS:
         raise InputError("--kind", f"{args.kind!r} is unknown", use_one_of(args.kind, _KINDS))

@@ -8,8 +8,9 @@ from bfio.cli.command import DONE, Command
 from bfio.cli.exchange import add_exchange, exchange_fluid, is_exchange
 from bfio.cli.options import add_common
 from bfio.cli.output import print_json, print_table, read_problem
-from bfio.common.text import number, percent
+from bfio.common.text import number
 from formulations.errors import CapabilityError, InputError
+from formulations.scalars import percent
 
 if TYPE_CHECKING:
     from formulations.fluid import FluidProblem

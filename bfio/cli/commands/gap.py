@@ -17,7 +17,8 @@ from bfio.cli.output import (
     print_table,
     progress_bar,
 )
-from bfio.common.text import number, percent
+from bfio.common.text import number
+from formulations.scalars import percent
 
 if TYPE_CHECKING:
     from bfio.gap.report import GapReport, KeptStep

@@ -27,8 +27,8 @@ def counts(chosen: "list[Entry]") -> str:
 
 def listing(chosen: "list[Entry]") -> list[list[str]]:
     """Return the lines of a table of entries, with the columns `LISTED`."""
-    from bfio.common.text import percent
     from bfio.library.kinds.kind import value_text
+    from formulations.scalars import percent
 
     rows = []
     for e in chosen:

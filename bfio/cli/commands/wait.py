@@ -40,9 +40,9 @@ from bfio.common.options import (
     option,
 )
 from bfio.common.provenance import version_and_commit
-from bfio.common.text import number, percent
+from bfio.common.text import number
 from formulations.errors import InputError
-from formulations.scalars import plain_number
+from formulations.scalars import percent, plain_number
 
 if TYPE_CHECKING:
     from fractions import Fraction

@@ -361,8 +361,10 @@ def prepare() -> None:
 
 
 #: With few requests and a memory above `_LARGE_MEMORY`, enumeration is tried first, because the
-#: tables of the exact method grow with the memory. `_TRIED` starts take some 0.2 s.
-_FEW, _LARGE_MEMORY, _TRIED = 8, 100, 100_000
+#: tables of the exact method grow with the memory. A start costs time by the rounds of its request;
+#: `_TRIED` rounds take about a second.
+_FEW, _LARGE_MEMORY, _TRIED = 8, 100, 1_000_000
+_ENUMERATION_SHARE = 0.2
 
 
 def solve_latency(
@@ -436,8 +438,8 @@ def _exact(problem: LatencyProblem, deadline: Deadline) -> LatencyResult:
 
 def _enumerated(problem: LatencyProblem, deadline: Deadline) -> LatencyResult:
     began = time.perf_counter()
-    with deadline.interrupting():
-        objective, starts = brute_force(problem, _TRIED)
+    with deadline.share(_ENUMERATION_SHARE).interrupting():
+        objective, starts = brute_force(problem, _TRIED // max(problem.output.tolist()))
     best = objective, tuple(starts)
     return LatencyProgram(problem).enumerated(best, time.perf_counter() - began, "exact")
 
@@ -448,6 +450,8 @@ def _closed_by_cp_sat(
     """Continue with CP-SAT from the own result; keep the better schedule and the better bound."""
     work = DEFAULT_WORK_LIMIT if deadline.at == inf else None
     watched = deadline.mapped(lambda _: replace(own, termination=Termination.TIME_LIMIT))
+    # The time limit may pass while the program is stated, before CP-SAT starts its clock.
+    began = time.perf_counter()
     try:
         other = LatencyProgram.solve(problem, time_limit=watched, hint=own.starts, work_limit=work)
     except CapabilityError:
@@ -467,7 +471,7 @@ def _closed_by_cp_sat(
         Termination.TIME_LIMIT if deadline.is_over else own.termination,
         bound,
         method="exact",
-        seconds=own.seconds + other.seconds,
+        seconds=own.seconds + time.perf_counter() - began,
         compile_seconds=other.compile_seconds,
         solver=solver,
         proof=proof,
