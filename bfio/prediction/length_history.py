@@ -1,8 +1,8 @@
 """Lengths of finished requests, and predictions for running requests from them.
 
 `BalanceRoute, appendix C.2.1`: of the past outputs longer than the age a, a share p̂ ended within
-the next H tokens, after μ̂ tokens on average. These are ratios of integer counts and sums, so gate
-and composite estimate are exact:
+the next H tokens, after μ̂ tokens on average. Both are ratios of integers, so the gate and the
+composite estimate are exact:
 
     p̂ >= 1/2        if and only if  2·c >= n,
     ŷ = p̂·μ̂ + (1 - p̂)·H  =  (s + (n - c)·H) / n,
@@ -109,7 +109,7 @@ def keep(history: LengthHistory, length: int, kind: int) -> None:
 def learn(
     history: LengthHistory, table: IntArray, look_ahead: int, length: int, kind: int
 ) -> None:
-    """Add an output, and fit the tables again if enough are new."""
+    """Add an output; fit the tables again after every ``refit`` outputs."""
     keep(history, length, kind)
     if history.counters[FRESH] >= history.refit:
         history.counters[FRESH] = 0
@@ -118,7 +118,7 @@ def learn(
 
 @compilable
 def fit(history: LengthHistory, table: IntArray, look_ahead: int) -> None:
-    """Fit the tables of all classes; ages beyond the longest output stay beyond the window."""
+    """Fit the tables of all classes; entries for ages beyond the longest output stay ``H+1``."""
     top = history.counters[TOP]
     for kind in range(len(table)):
         counts = history.counts[kind, : top + 1]
@@ -205,7 +205,7 @@ class Walk(NamedTuple):
 def walk(outputs: IntArray, every: int, max_age: int | None = None) -> Walk:
     """Return requests at ages 0, K, 2K, ... below their output length (BalanceRoute, C.2.2).
 
-    A request has one point per K tokens, like in a cluster that asks every K tokens, so long
+    A request has one point per K tokens, as in a cluster that predicts every K tokens. So long
     requests have more weight.
 
     Parameters
@@ -226,11 +226,11 @@ def walk(outputs: IntArray, every: int, max_age: int | None = None) -> Walk:
 
 
 class Calendar(NamedTuple):
-    """Steps at which requests are predicted again, as doubly linked lists of requests."""
+    """For each step, the requests to be predicted again then, in a doubly linked list."""
 
     #: Shape (2^k,): first request due at the step modulo 2^k; -1 for none.
     first: IntArray
-    #: Shape (n,): its neighbours in that list; -1 for none.
+    #: Shape (n,): next and previous request in the list of a request; -1 for none.
     following: IntArray
     previous: IntArray
 

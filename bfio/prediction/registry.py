@@ -71,7 +71,7 @@ def read_options(spec: PredictorSpec, name: str) -> Any:
 
 
 def spelt_out(name: str) -> tuple[str, object]:
-    """Return name and options in force; two texts with an equal result are the same predictor."""
+    """Return name and option values; two names with equal results are the same predictor."""
     spec = find(name)
     return spec.name, read_options(spec, name)
 
@@ -106,7 +106,7 @@ def build(
         history,
         read_options(spec, name),
         outputs,
-        # Keys of a history from another file are not comparable.
+        # Prompt keys of a history from another file are not comparable.
         workload.prompt_keys if history is None or history is workload.history else None,
     )
     where, remedy = f"predictor {name}", "mend the predictor"

@@ -146,7 +146,7 @@ WIDTHS = (300, 3_000, 30_000, 1_000_000)
 #: Maximum entries of the prices, and of the tables of a round; otherwise prices are not used.
 _MAX_PRICES = 3_000_000
 _MAX_TABLE = 100_000_000
-#: Shares of the time limit at which the first schedule and the prices must be finished.
+#: Shares of the time limit by which the first schedule and the prices must be finished.
 _SCHEDULE_SHARE = 0.15
 _PRICE_SHARE = 0.6
 
@@ -163,8 +163,8 @@ def solve_hindsight(
     Parameters
     ----------
     problem : LatencyProblem
-        Data of any convention. The time for prices and search grows with the memory, so for more
-        than some hundred tokens only the area bound and a simple schedule are computed.
+        Data of any convention. The time for prices and search grows with the memory. Above some
+        hundred tokens of memory, only the area bound and a simple schedule are computed.
     time_limit : float or Deadline, optional
         Time limit in wall-clock seconds; None runs all stages and widths.
     decodes : int
@@ -314,7 +314,7 @@ def _sum(starts: IntArray) -> int:
 
 
 def _affordable(form: NormalForm, starts: IntArray) -> bool:
-    # In this order, so that nothing is allocated before its size is known to be small.
+    # The sizes are checked in this order, so that no large array is allocated.
     if sum(form.duration.tolist()) > _MAX_PRICES or form.memory > 100_000:
         return False
     rounds = int((starts + form.duration).max(initial=0))
@@ -390,8 +390,8 @@ def solve_latency(
     seed : int
         Random seed of the backends.
     model : pyomo.environ.ConcreteModel, optional
-        The model of ``build(problem)`` with rows of yours added, or another objective; for the
-        backends only. ``objective`` is then that of the model.
+        The model of ``build(problem)`` with added rows or another objective; for the backends
+        only. ``objective`` is then that of the model.
 
     Returns
     -------
@@ -447,7 +447,7 @@ def _enumerated(problem: LatencyProblem, deadline: Deadline) -> LatencyResult:
 def _closed_by_cp_sat(
     problem: LatencyProblem, own: LatencyResult, deadline: Deadline
 ) -> LatencyResult:
-    """Continue with CP-SAT from the own result; keep the better schedule and the better bound."""
+    """Continue with CP-SAT from the exact method's result; keep the better schedule and bound."""
     work = DEFAULT_WORK_LIMIT if deadline.at == inf else None
     watched = deadline.mapped(lambda _: replace(own, termination=Termination.TIME_LIMIT))
     # The time limit may pass while the program is stated, before CP-SAT starts its clock.
@@ -455,7 +455,7 @@ def _closed_by_cp_sat(
     try:
         other = LatencyProgram.solve(problem, time_limit=watched, hint=own.starts, work_limit=work)
     except CapabilityError:
-        # The problem is too large for CP-SAT, so the own result is returned.
+        # The problem is too large for CP-SAT, so the exact method's result is returned.
         return own
     assert own.objective is not None
     assert own.bound is not None

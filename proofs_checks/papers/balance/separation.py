@@ -121,7 +121,7 @@ _DEEP = (*_NORMAL, ((2, 2, 2), 9, 3, 6), ((1, 1, 1, 1), 6, 3, 5), ((1, 1, 1), 6,
 
 
 def steps_apart(context: Context) -> Iterator[Step]:
-    """Yield random steps whose loads are far apart; few can be brought within s_max."""
+    """Yield random steps with a large spread of loads, which few admissions reduce to s_max."""
     rng = context.rng
     for _ in range(context.choose(60, 800, 30_000)):
         G, slots = int(rng.integers(2, 5)), 1

@@ -164,7 +164,7 @@ def _age_check(context: Context, *, faster: int = 0, constant: int = 3) -> Outco
 
 @dataclass(frozen=True)
 class Slot:
-    """A slot under drift: prompts, completion probability, increments, first content.
+    """A slot under drift: prompts, completion probability, increments, initial size.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Propositions 2 to 4: no policy beats the equilibrium; with memory M* all lose, FCFS most.
+"""Propositions 2 to 4: the equilibrium bounds all policies; gaps with memory M*, largest for FCFS.
 
 First come, first served is that of section 4.3, with four eviction rules. The paper says "remove
 ongoing prompts to accommodate new arrivals" and does not say which prompts.

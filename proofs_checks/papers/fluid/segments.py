@@ -264,7 +264,7 @@ def verify_lemma9(data: Data) -> str | None:
     moved, first, threshold = tuple(data["moved"]), data["first"], data["threshold"]
     if min(first, threshold) < 1 or min(moved, default=0) < 0 or max(moved, default=0) > first:
         return None
-    # Segment 2 after segment 1: (10) wants n_2 > p·n_1, which some p < 1 allows.
+    # Segment 2 follows segment 1: (10) requires n_2 > p·n_1, which holds for some p < 1.
     if threshold > first or walk_dominates((moved, first, threshold), first):
         return None
     queue = queue_path(moved, threshold)
