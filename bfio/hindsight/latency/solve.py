@@ -361,7 +361,7 @@ def prepare() -> None:
 
 
 #: With few requests and a memory above `_LARGE_MEMORY`, enumeration is tried first, because the
-#: tables of the exact method grow with the memory. A start costs time by the rounds of its request;
+#: tables of the exact method grow with the memory. A start costs time for each round of it:
 #: `_TRIED` rounds take about a second.
 _FEW, _LARGE_MEMORY, _TRIED = 8, 100, 1_000_000
 _ENUMERATION_SHARE = 0.2
