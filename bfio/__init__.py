@@ -10,7 +10,7 @@ from formulations.lazy import lazy_attributes
 if TYPE_CHECKING:
     from bfio.decode.cluster import Cluster
     from bfio.decode.comparison import Comparison, compare
-    from bfio.decode.energy import EnergyModel
+    from bfio.decode.energy_model import EnergyModel
     from bfio.decode.options import RunOptions
     from bfio.decode.run import Run
     from bfio.decode.simulation import simulate
@@ -29,7 +29,7 @@ _HOMES = {
     "Cluster": "bfio.decode.cluster",
     "Comparison": "bfio.decode.comparison",
     "DecodeState": "bfio.decode.state",
-    "EnergyModel": "bfio.decode.energy",
+    "EnergyModel": "bfio.decode.energy_model",
     "GapReport": "bfio.gap.report",
     "PredictorReport": "bfio.prediction.report",
     "Run": "bfio.decode.run",

@@ -11,7 +11,7 @@ from bfio.cli.command import OneLineParser
 from bfio.common.options import add_options, flag, from_namespace
 from bfio.common.text import TableForm
 from bfio.decode.cluster import Cluster
-from bfio.decode.energy import EnergyModel
+from bfio.decode.energy_model import EnergyModel
 from bfio.decode.options import RunOptions
 from formulations.errors import InputError
 

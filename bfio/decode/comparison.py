@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from bfio.common.options import spelled_out
 from bfio.common.processes import in_processes, packed
 from bfio.decode.cluster import Cluster
-from bfio.decode.energy import DEFAULT_PARTS, EnergyModel, power_over_time
+from bfio.decode.energy import DEFAULT_PARTS, power_over_time
+from bfio.decode.energy_model import EnergyModel
 from bfio.decode.measured import AUTO, repeats
 from bfio.decode.observers import ProgressObserver
 from bfio.decode.options import RunOptions

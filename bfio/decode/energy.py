@@ -12,8 +12,6 @@ readings:
 
 While nothing runs at all (timed arrivals), every worker draws ``P_idle``. A worker without active
 requests has mfu 0 and draws ``P_idle``, in both readings.
-
-`EnergyModel` holds the constants of the power curve.
 """
 
 from __future__ import annotations
@@ -25,87 +23,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bfio.common.options import NUMBER, option
 from bfio.decode.cluster import Cluster
+from bfio.decode.energy_model import EnergyModel
 from bfio.decode.features.stragglers import Stragglers, stragglers_of
 from bfio.decode.observers import StepView
 from bfio.decode.options import NO_EVENTS
 from formulations.arrays import integer
-from formulations.errors import InputError, known_fields
-from formulations.scalars import real
+from formulations.errors import InputError
 
 if TYPE_CHECKING:
     from bfio.decode.run import Run
     from formulations.arrays import FloatArray, IntArray
-
-
-#: Range of accepted constants, so that powers and energies stay finite.
-MIN_CONSTANT, MAX_CONSTANT = 1e-6, 1e24
-
-
-@known_fields
-@dataclass(frozen=True)
-class EnergyModel:
-    """Constants of the power curve; defaults for an A100 with a 7-billion-parameter model.
-
-    Parameters
-    ----------
-    idle_power_w, max_power_w : float
-        ``P_idle`` and ``P_max`` [W]; 100 and 400 in BF-IO, appendix on energy.
-    saturation : float
-        ``mfu_sat``, the utilisation above which power no longer rises; 0.45 in BF-IO.
-    exponent : float
-        ``γ``; 0.7 in BF-IO.
-    parameters : float
-        Number of model parameters; BF-IO gives none, 7e9 is our choice.
-    peak_flops : float
-        Peak floating-point operations per second; 312e12 for an A100 in bfloat16.
-    """
-
-    idle_power_w: float = option(
-        100.0, NUMBER, "W", "power of an idle worker [W] (100)", name="idle_power"
-    )
-    max_power_w: float = option(
-        400.0, NUMBER, "W", "power of a saturated worker [W] (400)", name="max_power"
-    )
-    saturation: float = option(
-        0.45, NUMBER, "X", "utilisation above which power stays constant (0.45)", name="mfu_sat"
-    )
-    exponent: float = option(
-        0.7, NUMBER, "X", "exponent of power over utilisation (0.7)", name="power_exponent"
-    )
-    parameters: float = option(
-        7e9, NUMBER, "N", "model parameters, for energy (7e9)", name="params"
-    )
-    peak_flops: float = option(
-        312e12, NUMBER, "N", "peak operations per second of a worker, for energy (312e12)"
-    )
-
-    def __post_init__(self) -> None:
-        """Validate the fields."""
-        for name in ("saturation", "exponent", "parameters", "peak_flops"):
-            value = real(getattr(self, name), name)
-            if not MIN_CONSTANT <= value <= MAX_CONSTANT:
-                raise InputError(
-                    name,
-                    f"{value} is out of range",
-                    f"give a number in [{MIN_CONSTANT}, {MAX_CONSTANT}]",
-                )
-        if not 0.0 <= self.idle_power_w <= self.max_power_w < float("inf"):
-            raise InputError(
-                "idle_power_w",
-                f"{self.idle_power_w} W exceeds the maximum power or is negative "
-                f"({self.max_power_w} W)",
-                "use 0 <= idle power <= maximum power",
-            )
-
-    def power(self, tokens_per_s: FloatArray) -> FloatArray:
-        """Return the power of a worker that emits ``tokens_per_s`` tokens/s [W], elementwise."""
-        mfu = tokens_per_s * (6.0 * self.parameters / self.peak_flops)
-        share = mfu.clip(max=self.saturation) / self.saturation
-        dynamic = (self.max_power_w - self.idle_power_w) * share**self.exponent
-        power: FloatArray = self.idle_power_w + dynamic
-        return power
 
 
 #: Entries (step, worker) of a trajectory that are summed at once, and those that are computed at

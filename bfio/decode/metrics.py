@@ -13,7 +13,8 @@ Metrics of requests use the requests of the part that have completed.
 import numpy as np
 
 from bfio.common.metrics import Average, Column, Domain, MetricTable, Value, exact_sum, percentile
-from bfio.decode.energy import EnergyModel, EnergyReading, energy_account
+from bfio.decode.energy import EnergyReading, energy_account
+from bfio.decode.energy_model import EnergyModel
 from bfio.decode.features.registry import FEATURES
 from bfio.decode.run import Run
 from bfio.decode.run_part import RunPart

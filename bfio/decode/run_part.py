@@ -6,7 +6,8 @@ from functools import cached_property
 import numpy as np
 
 from bfio.common.metrics import Average, exact_sum
-from bfio.decode.energy import EnergyAccount, EnergyModel, EnergyReading, energy_account
+from bfio.decode.energy import EnergyAccount, EnergyReading, energy_account
+from bfio.decode.energy_model import EnergyModel
 from bfio.decode.features.stragglers import stragglers_of
 from bfio.decode.run import Run
 from bfio.decode.stints import Cause, Stints, stints

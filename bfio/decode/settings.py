@@ -9,7 +9,7 @@ from bfio.common.provenance import version_and_commit
 from bfio.common.text import exact
 from bfio.decode.cluster import STEP_OVERHEAD_S, TOKEN_TIME_S, Cluster, per_worker_text
 from bfio.decode.drift import LLM, Drift
-from bfio.decode.energy import EnergyModel
+from bfio.decode.energy_model import EnergyModel
 from bfio.decode.features.registry import idle, settings_after, unseen
 from bfio.decode.options import (
     ArrivalMode,

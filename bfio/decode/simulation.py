@@ -13,7 +13,7 @@ from bfio.common.options import LOOK_AHEAD, spelled_out
 from bfio.decode.cluster import Cluster
 from bfio.decode.compatibility import INTERPRETED, Asked, check_together, first_clash
 from bfio.decode.drift import Drift
-from bfio.decode.energy import EnergyModel
+from bfio.decode.energy_model import EnergyModel
 from bfio.decode.engine import Interpreted, check_run, with_margin
 from bfio.decode.machine.kernel import KernelTask
 from bfio.decode.measured import measured_part

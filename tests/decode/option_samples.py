@@ -6,7 +6,7 @@ from typing import Any
 
 from bfio.common.options import NUMBER, RATIONAL, WHOLE, Option, options_of
 from bfio.decode.cluster import Cluster
-from bfio.decode.energy import EnergyModel
+from bfio.decode.energy_model import EnergyModel
 from bfio.decode.options import RunOptions
 from bfio.decode.policy_registry import built_in, choose
 

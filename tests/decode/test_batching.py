@@ -17,7 +17,8 @@ from bfio.batching.scenario import Serving
 from bfio.batching.simulation import simulate as simulate_slots
 from bfio.calibration.measurements import MeasuredSteps
 from bfio.decode.cluster import Cluster
-from bfio.decode.energy import EnergyModel, EnergyObserver
+from bfio.decode.energy import EnergyObserver
+from bfio.decode.energy_model import EnergyModel
 from bfio.decode.metrics import measure
 from bfio.decode.policy import Policy
 from bfio.decode.policy_registry import built_in

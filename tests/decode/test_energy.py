@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from bfio.decode.cluster import Cluster
 from bfio.decode.energy import (
-    EnergyModel,
     EnergyObserver,
     EnergyReading,
     busy_times,
@@ -17,6 +16,7 @@ from bfio.decode.energy import (
     power_over_time,
     step_energies,
 )
+from bfio.decode.energy_model import EnergyModel
 from bfio.decode.metrics import measure
 from bfio.decode.simulation import simulate
 from bfio.testing.runs import Scenario, scenarios

@@ -26,7 +26,7 @@ from bfio.cli.options import energy_from
 from bfio.common.options import flag, from_mapping, names_of, options_of
 from bfio.decode import simulation
 from bfio.decode.cluster import Cluster
-from bfio.decode.energy import EnergyModel
+from bfio.decode.energy_model import EnergyModel
 from bfio.decode.metrics import METRICS
 from bfio.decode.observers import StepView
 from bfio.decode.options import RunOptions

@@ -14,7 +14,7 @@ from bfio.cli.main import main
 from bfio.common.options import from_mapping, names_of, options_of
 from bfio.decode.cluster import Cluster
 from bfio.decode.comparison import compare
-from bfio.decode.energy import EnergyModel
+from bfio.decode.energy_model import EnergyModel
 from bfio.decode.options import RunOptions
 from bfio.decode.policy_registry import all_options, built_in, choose
 from bfio.decode.settings import settings

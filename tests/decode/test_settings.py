@@ -9,7 +9,7 @@ import pytest
 from bfio.decode.cluster import Cluster
 from bfio.decode.comparison import compare
 from bfio.decode.drift import parse_drift
-from bfio.decode.energy import EnergyModel
+from bfio.decode.energy_model import EnergyModel
 from bfio.decode.options import ArrivalMode, Dispatch, RunOptions
 from bfio.decode.settings import (
     drain_share,

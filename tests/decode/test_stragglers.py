@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from bfio.decode.cluster import Cluster
-from bfio.decode.energy import EnergyModel, EnergyObserver, energy_account
+from bfio.decode.energy import EnergyObserver, energy_account
+from bfio.decode.energy_model import EnergyModel
 from bfio.decode.features.stragglers import stragglers_of
 from bfio.decode.metrics import measure
 from bfio.decode.replay import run_violations

@@ -17,7 +17,7 @@ from bfio.common.plugins import users_digest
 from bfio.common.statistics import batch_means
 from bfio.decode.cluster import Cluster
 from bfio.decode.compatibility import POLICIES, Asked, check_together
-from bfio.decode.energy import EnergyModel
+from bfio.decode.energy_model import EnergyModel
 from bfio.decode.features.registry import idle
 from bfio.decode.measured import AUTO, repeats
 from bfio.decode.metrics import METRICS, half_widths, measure, measure_steady, measured_of

@@ -12,7 +12,8 @@ from typing import TypeAlias
 import numpy as np
 
 from bfio.decode.cluster import Cluster
-from bfio.decode.energy import EnergyModel, EnergyReading, step_energies
+from bfio.decode.energy import EnergyReading, step_energies
+from bfio.decode.energy_model import EnergyModel
 from bfio.decode.metrics import measure, measure_steady
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
