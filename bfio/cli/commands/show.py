@@ -67,7 +67,10 @@ def _run(args: argparse.Namespace) -> int:
         )
         return DONE
     print(f"{program.words.title}\n{program.words.source}\n")
-    print(f"minimise  {program.words.objective}")
+    # Values are shown as people count them, so a negative that is minimised is maximised here.
+    goal = program.words.objective.removeprefix("the negative of ")
+    sense = "minimise" if goal == program.words.objective else "maximise"
+    print(f"{sense}  {goal}")
     for text in _described(program, *sizes):
         print(text)
     head = ["method", "objective", "bound", "status", "time\n[ms]"]
