@@ -328,16 +328,19 @@ def names_of(*owners: type[Any]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(entry.name for owner in owners for entry in options_of(owner)))
 
 
-def add_options(parser: argparse._ActionsContainer, owner: type[Any]) -> None:
-    """Add the options of a dataclass to the argument parser of a command."""
+def add_options(
+    parser: argparse._ActionsContainer, owner: type[Any], names: Container[str] | None = None
+) -> None:
+    """Add the options of a dataclass, or those of the given names, to the parser of a command."""
     for entry in options_of(owner):
-        parser.add_argument(
-            entry.flag,
-            type=entry.kind.from_text,
-            default=entry.default,
-            metavar=entry.metavar,
-            help=entry.help,
-        )
+        if names is None or entry.name in names:
+            parser.add_argument(
+                entry.flag,
+                type=entry.kind.from_text,
+                default=entry.default,
+                metavar=entry.metavar,
+                help=entry.help,
+            )
 
 
 def from_namespace(owner: type[T], args: argparse.Namespace, **others: Any) -> T:

@@ -2,11 +2,10 @@
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from bfio.cli import options
 from bfio.cli.command import DONE, Command
-from bfio.common.options import Option, add_options, flag, from_namespace, options_of
+from bfio.common.options import add_options, flag, from_namespace, options_of
 from bfio.decode.cluster import Cluster
 from bfio.decode.options import RunOptions
 from bfio.live.options import RouteOptions
@@ -45,22 +44,10 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_options(parser.add_argument_group("service"), RouteOptions)
     machine, run = (parser.add_argument_group(title) for title in ("machine", "run"))
-    for group, entry in [(machine, e) for e in _chosen(Cluster, _OF_MACHINES)] + [
-        (run, e) for e in _chosen(RunOptions, _OF_RUNS)
-    ]:
-        group.add_argument(
-            entry.flag,
-            type=entry.kind.from_text,
-            default=entry.default,
-            metavar=entry.metavar,
-            help=entry.help,
-        )
+    add_options(machine, Cluster, _OF_MACHINES)
+    add_options(run, RunOptions, _OF_RUNS)
     options.add_seed(run)
     options.add_policy_options(parser)
-
-
-def _chosen(of: type[Any], names: tuple[str, ...]) -> list[Option]:
-    return [entry for entry in options_of(of) if entry.name in names]
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -78,8 +65,8 @@ def _run(args: argparse.Namespace) -> int:
     service = from_namespace(RouteOptions, args)
     workers = addresses(args.workers.split(","))
     machine, run = (
-        {e.field: getattr(args, e.name) for e in _chosen(*which)}
-        for which in ((Cluster, _OF_MACHINES), (RunOptions, _OF_RUNS))
+        {e.field: getattr(args, e.name) for e in options_of(of) if e.name in names}
+        for of, names in ((Cluster, _OF_MACHINES), (RunOptions, _OF_RUNS))
     )
     cluster = Cluster(workers=len(workers), **machine)
     run["seed"] = args.seed
