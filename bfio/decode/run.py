@@ -19,6 +19,9 @@ from formulations.results import data_frame, html_table
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from bfio.decode.energy import EnergyReading
+    from bfio.decode.energy_model import EnergyModel
+
 
 #: Columns of data frames of steps and of requests.
 _STEP_COLUMNS = (
@@ -272,6 +275,11 @@ class Run:
     def waiting_totals(self) -> dict[str, IntArray]:
         """See `bfio.decode.stints.waiting_totals`."""
         return waiting_totals(self)
+
+    @cached_property
+    def step_energies(self) -> "dict[tuple[EnergyModel, EnergyReading], FloatArray]":
+        """Energies and busy times of steps computed so far; see `bfio.decode.energy`."""
+        return {}
 
     def resting(self) -> IntArray:
         """Return the number of requests that rest at each step, shape (K,)."""
