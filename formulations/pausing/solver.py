@@ -25,6 +25,7 @@ from formulations.pausing.check import Solution, brute_force, time_and_tokens, v
 from formulations.pausing.problem import PausingProblem, PausingResult, PricedPausing, PricedResult
 from formulations.results import BoundKind, Termination, own_solver
 from formulations.standard_form import EXACT_LIMIT, FormWriter, StandardForm, check_size
+from formulations.statement import Statement
 from formulations.words import Words
 
 
@@ -95,7 +96,7 @@ class PricedProgram(Formulation[PricedPausing, Solution, PricedResult]):
 
     result = PricedResult
     words = Words(
-        title="the pausing program at a price of tokens, the first of Dinkelbach's sequence",
+        title="the pausing program at a price of tokens",
         source="this project (docs/pausing.md); no paper states it",
         objective="time of the step less the price of its tokens",
         variables={
@@ -111,9 +112,9 @@ class PricedProgram(Formulation[PricedPausing, Solution, PricedResult]):
 
     def state(self) -> Any:
         """Return the Pyomo statement."""
-        from formulations.pausing.program import build
+        from formulations.pausing.program import build_priced
 
-        return build(self.problem)
+        return build_priced(self.problem)
 
     def write(self) -> StandardForm:
         """Return the standard form, written without Pyomo."""
@@ -164,9 +165,146 @@ class PricedProgram(Formulation[PricedPausing, Solution, PricedResult]):
         return np.concatenate([np.array(runs, dtype=np.float64), x.reshape(-1), [duration]])
 
 
-def first_priced(problem: PausingProblem) -> PricedProgram:
-    """Return the first program of the sequence, priced at an upper bound on the time per token."""
-    return PricedProgram(PricedPausing.at(problem, _ratio(problem, None)))
+def build_ratio_form(problem: PausingProblem) -> StandardForm:
+    """Write the standard form of the ratio program, for at least one request.
+
+    Columns are ``y[j]`` and ``x[i,g]``, their parts, ``share`` and ``ratio``.
+
+    Raises
+    ------
+    CapabilityError
+        As `build_standard_form`.
+    """
+    from scipy.sparse import block_array, csr_array, eye_array
+
+    priced = build_standard_form(PricedPausing(problem, 1, 0))
+    K = priced.num_columns - 1
+    check_size(priced.matrix.nnz + 8 * K, "program", "use exact")
+    is_peak = np.array([name.startswith("peak[") for name in priced.row_names])
+    # The last column, M, is in the rows of the peak alone.
+    kept = priced.matrix[np.flatnonzero(~is_peak)][:, :K]
+    peak = priced.matrix[np.flatnonzero(is_peak)][:, :K]
+    overhead = csr_array(-priced.row_upper[is_peak, None])
+    own, one, ones = eye_array(K), csr_array([[1.0]]), csr_array(np.ones((K, 1)))
+    shortest = csr_array([[float(shortest_step(problem))]])
+    rows = [
+        [kept, None, None, None],
+        [None, csr_array(np.ones((1, K))), None, None],
+        [None, peak, overhead, csr_array(-np.ones((peak.shape[0], 1)))],
+        [None, None, shortest, -one],
+        [-own, own, None, None],
+        [None, own, -ones, None],
+        [own, -own, ones, None],
+    ]
+    rest = peak.shape[0] + 1 + 2 * K
+    lower = [np.ones(1), np.full(rest + K, -np.inf)]
+    upper = [np.ones(1), np.zeros(rest), np.ones(K)]
+    chosen = priced.column_names[:K]
+    named = [("run" if n[0] == "y" else "start", n[1:]) for n in chosen]
+    matrix = csr_array(block_array(rows))
+    matrix.eliminate_zeros()
+    return StandardForm(
+        objective=np.concatenate([np.zeros(2 * K + 1), [1.0]]),
+        offset=0.0,
+        matrix=matrix,
+        row_lower=np.concatenate([priced.row_lower[~is_peak], *lower]),
+        row_upper=np.concatenate([priced.row_upper[~is_peak], *upper]),
+        lower=np.zeros(2 * K + 2),
+        upper=np.concatenate([np.ones(2 * K + 1), [np.inf]]),
+        integral=np.arange(2 * K + 2) < K,
+        row_names=(
+            *(name for name, peak in zip(priced.row_names, is_peak, strict=True) if not peak),
+            "whole",
+            *(name for name, peak in zip(priced.row_names, is_peak, strict=True) if peak),
+            "shortest",
+            *(f"{n}_{kind}{k}" for kind in ("only", "most", "least") for n, k in named),
+        ),
+        column_names=(*chosen, *(f"{n}_part{k}" for n, k in named), "share", "ratio"),
+    )
+
+
+class PausingProgram(Statement[PausingProblem]):
+    """The pausing program of one problem: its ratio of time to tokens, as one program.
+
+    It says what is solved, and shows its linear relaxation; `solve` is faster and exact.
+    """
+
+    words = Words(
+        title="the pausing program: the least time per token of one step",
+        source="this project (docs/pausing.md); no paper states it",
+        objective="time per token",
+        variables={
+            **PricedProgram.words.variables,
+            "run_part": "run_part(j) = share if active request j runs, else 0",
+            "start_part": "start_part(i,g) = share if request i starts on worker g, else 0",
+            "share": "share = 1 / the number of tokens of the step",
+            "ratio": "ratio = time per token",
+        },
+        broken={
+            "runs": "the number of active requests is wrong",
+            "assignment": "the number of waiting requests is wrong",
+            "must_run": "active request {0} has paused as often as allowed, and does not run",
+            "required": "waiting request {0} must start, and does not",
+            "capacity": "worker {0} starts {by} requests more than it has free slots",
+            "token_capacity": "worker {0} holds {by} tokens too many",
+            "emits": "no request runs or starts",
+            "objective": "the time per token is wrong by {by} s",
+        },
+    )
+
+    def state(self) -> Any:
+        """Return the Pyomo statement."""
+        from formulations.pausing.program import build
+
+        return build(self.problem)
+
+    def write(self) -> StandardForm:
+        """Return the standard form, written without Pyomo."""
+        return build_ratio_form(self.problem)
+
+    def settled(self, method: str) -> PausingResult | None:
+        """Return "infeasible" for a problem without requests (no tokens), else None."""
+        if self.problem.num_active + self.problem.num_requests:
+            return None
+        return assess(self.problem, None, None, Termination.INFEASIBLE, method=method)
+
+    def violations(
+        self, solution: Solution, value: Fraction | None = None
+    ) -> dict[str, int | Fraction]:
+        """Return each constraint that runs and starts violate; ``value`` in seconds per token."""
+        violated: dict[str, int | Fraction] = {**violations(self.problem, *solution)}
+        if value is not None and not violated:
+            time, tokens = time_and_tokens(self.problem, *solution)
+            if error := abs(value - self.problem.ratio(time, tokens)):
+                violated["objective"] = error
+        return violated
+
+    def relaxed(self, time_limit: TimeLimit) -> PausingResult:
+        """Return the bound of the linear relaxation: HiGHS's value less a millionth, or ours."""
+        if (answer := self.settled("lp")) is not None:
+            return answer
+        deadline, began = Deadline.of(time_limit), time.perf_counter()
+        try:
+            with deadline.interrupting():
+                known = least_ratio(least_times(Relaxation(self.problem)).tolist())
+                _ = self.standard_form
+        except OutOfTime:
+            return assess(self.problem, None, None, Termination.TIME_LIMIT, method="lp")
+        outcome = self._relaxation(deadline)
+        if outcome.bound is None:
+            return assess(self.problem, None, known, Termination.TIME_LIMIT, method="lp")
+        claimed, kind = Fraction(outcome.bound) * (1 - Fraction(1, 10**6)), BoundKind.FLOAT
+        if known is not None and claimed <= known:
+            claimed, kind = known, BoundKind.INTEGER
+        return PausingResult(
+            problem=self.problem,
+            method="lp",
+            termination=Termination.RELAXED,
+            bound=claimed / self.problem.scale,
+            bound_kind=kind,
+            seconds=time.perf_counter() - began,
+            solver=outcome.details,
+        )
 
 
 def solve(
@@ -267,7 +405,7 @@ def solve_by(
     seed: int = 0,
     own: Mapping[str, Callable[[], PausingResult]] | None = None,
 ) -> PausingResult:
-    """Solve by a backend, by enumeration, or by a method of the caller's own.
+    """Solve by a backend, by enumeration, by a method of the caller's own, or bound by ``lp``.
 
     Raises
     ------
@@ -292,7 +430,10 @@ def solve_by(
         ratio, solution = Fraction(*best[0]), best[1]
         return assess(problem, solution, ratio, Termination.OPTIMAL, **report)
 
-    methods = {"brute-force": enumerated} | dict(own or {})
+    def relaxed() -> PausingResult:
+        return PausingProgram(problem).relaxed(time_limit)
+
+    methods = {"brute-force": enumerated, "lp": relaxed} | dict(own or {})
     check_method(method, tuple(methods))
     if method in methods:
         return methods[method]()

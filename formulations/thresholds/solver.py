@@ -22,6 +22,7 @@ from formulations.thresholds.buffer import SafetyBuffer, SegmentPlan, all_segmen
 from formulations.thresholds.check import brute_force, nested_violations, threshold_violations
 from formulations.thresholds.conditions import ThresholdProblem, least_thresholds, policy_memory
 from formulations.thresholds.problem import NestedProblem, WaitProblem
+from formulations.words import Words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +58,30 @@ class SegmentResult(ThresholdResult):
     boundaries: tuple[int, ...] | None = None
 
 
+_BROKEN = {
+    "first": "{by} requests too few start for those that arrive during a full batch",
+    "drift": "a segment passes on fewer requests than it receives",
+    "within": "a full batch takes {by} tokens more than the memory",
+}
+THRESHOLDS = Words(
+    title="the thresholds of WAIT or Nested WAIT of least memory",
+    source="fluid paper (arXiv:2504.11320), conditions (9) and (10); it states no program",
+    objective="memory of a full batch [tokens]",
+    variables={"n": "n(g,i) = threshold per stage of segment i of class or prompt length g"},
+    broken=_BROKEN,
+)
+SEGMENTS = Words(
+    title="the segments and thresholds of Nested WAIT of least memory",
+    source="fluid paper (arXiv:2504.11320), condition (10) and section 7.2; it states no program",
+    objective="memory of a full batch and of the requests between segments [tokens]",
+    variables={
+        "z": "z(a,b) = 1 if the stages of outputs a to b are one segment",
+        "n": "n(a,b) = threshold per stage of that segment",
+    },
+    broken=_BROKEN,
+)
+
+
 #: Thresholds of the chosen segments, and the last stage of each.
 Choice = tuple[tuple[int, ...], tuple[int, ...]]
 
@@ -73,6 +98,7 @@ class SegmentProgram(Formulation[NestedProblem, Choice, SegmentResult]):
     """
 
     result = SegmentResult
+    words = SEGMENTS
 
     def __init__(self, problem: NestedProblem, most: int = 0) -> None:
         super().__init__(problem)
@@ -175,6 +201,7 @@ class ThresholdProgram(Formulation[ThresholdProblem, Thresholds, ThresholdResult
     """The program of one `ThresholdProblem`."""
 
     result = ThresholdResult
+    words = THRESHOLDS
 
     def __init__(self, problem: ThresholdProblem) -> None:
         super().__init__(problem)

@@ -12,6 +12,7 @@ from formulations import CapabilityError, InputError
 from formulations.pausing import (
     Action,
     PausingProblem,
+    PausingProgram,
     PricedPausing,
     PricedProgram,
     Relaxation,
@@ -95,6 +96,7 @@ def test_the_vectorised_builder_writes_the_stated_program(
     if problem.num_active + problem.num_requests:
         program = PricedProgram(PricedPausing(problem, time_price, token_price))
         assert_written_as_stated(program)
+        assert_written_as_stated(PausingProgram(problem))
 
 
 @given(problems())
