@@ -152,7 +152,7 @@ class Formulation(Statement[P], Generic[P, S, R]):
             return replace(answer, solver=own_solver(), proof=proven)
         is_relaxed = method == "lp"
         solver = backend("highs" if is_relaxed else method)
-        deadline, lower = limits.deadline, None
+        deadline, lower, began = limits.deadline, None, time.perf_counter()
         try:
             with deadline.interrupting(0.0 if is_relaxed else FIRST_GRACE_S):
                 lower = self.lower_bound()
@@ -170,7 +170,7 @@ class Formulation(Statement[P], Generic[P, S, R]):
             )
             outcome = self._confirmed(outcome, replace(limits, time_limit=deadline))
         except OutOfTime:
-            return self._nothing(method, lower)
+            return self._nothing(method, lower, time.perf_counter() - began)
         solution = None if outcome.values is None else self.solution_at(outcome.values)
         objective = None if solution is None else self.objective_value(solution)
         known = (self._checked_value(one) for one in (solution, hint))
@@ -196,7 +196,9 @@ class Formulation(Statement[P], Generic[P, S, R]):
         """Return the bound of the linear relaxation: HiGHS's value, rounded up within 1e-6."""
         outcome = self._relaxation(deadline)
         if outcome.termination is not Termination.OPTIMAL:
-            return self._nothing("lp", lower)
+            is_late = outcome.termination is Termination.TIME_LIMIT
+            said = Termination.TIME_LIMIT if is_late else Termination.FAILED
+            return self.answer(None, said, lower, method="lp", seconds=outcome.seconds)
         bound, kind = trusted_bound(outcome, lower, None)
         return self.answer(
             None,
@@ -245,9 +247,9 @@ class Formulation(Statement[P], Generic[P, S, R]):
 
         return found
 
-    def _nothing(self, method: str, bound: int | None) -> R:
+    def _nothing(self, method: str, bound: int | None, seconds: float = 0.0) -> R:
         """Return the result of a solve that reached its time limit without a solution."""
-        return self.answer(None, Termination.TIME_LIMIT, bound, method=method)
+        return self.answer(None, Termination.TIME_LIMIT, bound, method=method, seconds=seconds)
 
     @classmethod
     def solve_by(
@@ -305,7 +307,7 @@ class Formulation(Statement[P], Generic[P, S, R]):
             with Deadline.of(time_limit).interrupting():
                 best = program.brute_force()
         except OutOfTime:
-            return program._nothing("brute-force", None)
+            return program._nothing("brute-force", None, time.perf_counter() - began)
         return program.enumerated(best, time.perf_counter() - began)
 
     def enumerated(

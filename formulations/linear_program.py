@@ -85,6 +85,15 @@ class LinearProgram(Statement[P], Generic[P, R]):
         """Return the result without a solver; None if the problem has no closed form."""
         return None
 
+    def told_prices(self) -> list[str]:
+        """Return what the dual prices of the rows mean, as lines."""
+        families = {name.partition("[")[0] for name in self.linear.rows}
+        return [
+            "dual prices: price of a row = value factor above * factor of the row (default 1) * "
+            "dual of the row in this file (derivative of the objective by the right-hand side)",
+            *(f"  {told}" for family, told in self.prices.items() if family in families),
+        ]
+
     @cached_property
     def linear(self) -> ExactLinear:
         """The statement in rationals."""

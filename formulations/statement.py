@@ -13,6 +13,9 @@ from formulations.deadline import TimeLimit
 from formulations.standard_form import StandardForm, compile_model
 from formulations.words import Words
 
+#: Largest cost that is not scaled in linear relaxations.
+_LARGEST_COST = 2.0**30
+
 #: Problem of a program.
 P = TypeVar("P")
 
@@ -57,10 +60,19 @@ class Statement(ABC, Generic[P]):
         """Return one text per request kind that lists its requests; empty without kinds."""
         return ()
 
+    def told_prices(self) -> Sequence[str]:
+        """Return what the dual prices of the rows mean, as lines; empty for integer programs."""
+        return ()
+
     @property
     def units(self) -> int:
-        """Units of the stated objective per unit of the problem's own value."""
+        """Units of the stated objective per unit of the model's value."""
         return getattr(self.problem, "scale", 1)
+
+    @property
+    def value_units(self) -> int:
+        """Units of the stated objective per unit of the objective of results."""
+        return 1
 
     @cached_property
     def model(self) -> Any:
@@ -84,5 +96,14 @@ class Statement(ABC, Generic[P]):
 
     def _relaxation(self, time_limit: TimeLimit) -> Outcome:
         form = self.standard_form
-        relaxation = replace(form, integral=np.zeros(form.num_columns, dtype=np.bool_))
-        return backend("highs").solve(WrittenProgram(relaxation), SolveLimits(time_limit), None)
+        most = float(np.abs(form.objective).max(initial=0.0))
+        # HiGHS refuses larger costs; a power of two scales floats without rounding.
+        unit = 1.0 if most < _LARGEST_COST else 2.0 ** np.frexp(most)[1]
+        relaxation = replace(
+            form,
+            objective=form.objective / unit,
+            offset=form.offset / unit,
+            integral=np.zeros(form.num_columns, dtype=np.bool_),
+        )
+        solved = backend("highs").solve(WrittenProgram(relaxation), SolveLimits(time_limit), None)
+        return solved if solved.bound is None else replace(solved, bound=solved.bound * unit)

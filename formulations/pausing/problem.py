@@ -377,9 +377,15 @@ class PausingResult(Solved):
         if self.runs is not None and self.assignment is not None and self.time is not None:
             seconds = float(Fraction(self.time, self.problem.scale))
             lines.append(f"{self.tokens} tokens in {seconds:.9g} s")
-            lines.append(_text(self.problem, self.runs, self.assignment))
+            lines.append(self.solution_text())
         lines += [f"violated: {name} by {amount}" for name, amount in self.violations.items()]
         return "\n".join(lines)
+
+    def solution_text(self) -> str:
+        """Return paused requests, started requests and frozen workers in one line."""
+        assert self.runs is not None
+        assert self.assignment is not None
+        return _text(self.problem, self.runs, self.assignment)
 
     def to_frame(self) -> Any:
         """Return the result as a pandas data frame."""

@@ -146,12 +146,7 @@ class PricedProgram(Formulation[PricedPausing, Solution, PricedResult]):
 
     def solution_at(self, values: FloatArray) -> Solution:
         """Return the solution (runs, assignment) at a point of the standard form."""
-        problem = self.problem.problem
-        J, N, G = problem.num_active, problem.num_requests, problem.num_workers
-        x = values[J : J + N * G].reshape(N, G)
-        pairs = zip(x.argmax(axis=1).tolist(), (x.max(axis=1) > 0.5).tolist(), strict=True)
-        starts = tuple(g if starts else None for g, starts in pairs)
-        return tuple((values[:J] > 0.5).tolist()), starts
+        return _solution_at(self.problem.problem, values)
 
     def point_of(self, solution: Solution) -> FloatArray:
         """Return a solution as a point of the standard form."""
@@ -223,6 +218,15 @@ def build_ratio_form(problem: PausingProblem) -> StandardForm:
     )
 
 
+def _solution_at(problem: PausingProblem, values: FloatArray) -> Solution:
+    """Return runs and assignment at a point whose first columns are ``y[j]`` and ``x[i,g]``."""
+    J, N, G = problem.num_active, problem.num_requests, problem.num_workers
+    x = values[J : J + N * G].reshape(N, G)
+    pairs = zip(x.argmax(axis=1).tolist(), (x.max(axis=1) > 0.5).tolist(), strict=True)
+    starts = tuple(g if starts else None for g, starts in pairs)
+    return tuple((values[:J] > 0.5).tolist()), starts
+
+
 class PausingProgram(Statement[PausingProblem]):
     """The pausing program of one problem: its ratio of time to tokens, as one program.
 
@@ -262,6 +266,11 @@ class PausingProgram(Statement[PausingProblem]):
         """Return the standard form, written without Pyomo."""
         return build_ratio_form(self.problem)
 
+    @property
+    def value_units(self) -> int:
+        """Units of time per second, in which results are."""
+        return self.problem.scale
+
     def settled(self, method: str) -> PausingResult | None:
         """Return "infeasible" for a problem without requests (no tokens), else None."""
         if self.problem.num_active + self.problem.num_requests:
@@ -279,6 +288,20 @@ class PausingProgram(Statement[PausingProblem]):
                 violated["objective"] = error
         return violated
 
+    def solution_at(self, values: FloatArray) -> Solution:
+        """Return the solution (runs, assignment) at a point of the standard form."""
+        return _solution_at(self.problem, values)
+
+    def lower_bound(self) -> Fraction | None:
+        """Return the lower bound on units of time per token of `formulations.pausing.bound`."""
+        return least_ratio(least_times(Relaxation(self.problem)).tolist())
+
+    def answer(
+        self, solution: Solution | None, said: Termination, bound: Fraction | None, **report: Any
+    ) -> PausingResult:
+        """Check a solution and return the result; see `assess`."""
+        return assess(self.problem, solution, bound, said, **report)
+
     def relaxed(self, time_limit: TimeLimit) -> PausingResult:
         """Return the bound of the linear relaxation: HiGHS's value less a millionth, or ours."""
         if (answer := self.settled("lp")) is not None:
@@ -286,7 +309,7 @@ class PausingProgram(Statement[PausingProblem]):
         deadline, began = Deadline.of(time_limit), time.perf_counter()
         try:
             with deadline.interrupting():
-                known = least_ratio(least_times(Relaxation(self.problem)).tolist())
+                known = self.lower_bound()
                 _ = self.standard_form
         except OutOfTime:
             return assess(self.problem, None, None, Termination.TIME_LIMIT, method="lp")
@@ -422,7 +445,9 @@ def solve_by(
             with Deadline.of(time_limit).interrupting():
                 best = brute_force(problem)
         except OutOfTime:
-            return assess(problem, None, None, Termination.TIME_LIMIT, method="brute-force")
+            late: dict[str, Any] = {"seconds": time.perf_counter() - began}
+            late |= {"method": "brute-force"}
+            return assess(problem, None, None, Termination.TIME_LIMIT, **late)
         report: dict[str, Any] = {"seconds": time.perf_counter() - began, "solver": own_solver()}
         report |= {"method": "brute-force", "proof": "enumeration of all solutions"}
         if best is None:
