@@ -232,6 +232,11 @@ class Formulation(Statement[P], Generic[P, S, R]):
         details = {**outcome.details, "confirmed_by": name_of(asked)}
         return replace(outcome, bound_kind=asked.bound_kind, details=details)
 
+    def _misstated(self, solution: S, objective: int | None) -> dict[str, int]:
+        """Return the error of a claimed objective, as a violation; empty if there is none."""
+        error = 0 if objective is None else abs(objective - self.objective_value(solution))
+        return {"objective": error} if error else {}
+
     def _listener(
         self, deadline: Deadline, method: str, bound: int | None
     ) -> Callable[[FloatArray], None] | None:

@@ -59,7 +59,7 @@ def violations(
     violated |= _limits(problem, assignment)
     time, tokens = time_and_tokens(problem, runs, assignment)
     if tokens == 0:
-        violated["emits"] = 1
+        violated["one_token"] = 1
     if claimed is not None:
         for name, is_so, said in zip(("time", "tokens"), (time, tokens), claimed, strict=True):
             if is_so != said:

@@ -20,7 +20,7 @@ Constraints
     (2) capacity[g]         Σ_i x[i,g] ≤ cap_g
     (3) peak[g]             M ≥ C_g + τ_g (Σ_{j: g(j)=g} w_j y[j] + Σ_i s_i x[i,g])
     (4) must_run[j]         y[j] = 1                             where p_j ≥ P
-    (5) emits               Σ_j y[j] + Σ_{i,g} x[i,g] ≥ 1
+    (5) one_token           Σ_j y[j] + Σ_{i,g} x[i,g] ≥ 1
     (6) token_capacity[g]   Σ_i s_i x[i,g] ≤ r_g                 (optional)
     (7) required[i]         Σ_g x[i,g] = 1 for requests that must start now (optional)
 
@@ -113,7 +113,7 @@ def build_priced(priced: PricedPausing, model: Any = None) -> Any:
         """(4) No request is paused for more than P consecutive steps."""
         return model.y[j] == 1
 
-    model.emits = pyo.Constraint(expr=tokens >= 1, doc="(5) A token is emitted.")
+    model.one_token = pyo.Constraint(expr=tokens >= 1, doc="(5) A token is emitted.")
     if problem.token_capacity is not None:
 
         @constraint(model, open_workers)

@@ -41,7 +41,7 @@ def build_standard_form(priced: PricedPausing) -> StandardForm:
     """
     problem = priced.problem
     J, N, G = problem.num_active, problem.num_requests, problem.num_workers
-    check_size(5 * N * G + 4 * J, "program", "use exact")
+    _check_size(problem)
     bounds = {"lower": shortest_step(problem), "upper": longest_step(problem)}
     if max(priced.time_price, priced.token_price, bounds["upper"]) >= EXACT_LIMIT:
         raise CapabilityError(
@@ -71,7 +71,7 @@ def build_standard_form(priced: PricedPausing) -> StandardForm:
     must = np.flatnonzero(problem.must_run)
     names = (f"must_run[{j}]" for j in must)
     writer.constraints(names, np.arange(len(must)), y[must], 1, lower=1, upper=1)
-    writer.constraints(["emits"], 0, np.concatenate([y, x]), 1, lower=1)
+    writer.constraints(["one_token"], 0, np.concatenate([y, x]), 1, lower=1)
     if problem.token_capacity is not None and N:
         room, names = np.maximum(problem.room, 0), (f"token_capacity[{g}]" for g in range(G))
         writer.constraints(names, worker, x, problem.waiting[request], upper=room)
@@ -81,6 +81,18 @@ def build_standard_form(priced: PricedPausing) -> StandardForm:
         rows, columns = np.repeat(np.arange(len(starts)), G), x.reshape(N, G)[starts].reshape(-1)
         writer.constraints(names, rows, columns, 1, lower=1, upper=1)
     return writer.form()
+
+
+def _check_size(problem: PausingProblem, parts: int = 0) -> None:
+    """Raise if a program of the problem is too large; ``parts`` are its further entries a token.
+
+    Raises
+    ------
+    CapabilityError
+        If so.
+    """
+    J, N, G = problem.num_active, problem.num_requests, problem.num_workers
+    check_size(5 * N * G + 4 * J + parts * (N * G + J), "program", "use exact")
 
 
 class PricedProgram(Formulation[PricedPausing, Solution, PricedResult]):
@@ -133,9 +145,7 @@ class PricedProgram(Formulation[PricedPausing, Solution, PricedResult]):
     def violations(self, solution: Solution, objective: int | None = None) -> dict[str, int]:
         """Return each violated constraint of a solution and the amount."""
         violated = violations(self.problem.problem, *solution)
-        if objective is not None and (error := abs(objective - self.objective_value(solution))):
-            violated["objective"] = error
-        return violated
+        return violated | self._misstated(solution, objective)
 
     def settled(self, method: str) -> PricedResult | None:
         """Return "infeasible" for a problem without requests (no tokens), else None."""
@@ -160,6 +170,10 @@ class PricedProgram(Formulation[PricedPausing, Solution, PricedResult]):
         return np.concatenate([np.array(runs, dtype=np.float64), x.reshape(-1), [duration]])
 
 
+#: Entries of the ratio program for each token, besides those of the priced program.
+_PARTS = 8
+
+
 def build_ratio_form(problem: PausingProblem) -> StandardForm:
     """Write the standard form of the ratio program, for at least one request.
 
@@ -172,9 +186,9 @@ def build_ratio_form(problem: PausingProblem) -> StandardForm:
     """
     from scipy.sparse import block_array, csr_array, eye_array
 
+    _check_size(problem, _PARTS)
     priced = build_standard_form(PricedPausing(problem, 1, 0))
     K = priced.num_columns - 1
-    check_size(priced.matrix.nnz + 8 * K, "program", "use exact")
     is_peak = np.array([name.startswith("peak[") for name in priced.row_names])
     # The last column, M, is in the rows of the peak alone.
     kept = priced.matrix[np.flatnonzero(~is_peak)][:, :K]
@@ -251,7 +265,7 @@ class PausingProgram(Statement[PausingProblem]):
             "required": "waiting request {0} must start, and does not",
             "capacity": "worker {0} starts {by} requests more than it has free slots",
             "token_capacity": "worker {0} holds {by} tokens too many",
-            "emits": "no request runs or starts",
+            "one_token": "no request runs or starts",
             "objective": "the time per token is wrong by {by} s",
         },
     )
@@ -306,27 +320,29 @@ class PausingProgram(Statement[PausingProblem]):
         """Return the bound of the linear relaxation: HiGHS's value less a millionth, or ours."""
         if (answer := self.settled("lp")) is not None:
             return answer
-        deadline, began = Deadline.of(time_limit), time.perf_counter()
+        _check_size(self.problem, _PARTS)
+        deadline, began, known = Deadline.of(time_limit), time.perf_counter(), None
+        report: dict[str, Any] = {"method": "lp"}
         try:
             with deadline.interrupting():
                 known = self.lower_bound()
                 _ = self.standard_form
+            outcome = self._relaxation(deadline)
         except OutOfTime:
-            return assess(self.problem, None, None, Termination.TIME_LIMIT, method="lp")
-        outcome = self._relaxation(deadline)
+            report["seconds"] = time.perf_counter() - began
+            return assess(self.problem, None, known, Termination.TIME_LIMIT, **report)
+        report |= {"seconds": time.perf_counter() - began, "solver": outcome.details}
         if outcome.bound is None:
-            return assess(self.problem, None, known, Termination.TIME_LIMIT, method="lp")
+            return assess(self.problem, None, known, outcome.termination, **report)
         claimed, kind = Fraction(outcome.bound) * (1 - Fraction(1, 10**6)), BoundKind.FLOAT
         if known is not None and claimed <= known:
             claimed, kind = known, BoundKind.INTEGER
         return PausingResult(
             problem=self.problem,
-            method="lp",
             termination=Termination.RELAXED,
             bound=claimed / self.problem.scale,
             bound_kind=kind,
-            seconds=time.perf_counter() - began,
-            solver=outcome.details,
+            **report,
         )
 
 
@@ -372,13 +388,17 @@ def solve(
     rounds, compile_s = 0, 0.0
     report: dict[str, Any] = {"solver": {}}
     said = Termination.TIME_LIMIT
+    # Refuse before the bound, which takes long for large problems.
+    _check_size(problem)
     try:
         if times is None:
             with deadline.interrupting():
                 above = None if best is None else _ratio(problem, best)
                 times = least_times(Relaxation(problem), above)
     except OutOfTime:
-        return assess(problem, best, None, said, method=backend)
+        return assess(
+            problem, best, None, said, method=backend, seconds=time.perf_counter() - began
+        )
     known = least_ratio(times.tolist())
     while True:
         ratio = _ratio(problem, best)

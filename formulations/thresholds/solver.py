@@ -129,7 +129,8 @@ class SegmentProgram(Formulation[NestedProblem, Choice, SegmentResult]):
     def violations(self, solution: Choice, objective: int | None = None) -> dict[str, int]:
         """Return each violated constraint of a solution and the amount."""
         thresholds, boundaries = solution
-        return nested_violations(self.problem.with_boundaries(boundaries), thresholds)
+        violated = nested_violations(self.problem.with_boundaries(boundaries), thresholds)
+        return violated | self._misstated(solution, objective)
 
     def brute_force(self) -> tuple[int, Choice] | None:
         """Return the least memory over all boundaries; ties go to fewest segments."""
@@ -220,7 +221,7 @@ class ThresholdProgram(Formulation[ThresholdProblem, Thresholds, ThresholdResult
 
     def violations(self, solution: Thresholds, objective: int | None = None) -> dict[str, int]:
         """Return each violated constraint of a solution and the amount."""
-        return threshold_violations(self.problem, solution)
+        return threshold_violations(self.problem, solution) | self._misstated(solution, objective)
 
     def settled(self, method: str) -> ThresholdResult | None:
         """Return the result "infeasible" for a load of 1 or more, else None."""

@@ -60,7 +60,7 @@ def _run(args: argparse.Namespace) -> int:
     seconds = _SECONDS if args.time_limit is None else args.time_limit
     chosen = args.methods.split(",") if args.methods else None
     answers = list(_answers(kind, problem, chosen, seconds, args.seed))
-    sizes = _sizes(program)
+    sizes, why = _sizes(program)
     if args.json:
         print_json(
             {
@@ -79,7 +79,7 @@ def _run(args: argparse.Namespace) -> int:
     criterion = getattr(problem, "objective", None)
     here = "" if criterion is None else f", here {criterion}"
     print(f"{'maximise' if program.maximised else 'minimise'}  {goal}{here}")
-    for text in _described(program, *sizes):
+    for text in [f"The program is not written: {why}."] if why else _described(program, *sizes):
         print(text)
     head = ["method", "value", "bound", "status", "time\n[ms]"]
     print_table("\nAnswers", head, [row for _, row in answers])
@@ -129,26 +129,26 @@ def _text(value: Any, scale: int) -> str:
     return f"{exact.numerator:,}" if exact.denominator == 1 else number(float(exact), 9)
 
 
-def _sizes(program: "Statement[Any]") -> tuple[Counter[str], Counter[str]]:
-    """Return the numbers of variables and of constraints by family; empty if not written."""
+_Sizes = tuple[Counter[str], Counter[str]]
+
+
+def _sizes(program: "Statement[Any]") -> tuple[_Sizes, str]:
+    """Return the numbers of variables and of constraints by family; if not written, why."""
     if program.settled("exact") is not None:
-        return Counter(), Counter()
+        return (Counter(), Counter()), "nothing is left to choose"
     try:
         form = program.standard_form
-    except CapabilityError:
-        return Counter(), Counter()
+    except CapabilityError as error:
+        return (Counter(), Counter()), error.what
     names = (form.column_names, form.row_names)
     variables, constraints = (Counter(n.partition("[")[0] for n in family) for family in names)
-    return variables, constraints
+    return (variables, constraints), ""
 
 
 def _described(
     program: "Statement[Any]", variables: Counter[str], constraints: Counter[str]
 ) -> Iterator[str]:
     """Yield a line for each family of variables and constraints."""
-    if not variables:
-        yield "The program is not written: nothing is left to choose, or it is too large."
-        return
     yield f"variables ({sum(variables.values()):,})"
     for name, count in variables.items():
         yield f"  {count:>9,}  {program.words.variables.get(name, name)}"
