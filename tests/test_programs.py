@@ -144,8 +144,8 @@ def test_every_kind_is_here() -> None:
 def test_every_program_has_a_kind() -> None:
     """No stated program is without a face, but for parts of others and what users change."""
 
-    def below(family: type) -> set[type]:
-        subclasses = set(family.__subclasses__())
+    def below(family: Any) -> set[Any]:
+        subclasses: set[Any] = set(family.__subclasses__())
         return subclasses.union(*map(below, subclasses))
 
     for package in (ROOT / "formulations").glob("*/solver.py"):

@@ -461,7 +461,9 @@ def refuse_settled(program: Statement[Any]) -> None:
     CapabilityError
         If so.
     """
-    if (answer := program.settled("write")) is not None:
+    # A form with requests can be stated even if none of them may start.
+    has_requests = getattr(program.problem, "num_requests", 0) > 0
+    if not has_requests and (answer := program.settled("write")) is not None:
         what = f"nothing to decide: {answer.status}"
         raise CapabilityError("problem", what, "give one with a choice")
 

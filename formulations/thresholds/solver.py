@@ -94,7 +94,7 @@ class SegmentProgram(Formulation[NestedProblem, Choice, SegmentResult]):
 
     def __init__(self, problem: NestedProblem) -> None:
         super().__init__(problem.with_boundaries(problem.group.outputs))
-        self.always_feasible = not problem.within_memory
+        self.always_feasible = not problem.within_memory and self.problem.load < 1
 
     @cached_property
     def _finest(self) -> tuple[int, ...] | None:
