@@ -397,14 +397,16 @@ def write(
         If nothing is to be decided, or the program is too large.
     """
     kind = _kind_for(problem, program)
-    back = f"bfio {kind.command} PROBLEM.json{kind.options}"
+    back = f"bfio {kind.command} PROBLEM.json{kind.options} --read-solution SOLUTION"
+    if kind is SECOND:
+        back = "bfio.check(problem, assignment)"
     return write_statement(kind.load("program")(problem), file, back, overwrite=overwrite)
 
 
 def write_statement(
-    statement: "Statement[Any]", file: str | Path, command: str, *, overwrite: bool
+    statement: "Statement[Any]", file: str | Path, back: str, *, overwrite: bool
 ) -> dict[str, object]:
-    """Write a stated program as a file; ``command`` reads the solution. See `write`."""
+    """Write a stated program as a file; ``back`` is what checks a solution. See `write`."""
     from bfio.common.provenance import version_and_commit
     from bfio.workloads.tables import atomic_file
     from formulations.exchange import FORMATS, exact_program, program_text
@@ -421,7 +423,7 @@ def write_statement(
         words,
         digest=digest,
         version=version,
-        back=f"{command} --read-solution SOLUTION",
+        back=back,
         criterion=str(getattr(statement.problem, "objective", "")),
         groups=statement.groups(),
         prices=statement.told_prices(),

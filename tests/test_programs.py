@@ -199,8 +199,10 @@ def test_the_relaxation_and_lp_bound_the_optimum(name: str) -> None:
 
 @pytest.mark.parametrize("suffix", ["lp", "mps"])
 @pytest.mark.parametrize("name", CASES)
-def test_highs_reads_what_is_written(name: str, suffix: str, tmp_path: Path) -> None:
-    """The file has the optimum, up to the multiplier."""
+def test_highs_reads_what_is_written(
+    name: str, suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file has the optimum, up to the multiplier; the command takes its solution back."""
     import highspy
 
     problem, program = problem_of(name)
@@ -211,6 +213,13 @@ def test_highs_reads_what_is_written(name: str, suffix: str, tmp_path: Path) -> 
     highs.run()
     reached = float(Fraction(str(told["multiplier"]))) * highs.getObjectiveValue()
     assert reached == pytest.approx(OPTIMUM[name], rel=1e-6)
+    if name != "show":
+        monkeypatch.chdir(tmp_path)
+        highs.writeSolution("p.sol", 0)
+        Path("p.json").write_text(json.dumps(CASES[name][0]))
+        chosen = ["--program", program] if program else []
+        command = [*BY_NAME[name].command.split(), "p.json", *chosen]
+        assert main([*command, "--read-solution", "p.sol"]) == 0
     with pytest.raises(InputError, match="exists"):
         bfio.write(problem, tmp_path / f"p.{suffix}", program=program)
 

@@ -86,7 +86,7 @@ def exchange(
         if isinstance(program, LinearProgram):
             return _read_linear(args, program, name or command)
         return _read(args, program, command, details or {})
-    back = f"bfio {command} {Path(args.file).name}{options}"
+    back = f"bfio {command} {Path(args.file).name}{options} --read-solution SOLUTION"
     answer = write_statement(program, args.write, back, overwrite=args.overwrite)
     if args.json:
         print_json(answer)
@@ -95,7 +95,7 @@ def exchange(
         f"{answer['program']}: {answer['columns']:,} columns, {answer['rows']:,} rows, "
         f"{answer['entries']:,} entries, written to {answer['written']}\n"
         f"value of the model = {answer['multiplier']} * objective of the file\n"
-        f"bring a solution back: {back} --read-solution SOLUTION"
+        f"bring a solution back: {back}"
     )
     return DONE
 
