@@ -104,7 +104,8 @@ class LinearProgram(Statement[P], Generic[P, R]):
         integer(seed, "seed", maximum=2**31 - 1)
         if method == "exact" and (answer := self.closed_form()) is not None:
             return answer
-        solver = backend("highs" if method in ("exact", "lp") else method)
+        method = "highs" if method == "exact" else method
+        solver = backend("highs" if method == "lp" else method)
         outcome, seconds = run_backend(solver, self, SolveLimits(time_limit, seed))
         near = None
         if outcome.values is not None:

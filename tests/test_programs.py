@@ -58,7 +58,7 @@ CASES: dict[str, tuple[dict[str, Any], float, Any]] = {
         5,
         ((0, 0), (0, 1)),
     ),
-    # Of 4 + 5 and 6 + 20 tokens the last rests: 10 + 12 for 4 tokens, docs/pausing.md.
+    # Of 4 + 5 and 6 + 20 tokens the last rests: 5 + 12/2 s for 4 tokens.
     "pause": (
         {
             "capacity": [1, 0],
@@ -70,10 +70,10 @@ CASES: dict[str, tuple[dict[str, Any], float, Any]] = {
             ],
             "waiting": [3],
             "max_pauses": 2,
-            "step_overhead": 10,
-            "token_time": 1,
+            "step_overhead": 5,
+            "token_time": "1/2",
         },
-        5.5,
+        2.75,
         ((True, True, True, False), (1,)),
     ),
     # A decode token is worth 3, two prompt tokens that end a prompt 2 + 4.
