@@ -19,8 +19,9 @@ from formulations.arrays import FloatArray
 from formulations.backends import SolveLimits, check_method
 from formulations.deadline import TimeLimit, checked_work_limit
 from formulations.errors import CapabilityError, InputError
-from formulations.formulation import Formulation, P, R, S
+from formulations.formulation import Formulation, R, S
 from formulations.standard_form import StandardForm, compile_model
+from formulations.statement import P
 
 #: Violation of a row with continuous variables or fractional data that counts as rounding.
 _TOLERANCE = Fraction(1, 1_000_000)

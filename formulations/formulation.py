@@ -10,10 +10,9 @@ decides which claims of a backend are accepted.
 
 import math
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -30,11 +29,9 @@ from formulations.backends import (
 from formulations.deadline import FIRST_GRACE_S, Deadline, OutOfTime, TimeLimit, checked_work_limit
 from formulations.errors import CapabilityError
 from formulations.results import BoundKind, ProgramResult, Termination, own_solver
-from formulations.standard_form import StandardForm, compile_model
-from formulations.words import Words
+from formulations.statement import P, Statement
 
-#: Problem, solution and result of a formulation.
-P = TypeVar("P")
+#: Solution and result of a formulation.
 S = TypeVar("S")
 R = TypeVar("R", bound=ProgramResult[Any])
 
@@ -43,7 +40,7 @@ NO_LIMITS = SolveLimits()
 _PROVEN = (Termination.OPTIMAL, Termination.INFEASIBLE)
 
 
-class Formulation(ABC, Generic[P, S, R]):
+class Formulation(Statement[P], Generic[P, S, R]):
     """The integer program of one problem: statement, standard form, checks and bounds.
 
     Parameters
@@ -56,17 +53,8 @@ class Formulation(ABC, Generic[P, S, R]):
     result: type[R]
     #: Whether every problem has a solution, so that "infeasible" is an error.
     always_feasible = False
-    #: Plain-language descriptions of the program.
-    words = Words()
-
-    def __init__(self, problem: P) -> None:
-        self.problem = problem
 
     # Required of each formulation.
-
-    @abstractmethod
-    def state(self) -> Any:
-        """Return the Pyomo statement."""
 
     @abstractmethod
     def solution_at(self, values: FloatArray) -> S:
@@ -81,10 +69,6 @@ class Formulation(ABC, Generic[P, S, R]):
         """Return each constraint that a solution violates, and the amount."""
 
     # Optional for each formulation.
-
-    def write(self) -> StandardForm:
-        """Return the standard form of the program; by default, compile the Pyomo statement."""
-        return compile_model(self.model)
 
     def lower_bound(self) -> int:
         """Return an integer bound on the objective of every solution, derived without a solver."""
@@ -101,10 +85,7 @@ class Formulation(ABC, Generic[P, S, R]):
         )
 
     def settled(self, method: str) -> R | None:
-        """Return the result of a problem in which nothing is to be decided; None for all others.
-
-        Such a problem is never stated or written.
-        """
+        """Return the result if nothing is to be decided; None for all other problems."""
         return None
 
     def details(self) -> dict[str, Any]:
@@ -115,21 +96,7 @@ class Formulation(ABC, Generic[P, S, R]):
         """Return the result fields for a solution."""
         return self.result.fields_of(solution)
 
-    def groups(self) -> Sequence[str]:
-        """Return one text per request kind that lists its requests; empty without kinds."""
-        return ()
-
     # Derived from the methods above.
-
-    @cached_property
-    def model(self) -> Any:
-        """The Pyomo statement."""
-        return self.state()
-
-    @cached_property
-    def standard_form(self) -> StandardForm:
-        """The same program as sparse arrays."""
-        return self.write()
 
     @classmethod
     def solve(
@@ -185,7 +152,7 @@ class Formulation(ABC, Generic[P, S, R]):
             return replace(answer, solver=own_solver(), proof=proven)
         is_relaxed = method == "lp"
         solver = backend("highs" if is_relaxed else method)
-        deadline, lower = limits.deadline, None
+        deadline, lower, began = limits.deadline, None, time.perf_counter()
         try:
             with deadline.interrupting(0.0 if is_relaxed else FIRST_GRACE_S):
                 lower = self.lower_bound()
@@ -203,7 +170,7 @@ class Formulation(ABC, Generic[P, S, R]):
             )
             outcome = self._confirmed(outcome, replace(limits, time_limit=deadline))
         except OutOfTime:
-            return self._nothing(method, lower)
+            return self._nothing(method, lower, time.perf_counter() - began)
         solution = None if outcome.values is None else self.solution_at(outcome.values)
         objective = None if solution is None else self.objective_value(solution)
         known = (self._checked_value(one) for one in (solution, hint))
@@ -229,7 +196,9 @@ class Formulation(ABC, Generic[P, S, R]):
         """Return the bound of the linear relaxation: HiGHS's value, rounded up within 1e-6."""
         outcome = self._relaxation(deadline)
         if outcome.termination is not Termination.OPTIMAL:
-            return self._nothing("lp", lower)
+            is_late = outcome.termination is Termination.TIME_LIMIT
+            said = Termination.TIME_LIMIT if is_late else Termination.FAILED
+            return self.answer(None, said, lower, method="lp", seconds=outcome.seconds)
         bound, kind = trusted_bound(outcome, lower, None)
         return self.answer(
             None,
@@ -263,6 +232,11 @@ class Formulation(ABC, Generic[P, S, R]):
         details = {**outcome.details, "confirmed_by": name_of(asked)}
         return replace(outcome, bound_kind=asked.bound_kind, details=details)
 
+    def _misstated(self, solution: S, objective: int | None) -> dict[str, int]:
+        """Return the error of a claimed objective, as a violation; empty if there is none."""
+        error = 0 if objective is None else abs(objective - self.objective_value(solution))
+        return {"objective": error} if error else {}
+
     def _listener(
         self, deadline: Deadline, method: str, bound: int | None
     ) -> Callable[[FloatArray], None] | None:
@@ -278,9 +252,9 @@ class Formulation(ABC, Generic[P, S, R]):
 
         return found
 
-    def _nothing(self, method: str, bound: int | None) -> R:
+    def _nothing(self, method: str, bound: int | None, seconds: float = 0.0) -> R:
         """Return the result of a solve that reached its time limit without a solution."""
-        return self.answer(None, Termination.TIME_LIMIT, bound, method=method)
+        return self.answer(None, Termination.TIME_LIMIT, bound, method=method, seconds=seconds)
 
     @classmethod
     def solve_by(
@@ -338,7 +312,7 @@ class Formulation(ABC, Generic[P, S, R]):
             with Deadline.of(time_limit).interrupting():
                 best = program.brute_force()
         except OutOfTime:
-            return program._nothing("brute-force", None)
+            return program._nothing("brute-force", None, time.perf_counter() - began)
         return program.enumerated(best, time.perf_counter() - began)
 
     def enumerated(
@@ -408,21 +382,6 @@ class Formulation(ABC, Generic[P, S, R]):
             **self.fields_of(solution),
             **(self.details() | report),
         )
-
-    def relaxation_value(self, *, time_limit: float | None = None) -> float | None:
-        """Return the value of the linear relaxation as HiGHS computes it; None if time ran out.
-
-        The value is a float: it shows the strength of the program and is no certified bound.
-        """
-        if (answer := self.settled("highs")) is not None:
-            return None if answer.objective is None else float(answer.objective)
-        bound = self._relaxation(time_limit).bound
-        return None if bound is None else float(bound)
-
-    def _relaxation(self, time_limit: TimeLimit) -> Outcome:
-        form = self.standard_form
-        relaxation = replace(form, integral=np.zeros(form.num_columns, dtype=np.bool_))
-        return backend("highs").solve(WrittenProgram(relaxation), SolveLimits(time_limit), None)
 
 
 #: Text for results whose optimality is proven by our own `lower_bound`.

@@ -133,6 +133,9 @@ class Solved:
         Ticks used (`formulations.deadline`), equal on every machine; None if they are not counted.
     """
 
+    #: Names of the fields that together are the solution.
+    solution_fields: ClassVar[tuple[str, ...]] = ()
+
     method: str
     termination: Termination
     seconds: float = 0.0
@@ -186,6 +189,14 @@ class Solved:
         """Whether the solution is proven optimal, exactly."""
         return self.termination is Termination.OPTIMAL
 
+    @property
+    def solution(self) -> Any:
+        """The solution: its field, or the tuple of its fields if there are several, or None."""
+        parts = tuple(getattr(self, name) for name in self.solution_fields)
+        if any(part is None for part in parts):
+            return None
+        return parts[0] if len(parts) == 1 else parts
+
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramResult(Solved, Generic[S]):
@@ -207,9 +218,6 @@ class ProgramResult(Solved, Generic[S]):
         Units of objective and bound per unit of the problem's own objective, whose weights or
         times may be fractional.
     """
-
-    #: Names of the fields that together are the solution.
-    solution_fields: ClassVar[tuple[str, ...]] = ()
 
     objective: int | None = None
     bound: int | None = None
@@ -247,14 +255,6 @@ class ProgramResult(Solved, Generic[S]):
         bounded = self.bound is not None and self.bound_kind is BoundKind.INTEGER
         return origin(self.solver or {"name": self.method}, self.proof, bounded=bounded)
 
-    @property
-    def solution(self) -> S | None:
-        """The solution: its field, or the tuple of its fields if there are several."""
-        parts: Any = tuple(getattr(self, name) for name in self.solution_fields)
-        if self.objective is None:
-            return None
-        return cast("S", parts[0] if len(parts) == 1 else parts)
-
     def required_solution(self) -> S:
         """Return the solution.
 
@@ -267,7 +267,7 @@ class ProgramResult(Solved, Generic[S]):
             raise InputError(
                 self.method, f"found no solution ({self.termination})", "raise the time limit"
             )
-        return self.solution
+        return cast("S", self.solution)
 
     @property
     def gap(self) -> float | None:

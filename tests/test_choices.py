@@ -18,6 +18,7 @@ from formulations.fluid import (
     FluidWorker,
     RequestClass,
     ServiceLimits,
+    ThroughputProgram,
     admission_price_violations,
     admission_violations,
     build_limited_throughput,
@@ -44,6 +45,9 @@ RUN = bfio.simulate(WORKLOAD, "fcfs", bfio.Cluster(workers=2, slots=2), pool=5)
 #: What shows what the argument did; `Any`, as no type checker would let a text be given.
 CHOICES: dict[tuple[str, str], Callable[[Any], object]] = {
     ("solve_throughput", "objective"): lambda o: solve_throughput(LOAD, objective=o).value,
+    ("ThroughputProgram", "objective"): lambda o: (
+        ThroughputProgram(LOAD, objective=o).solved().value
+    ),
     ("build_throughput", "objective"): lambda o: str(
         build_throughput(LOAD, objective=o).objective.expr
     ),

@@ -116,10 +116,15 @@ def build_equilibrium(problem: FluidProblem, *, within_memory: bool = False) -> 
     model.served = pyo.Constraint(
         model.classes,
         rule=lambda model, j: model.count[j] >= problem.classes[j].rate * model.time,
+        doc="(1) As many requests end in an iteration as arrive during it.",
     )
-    model.duration = pyo.Constraint(expr=model.time >= worker.d0 + worker.d1 * memory)
+    model.duration = pyo.Constraint(
+        expr=model.time >= worker.d0 + worker.d1 * memory,
+        doc="(2) An iteration takes the time of its tokens.",
+    )
     if within_memory:
-        model.within = pyo.Constraint(expr=memory <= worker.memory)
+        told = "(3) The tokens fit the memory."
+        model.within = pyo.Constraint(expr=memory <= worker.memory, doc=told)
     model.objective = pyo.Objective(expr=memory, sense=pyo.minimize)
     return model
 
@@ -257,7 +262,8 @@ def build_margin(problem: FluidProblem) -> Any:
         served = pyo.quicksum(model.x[i, g] for i, g in model.routes if i == j)
         return served >= problem.classes[j].rate * model.margin
 
-    model.routed = pyo.Constraint(range(len(problem.classes)), rule=routed)
+    told = "(1) Each class is served at its rate times the margin."
+    model.routed = pyo.Constraint(range(len(problem.classes)), rule=routed, doc=told)
     add_work(model, problem)
     model.objective = pyo.Objective(expr=-model.margin, sense=pyo.minimize)
     return model

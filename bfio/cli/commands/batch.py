@@ -555,7 +555,7 @@ def next_batches(
         if args.policy:
             raise InputError("--policy", "the batch program of --state has no policy", "omit it")
         named = argparse.Namespace(**vars(args) | {"file": args.state})
-        return exchange(named, BatchProgram(problem), "batch --state", {})
+        return exchange(named, BatchProgram(problem), "batch --state")
 
     def told(batch: "Batch") -> dict[str, Any]:
         prefill, decode = batch

@@ -84,7 +84,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--program",
         metavar="NAME",
-        help="program to write or check: throughput (default), margin or equilibrium",
+        help="program to write or check: throughput (default), margin, equilibrium, wait, nested "
+        "or segments",
     )
     add_common(parser)
 
@@ -100,7 +101,7 @@ def _run(args: argparse.Namespace) -> int:
     objective = member(FluidObjective, args.objective, "--objective")
     if is_exchange(args):
         if _nested_wanted(args):
-            raise InputError("--nested", "Nested WAIT has no program to write", "omit it")
+            raise InputError("--nested", "has no effect with --write", "use --program nested")
         if args.latency or args.ttft:
             what = "programs with limits are not written"
             raise InputError("--latency, --ttft", what, "omit them, or --write")

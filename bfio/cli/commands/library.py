@@ -291,7 +291,7 @@ def _get(args: argparse.Namespace) -> int:
         if program is None:
             what = f"kind {e.kind_name} has no program"
             raise InputError(e.name, what, "write a .json file")
-        return exchange(options, program, e.kind.command.removeprefix("bfio "), {})
+        return exchange(options, program, e.kind.command.removeprefix("bfio "))
     if suffix != ".json":
         raise InputError(args.file, "has no known suffix", "use .json, .mps or .lp")
     content = f"{json.dumps(e.document)}\n".encode()

@@ -3,6 +3,7 @@
 import argparse
 from collections import Counter
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from bfio.cli.command import DONE, Command
@@ -13,23 +14,24 @@ from formulations.errors import CapabilityError
 
 if TYPE_CHECKING:
     from bfio.programs import ProgramKind
-    from formulations.formulation import Formulation
+    from formulations.statement import Statement
 
 #: Seconds for each method by default.
 _SECONDS = 10.0
 #: Most nonzeros of a program whose constraints are described.
 _MOST_STATED = 50_000
 _DESCRIPTION = """\
-Show the integer program of a problem, with its sizes, and what every method answers: objective,
-bound, status and time, side by side. FILE is any file of bfio solve, hindsight, makespan, pause or
-fluid ("-" reads stdin).
+Show the program of a problem, with its sizes, and what every method answers: value, bound, status,
+time and proof, side by side. FILE is any file of bfio solve, hindsight, makespan, pause, fluid,
+capacity or batch --state, or a second program of a step ("-" reads stdin).
 
   bfio show step.json
   bfio show requests.json --methods exact,cp-sat,lp --time-limit 60
+  bfio show load.json --program margin
 
-status: "optimal, proven" if a bound derived in integers equals the objective; "solved, bound in
-floats" if only a floating-point solver claims the optimum; "stopped, gap x %" if a limit came
-first; "bound only" for lp, the linear relaxation.
+status: "optimal, proven" if a bound derived in integers or fractions equals the value; "solved,
+bound in floats" if only a floating-point solver claims the optimum; "stopped, gap x %" if a limit
+came first; "bound only" for lp, the linear relaxation.
 """
 
 
@@ -37,6 +39,11 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="problem (.json)")
     parser.add_argument(
         "--methods", metavar="A,B", help="the methods to run (default: all that take the problem)"
+    )
+    parser.add_argument(
+        "--program",
+        metavar="NAME",
+        help="of a fluid file: throughput (default), margin, equilibrium, wait, nested, segments",
     )
     add_time_limit(parser)
     add_common(parser)
@@ -47,13 +54,13 @@ def _run(args: argparse.Namespace) -> int:
     from formulations.problem_data import parse_json
 
     document = read_problem(args.file, parse_json)
-    kind = kind_of(document, args.file)
-    problem = kind.load("problem").from_mapping(document)
-    program = kind.load("shown" if kind.shown else "program")(problem)
+    kind = kind_of(document, args.file, args.program)
+    problem = kind.read(document)
+    program = kind.load("program")(problem)
     seconds = _SECONDS if args.time_limit is None else args.time_limit
     chosen = args.methods.split(",") if args.methods else None
     answers = list(_answers(kind, problem, chosen, seconds, args.seed))
-    sizes = _sizes(program)
+    sizes, why = _sizes(program)
     if args.json:
         print_json(
             {
@@ -69,13 +76,16 @@ def _run(args: argparse.Namespace) -> int:
     print(f"{program.words.title}\n{program.words.source}\n")
     # Values are shown as people count them, so a negative that is minimised is maximised here.
     goal = program.words.objective.removeprefix("the negative of ")
-    sense = "minimise" if goal == program.words.objective else "maximise"
-    print(f"{sense}  {goal}")
-    for text in _described(program, *sizes):
+    criterion = getattr(problem, "objective", None)
+    here = "" if criterion is None else f", here {criterion}"
+    print(f"{'maximise' if program.maximised else 'minimise'}  {goal}{here}")
+    for text in [f"The program is not written: {why}."] if why else _described(program, *sizes):
         print(text)
-    head = ["method", "objective", "bound", "status", "time\n[ms]"]
+    head = ["method", "value", "bound", "status", "time\n[ms]"]
     print_table("\nAnswers", head, [row for _, row in answers])
-    print(f"best: {_solution(answers)}")
+    for proof, methods in _proofs(answers).items():
+        print(f"proof of {', '.join(methods)}: {proof}")
+    print(f"best: {_solution(answers, maximised=program.maximised)}")
     return DONE
 
 
@@ -83,55 +93,62 @@ def _answers(
     kind: "ProgramKind", problem: Any, chosen: list[str] | None, seconds: float, seed: int
 ) -> Iterator[tuple[dict[str, Any], list[str]]]:
     """Yield the document and the table row of each method's answer."""
-    solve = kind.load("solve")
+    from bfio.programs import value_of
+
     methods = kind.methods if chosen is None else chosen
     with progress_bar() as bar:
         task = bar.add_task("methods", total=len(methods))
         for method in methods:
             try:
-                result = solve(problem, method=method, time_limit=seconds, seed=seed)
+                result = kind.solved(problem, method, seconds, seed)
             except CapabilityError as error:
-                yield {"method": method, "error": str(error)}, [method, "–", "–", error.what, "–"]
+                refused = f"refused: {error.what}"
+                yield {"method": method, "error": str(error)}, [method, "–", "–", refused, "–"]
             else:
-                values = (_objective(result), result.bound)
-                shown = ["–" if value is None else _text(value) for value in values]
-                time = number(1e3 * result.seconds)
-                yield (
-                    result.to_mapping() | {"status": result.status},
-                    [method, *shown, result.status, time],
-                )
+                scale = getattr(result, "scale", 1)
+                shown = [_text(value, scale) for value in (value_of(result), result.bound)]
+                row = [method, *shown, result.status, number(1e3 * result.seconds)]
+                yield result.to_mapping() | {"method": method, "status": result.status}, row
             bar.advance(task)
 
 
-def _objective(result: Any) -> Any:
-    """Return the objective of a result, or the value of a fluid program."""
-    return getattr(result, "value", None) if hasattr(result, "value") else result.objective
+def _proofs(answers: list[tuple[dict[str, Any], list[str]]]) -> dict[str, list[str]]:
+    """Return the methods by the proof of their answers."""
+    proofs: dict[str, list[str]] = {}
+    for answer, _ in answers:
+        if proof := answer.get("proof"):
+            proofs.setdefault(proof, []).append(answer["method"])
+    return proofs
 
 
-def _text(value: Any) -> str:
-    return f"{value:,}" if isinstance(value, int) else number(float(value))
+def _text(value: Any, scale: int) -> str:
+    """Return a value in the unit of the problem, with as many digits as tell it apart."""
+    if value is None:
+        return "–"
+    exact = Fraction(value) / scale
+    return f"{exact.numerator:,}" if exact.denominator == 1 else number(float(exact), 9)
 
 
-def _sizes(program: "Formulation[Any, Any, Any]") -> tuple[Counter[str], Counter[str]]:
-    """Return the numbers of variables and of constraints by family; empty if not written."""
+_Sizes = tuple[Counter[str], Counter[str]]
+
+
+def _sizes(program: "Statement[Any]") -> tuple[_Sizes, str]:
+    """Return the numbers of variables and of constraints by family; if not written, why."""
     if program.settled("exact") is not None:
-        return Counter(), Counter()
+        return (Counter(), Counter()), "nothing is left to choose"
     try:
         form = program.standard_form
-    except CapabilityError:
-        return Counter(), Counter()
+    except CapabilityError as error:
+        return (Counter(), Counter()), error.what
     names = (form.column_names, form.row_names)
     variables, constraints = (Counter(n.partition("[")[0] for n in family) for family in names)
-    return variables, constraints
+    return (variables, constraints), ""
 
 
 def _described(
-    program: "Formulation[Any, Any, Any]", variables: Counter[str], constraints: Counter[str]
+    program: "Statement[Any]", variables: Counter[str], constraints: Counter[str]
 ) -> Iterator[str]:
     """Yield a line for each family of variables and constraints."""
-    if not variables:
-        yield "The program is not written: nothing is left to choose, or it is too large."
-        return
     yield f"variables ({sum(variables.values()):,})"
     for name, count in variables.items():
         yield f"  {count:>9,}  {program.words.variables.get(name, name)}"
@@ -143,16 +160,16 @@ def _described(
         yield f"  {count:>9,}  {name:<15} {stated}".rstrip()
 
 
-def _solution(answers: list[tuple[dict[str, Any], list[str]]]) -> str:
-    """Return the best solution found, and the methods that found one as good."""
+def _solution(answers: list[tuple[dict[str, Any], list[str]]], *, maximised: bool) -> str:
+    """Return the best value found, and the methods that found one as good."""
     found = [(answer, row[1]) for answer, row in answers if row[1] != "–"]
     found = [(answer, shown) for answer, shown in found if not answer["violations"]]
     if not found:
         return "no solution found"
-    # Fluid answers, whose value is maximised, are all optimal.
-    best = min(found, key=lambda each: each[0].get("objective", 0))[1]
+    sign = -1 if maximised else 1
+    best = min(found, key=lambda each: sign * each[0].get("objective", each[0].get("value", 0)))[1]
     names = ", ".join(answer["method"] for answer, shown in found if shown == best)
-    return f"objective {best} by {names}"
+    return f"{best} by {names}"
 
 
 COMMAND = Command(

@@ -22,7 +22,6 @@ from formulations.fluid import (
     margin_bound,
     margin_violations,
     solve_margin,
-    solve_margin_program,
     solve_throughput,
 )
 from formulations.results import Termination
@@ -129,7 +128,7 @@ def test_several_workers(problem: FluidProblem, objective: FluidObjective) -> No
 def test_the_margin(problem: FluidProblem) -> None:
     """It is proven by prices; all can be admitted iff it is at least 1."""
     result = solve_margin(problem)
-    program = solve_margin_program(problem)
+    program = solve_margin(problem, backend="highs")
     assert result.is_optimal
     assert program.is_optimal
     assert result.value == program.value
