@@ -387,7 +387,7 @@ def _fitting(workload: Workload, most: int | None, *, leave_out: bool) -> tuple[
         return np.ones(len(workload), dtype=np.bool_), 0
     oversized = np.asarray(workload.prompt_tokens + workload.output_tokens > most)
     if not leave_out:
-        refuse_oversized(oversized, most, "raise memory, or set leave_out_oversized=True")
+        refuse_oversized(oversized, most, "raise memory, or add leave_out_oversized=True")
     return ~oversized, int(np.count_nonzero(oversized))
 
 

@@ -56,7 +56,7 @@ def use_one_of(name: str, known: Iterable[str], also: str = "") -> str:
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return "did you mean NAME?" for the most similar known name; empty if none is similar."""
-    close = get_close_matches(name, list(known), n=1)
+    close = get_close_matches(str(name), list(known), n=1)
     return f"did you mean {close[0]}? " if close else ""
 
 

@@ -21,6 +21,7 @@ import numpy as np
 
 from formulations.arrays import FloatArray
 from formulations.backends import ModelProgram, Outcome, SolveLimits, backend, run_backend
+from formulations.deadline import OutOfTime
 from formulations.errors import CapabilityError
 
 _ZERO = Fraction(0)
@@ -372,9 +373,18 @@ def solve_linear(write: Callable[[], Any], method: str, limits: SolveLimits) -> 
         A backend for continuous variables: ``highs``, ``pyomo`` or ``pyomo:SOLVER``.
     limits : SolveLimits
         Time and seed of the backend. If the backend fails, the exact method solves from the start.
+
+    Raises
+    ------
+    CapabilityError
+        If the time limit is reached before the program is written.
     """
     program = ModelProgram(write)
-    outcome, seconds = run_backend(backend(method), program, limits)
+    try:
+        outcome, seconds = run_backend(backend(method), program, limits)
+    except OutOfTime:
+        what = "reached before the program was written"
+        raise CapabilityError("time_limit", what, "raise it") from None
     linear = exact_linear(program.model)
     near = None
     if outcome.values is not None:

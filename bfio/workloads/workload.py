@@ -144,7 +144,7 @@ class Workload:
         hashes = self.block_hashes
         return None if hashes is None else BlockHashes.of(hashes, "block_hashes")
 
-    def exact_arrivals(self, remedy: str = "use --arrivals pool") -> ArrivalTimes:
+    def exact_arrivals(self, remedy: str = 'use arrivals="pool"') -> ArrivalTimes:
         """Return the arrival times.
 
         Raises

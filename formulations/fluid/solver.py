@@ -15,7 +15,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, TypeVar
 
-from formulations.backends import SolveLimits
+from formulations.backends import SolveLimits, check_method
 from formulations.deadline import TimeLimit
 from formulations.errors import CapabilityError
 from formulations.fluid.check import (
@@ -30,7 +30,7 @@ from formulations.fluid.problem import FluidObjective, FluidProblem, RequestClas
 from formulations.linear import LinearSolve, is_optimal_pair, solve_linear
 from formulations.problem_data import member
 from formulations.results import BoundKind, Solved, Termination, fields_frame, own_solver
-from formulations.scalars import plain_number
+from formulations.scalars import plain_number, truth
 from formulations.standard_form import StandardForm, compile_model
 from formulations.words import Words
 
@@ -403,6 +403,7 @@ def solve_equilibrium(
     """
     from formulations.fluid.programs import build_equilibrium
 
+    truth(within_memory, "within_memory")
     solve = solve_linear(
         lambda: build_equilibrium(problem, within_memory=within_memory),
         backend,
@@ -534,7 +535,10 @@ def solve_fluid(
         As `solve_throughput`.
     """
     if method == "exact" and problem.is_pooled:
+        # The closed form needs neither, but a wrong one is refused as by every method.
+        SolveLimits(time_limit, seed)
         return knapsack(problem)
+    check_method(method, ("exact",))
     backend = "highs" if method == "exact" else method
     return solve_throughput(problem, backend=backend, time_limit=time_limit, seed=seed)
 

@@ -7,9 +7,10 @@ from typing import Any
 
 from formulations.backends import SolveLimits
 from formulations.batching import AgentNetwork
-from formulations.errors import InputError
+from formulations.errors import InputError, check_kind
 from formulations.fluid.solver import FluidResult, proven_result
 from formulations.linear import solve_linear
+from formulations.problem_data import shown
 from formulations.results import own_solver
 from formulations.stability.check import (
     Prices,
@@ -122,7 +123,7 @@ def solve_capacity(
     """
     from formulations.stability.capacity_program import build
 
-    check_arrivals(network)
+    check_arrivals(network, virtual)
     solve = solve_linear(lambda: build(network, virtual), backend, SolveLimits(time_limit, seed))
     values, prices = solve.values, solve.prices
     return _result(
@@ -155,7 +156,7 @@ def capacity(network: AgentNetwork, virtual: Sequence[VirtualStation] = ()) -> C
     InputError
         If all arrival rates are 0.
     """
-    check_arrivals(network)
+    check_arrivals(network, virtual)
     named = loads_of(network, virtual)
     highest = max(named.values())
     full = list(named.values()).index(highest)
@@ -229,14 +230,18 @@ def _result(
     )
 
 
-def check_arrivals(network: AgentNetwork) -> None:
-    """Raise if no requests arrive at a network.
+def check_arrivals(network: AgentNetwork, virtual: Sequence[VirtualStation] = ()) -> None:
+    """Raise if no requests arrive at a network, or its virtual stations are none.
 
     Raises
     ------
     InputError
-        If all rates are 0.
+        If all rates are 0, or an entry is no `VirtualStation`.
     """
+    if isinstance(virtual, str) or not isinstance(virtual, Sequence):
+        raise InputError("virtual", f"{shown(virtual)} is no list", "use virtual_stations(...)")
+    for v, station in enumerate(virtual):
+        check_kind(station, VirtualStation, f"virtual[{v}]", "virtual_stations(...)")
     if not any(direct_rates(network)):
         remedy = "give a stage a rate > 0"
         raise InputError("stages", "no request arrives: all rates are 0", remedy)

@@ -11,7 +11,8 @@ from math import ceil, floor, isfinite
 from typing import Any, ClassVar
 
 from formulations.arrays import FloatArray, integer
-from formulations.backends import SolveLimits
+from formulations.backends import SolveLimits, check_method
+from formulations.deadline import Deadline, OutOfTime, TimeLimit
 from formulations.errors import CapabilityError, InputError
 from formulations.fluid import FluidProblem, RequestClass
 from formulations.formulation import Formulation
@@ -158,14 +159,16 @@ def solve_segments(
     CapabilityError
         If the scaled program exceeds the integer range of a backend.
     """
+    limits = SolveLimits(time_limit, seed)
+    check_method(method, ("brute-force",))
     finest = problem.with_boundaries(problem.group.outputs)
     thresholds, _ = least_thresholds(finest)
     if thresholds is None:
         return SegmentResult(method=method, termination=Termination.INFEASIBLE)
     if method == "brute-force":
-        return SegmentProgram.solve_by_enumeration(finest)
+        return SegmentProgram.solve_by_enumeration(finest, time_limit=limits.time_limit)
     most = batch_and_waiting(finest, thresholds)
-    return SegmentProgram(finest, most).solved(method, SolveLimits(time_limit, seed))
+    return SegmentProgram(finest, most).solved(method, limits)
 
 
 Thresholds = tuple[int, ...]
@@ -210,14 +213,18 @@ class ThresholdProgram(Formulation[ThresholdProblem, Thresholds, ThresholdResult
         index = self.standard_form.column_index()
         return tuple(round(values[index[f"n[{g},{i}]"]]) for g, i in self.model.segments)
 
-    def found(self, method: str) -> ThresholdResult:
+    def found(self, method: str, deadline: Deadline) -> ThresholdResult:
         """Return the result of fixed-point or brute-force, which prove their optimum."""
         began = time.perf_counter()
-        vector, rounds = (
-            least_thresholds(self.problem)
-            if method == "fixed-point"
-            else (brute_force(self.problem), 0)
-        )
+        try:
+            with deadline.interrupting():
+                vector, rounds = (
+                    least_thresholds(self.problem)
+                    if method == "fixed-point"
+                    else (brute_force(self.problem), 0)
+                )
+        except OutOfTime:
+            return self._nothing(method, None)
         report: dict[str, Any] = {
             "method": method,
             "seconds": time.perf_counter() - began,
@@ -232,7 +239,7 @@ def solve(
     problem: ThresholdProblem,
     *,
     method: str = "fixed-point",
-    time_limit: float | None = None,
+    time_limit: TimeLimit = None,
     seed: int = 0,
 ) -> ThresholdResult:
     """Return the thresholds of least memory.
@@ -246,7 +253,7 @@ def solve(
         for the integer program (constant rates): ``cp-sat``, ``highs``, ``pyomo``,
         ``pyomo:SOLVER``.
     time_limit : float, optional
-        Seconds for a backend.
+        Wall-clock seconds.
     seed : int
         Random seed of a backend.
 
@@ -263,8 +270,9 @@ def solve(
         If the scaled program exceeds the integer range of a backend, or is too large to enumerate.
     """
     program = ThresholdProgram(problem)
-    own = {name: partial(program.found, name) for name in ("fixed-point", "brute-force")}
-    return program.solve_by(problem, method, time_limit=time_limit, seed=seed, own=own)
+    clock, names = Deadline.of(time_limit), ("fixed-point", "brute-force")
+    own = {name: partial(program.found, name, clock) for name in names}
+    return program.solve_by(problem, method, time_limit=clock, seed=seed, own=own)
 
 
 class BatchRule(StrEnum):
