@@ -23,7 +23,8 @@ class InputError(ValueError):
     """
 
     def __init__(self, where: str, what: str, remedy: str) -> None:
-        super().__init__(f"{where}: {what}; {remedy}")
+        # On one line, even where a name or a value of the user has several.
+        super().__init__(" ".join(f"{where}: {what}; {remedy}".splitlines()))
         self.where = where
         self.what = what
         self.remedy = remedy
