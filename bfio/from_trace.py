@@ -29,13 +29,13 @@ from bfio.kvcache.instance import rounds_problem
 from bfio.workloads.tables import atomic_file
 from bfio.workloads.workload import Workload
 from formulations.arrays import BoolArray, IntArray, integer
-from formulations.errors import InputError
+from formulations.errors import InputError, check_kind
 from formulations.fluid import FluidProblem, FluidWorker, RequestClass
 from formulations.hindsight_latency import Convention, LatencyProblem
 from formulations.hindsight_makespan import MakespanProblem
 from formulations.hindsight_makespan.problem import STEP_OVERHEAD, TOKEN_TIME
 from formulations.problem_data import ProblemData, member
-from formulations.scalars import exact_number
+from formulations.scalars import exact_number, truth
 from formulations.step import StepProblem
 
 P = TypeVar("P", bound=ProblemData)
@@ -105,6 +105,8 @@ def latency_problem(
     InputError
         If a value is invalid, a request exceeds the memory, or the workload has no times.
     """
+    check_kind(workload, Workload, "workload", "latency_problem(workload, memory)")
+    truth(leave_out_oversized, "leave_out_oversized")
     length = _length(round_s, "round_s")
     problem, left_out = rounds_problem(
         workload,
@@ -383,11 +385,13 @@ def _arrival_rate(workload: Workload) -> Fraction:
 
 def _fitting(workload: Workload, most: int | None, *, leave_out: bool) -> tuple[BoolArray, int]:
     """Return which requests have prompt + output up to ``most``, and the number of others."""
+    check_kind(workload, Workload, "workload", "a Workload first")
+    truth(leave_out, "leave_out_oversized")
     if most is None:
         return np.ones(len(workload), dtype=np.bool_), 0
     oversized = np.asarray(workload.prompt_tokens + workload.output_tokens > most)
     if not leave_out:
-        refuse_oversized(oversized, most, "raise memory, or set leave_out_oversized=True")
+        refuse_oversized(oversized, most, "raise memory, or add leave_out_oversized=True")
     return ~oversized, int(np.count_nonzero(oversized))
 
 

@@ -200,5 +200,21 @@ def _check_columns(found: int, expected: int | None, where: str) -> None:
         )
 
 
+def entries(values: object, where: str) -> list[Any]:
+    """Return the entries of a list, tuple or array as a list.
+
+    Raises
+    ------
+    InputError
+        If it is none of these.
+    """
+    values = plain_array(values)
+    if isinstance(values, np.ndarray):
+        values = values.tolist()
+    if not _is_sequence(values):
+        raise InputError(where, f"expected a list, found {shown(values)}", "write a list")
+    return list(values)
+
+
 def _is_sequence(values: object) -> TypeGuard[Sequence[object]]:
     return isinstance(values, Sequence) and not isinstance(values, str | bytes)

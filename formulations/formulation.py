@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from formulations.arrays import FloatArray, integer
+from formulations.arrays import FloatArray
 from formulations.backends import (
     Outcome,
     SolveLimits,
@@ -26,8 +26,9 @@ from formulations.backends import (
     check_method,
     run_backend,
 )
-from formulations.deadline import FIRST_GRACE_S, Deadline, OutOfTime, TimeLimit, checked_work_limit
-from formulations.errors import CapabilityError
+from formulations.deadline import FIRST_GRACE_S, Deadline, OutOfTime, TimeLimit
+from formulations.errors import CapabilityError, InputError
+from formulations.problem_data import shown
 from formulations.results import BoundKind, ProgramResult, Termination, own_solver
 from formulations.statement import P, Statement
 
@@ -81,7 +82,7 @@ class Formulation(Statement[P], Generic[P, S, R]):
     def brute_force(self) -> tuple[int, S] | None:
         """Return the optimum and an optimal solution by enumeration; None if infeasible."""
         raise CapabilityError(
-            "method", "this program has no brute-force solver", "use --method cp-sat"
+            "method", "this program has no brute-force solver", 'use method="cp-sat"'
         )
 
     def settled(self, method: str) -> R | None:
@@ -140,13 +141,14 @@ class Formulation(Statement[P], Generic[P, S, R]):
         CapabilityError
             If the program is too large to write, or the solver cannot be limited by work.
         """
-        limits = SolveLimits(time_limit, seed, work_limit=checked_work_limit(work_limit))
+        limits = SolveLimits(time_limit, seed, work_limit=work_limit)
         return cls(problem).solved(backend, limits, hint)
 
     def solved(
         self, method: str = "cp-sat", limits: SolveLimits = NO_LIMITS, hint: S | None = None
     ) -> R:
         """Solve this program with a backend; see `solve`."""
+        self._check_read(method, limits, hint)
         if (answer := self.settled(method)) is not None:
             proven = "there being nothing to choose" if answer.termination in _PROVEN else None
             return replace(answer, solver=own_solver(), proof=proven)
@@ -209,6 +211,14 @@ class Formulation(Statement[P], Generic[P, S, R]):
             seconds=outcome.seconds,
             solver=outcome.details,
         )
+
+    def _check_read(self, method: str, limits: SolveLimits, hint: S | None) -> None:
+        """Refuse a hint that is no solution, and what the linear relaxation does not read."""
+        for where, value in (("hint", hint), ("work_limit", limits.work_limit)):
+            if value is not None and method == "lp":
+                what = "the linear relaxation (lp) does not read it"
+                raise CapabilityError(where, what, "leave it out")
+        is_feasible(hint, self.violations)
 
     def _checked_value(self, solution: S | None) -> int | None:
         """Return the objective of a solution in integers; None if it is missing or infeasible."""
@@ -291,17 +301,16 @@ class Formulation(Statement[P], Generic[P, S, R]):
         CapabilityError
             If the problem is too large for a backend or for enumeration.
         """
-        integer(seed, "seed", maximum=2**31 - 1)
+        limits = SolveLimits(Deadline.of(time_limit), seed, work_limit=work_limit)
         methods = dict(own or {})
         methods.setdefault(
-            "brute-force", lambda: cls.solve_by_enumeration(problem, time_limit=time_limit)
+            "brute-force",
+            lambda: cls.solve_by_enumeration(problem, time_limit=limits.time_limit),
         )
         check_method(method, (*methods, "lp"))
         if method in methods:
             return methods[method]()
-        return cls.solve(
-            problem, backend=method, time_limit=time_limit, seed=seed, work_limit=work_limit
-        )
+        return cls(problem).solved(method, limits)
 
     @classmethod
     def solve_by_enumeration(cls, problem: P, *, time_limit: TimeLimit = None) -> R:
@@ -386,6 +395,25 @@ class Formulation(Statement[P], Generic[P, S, R]):
 
 #: Text for results whose optimality is proven by our own `lower_bound`.
 COMBINATORIAL = "a combinatorial bound, derived in integers"
+
+
+def is_feasible(hint: S | None, violated: Callable[[S], object]) -> bool:
+    """Return whether a hint of the user is a feasible solution.
+
+    Raises
+    ------
+    InputError
+        If the checker ``violated`` cannot read it, as it is no solution of the problem at all.
+    """
+    if hint is None:
+        return False
+    try:
+        if not isinstance(hint, str):
+            return not violated(hint)
+    except (AttributeError, IndexError, TypeError, ValueError):
+        pass
+    what = f"{shown(hint)} is no solution of this problem"
+    raise InputError("hint", what, "give the solution of a result")
 
 
 def trusted_outcome(outcome: Outcome, known: int | None) -> Outcome:

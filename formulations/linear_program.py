@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
-from formulations.arrays import integer
 from formulations.backends import Outcome, SolveLimits, backend, run_backend
-from formulations.deadline import TimeLimit
+from formulations.deadline import OutOfTime, TimeLimit
+from formulations.errors import CapabilityError
 from formulations.linear import ExactLinear, ExactVertex, exact_linear, exact_vertex
 from formulations.results import Solved
 from formulations.statement import P, Statement
@@ -101,12 +101,16 @@ class LinearProgram(Statement[P], Generic[P, R]):
 
     def solved(self, method: str = "exact", time_limit: TimeLimit = None, seed: int = 0) -> R:
         """Solve this program; see `solve_by`."""
-        integer(seed, "seed", maximum=2**31 - 1)
+        limits = SolveLimits(time_limit, seed)
         if method == "exact" and (answer := self.closed_form()) is not None:
             return answer
         method = "highs" if method == "exact" else method
         solver = backend("highs" if method == "lp" else method)
-        outcome, seconds = run_backend(solver, self, SolveLimits(time_limit, seed))
+        try:
+            outcome, seconds = run_backend(solver, self, limits)
+        except OutOfTime:
+            what = "reached before the program was written"
+            raise CapabilityError("time_limit", what, "raise it") from None
         near = None
         if outcome.values is not None:
             # The form may order columns differently, and omits columns without a row.

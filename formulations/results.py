@@ -73,7 +73,7 @@ def check_bound(method: str, objective: Any, bound: Any, *, checked: bool) -> No
     """
     if checked and objective is not None and bound is not None and bound > objective:
         what = f"the lower bound {bound} exceeds the objective {objective} of a checked solution"
-        raise InputError(method, what, "report this as an error of bfio, and use another --method")
+        raise InputError(method, what, "report this as an error of bfio, and use another method")
 
 
 def own_solver(**details: object) -> dict[str, object]:

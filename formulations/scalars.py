@@ -13,6 +13,8 @@ from formulations.problem_data import shown
 
 #: Largest number of tokens accepted anywhere, so that sums fit in 64-bit integers.
 MAX_TOKENS = 10**12
+#: Largest seed that every solver accepts.
+MAX_SEED = 2**31 - 1
 
 
 def real(value: object, where: str) -> float:
@@ -26,6 +28,21 @@ def real(value: object, where: str) -> float:
     if isinstance(value, bool) or not isinstance(value, Real):
         raise InputError(where, f"expected a number, found {shown(value)}", "write a number")
     return cast("float", value)
+
+
+def truth(value: object, where: str) -> bool:
+    """Return ``value`` if it is True or False; texts such as ``"no"`` are not.
+
+    Raises
+    ------
+    InputError
+        If it is neither.
+    """
+    if not isinstance(value, bool):
+        raise InputError(
+            where, f"expected true or false, found {shown(value)}", "write one of them"
+        )
+    return value
 
 
 def integer(value: object, where: str, *, minimum: int = 0, maximum: int = MAX_TOKENS) -> int:

@@ -61,6 +61,14 @@ def test_the_blocks_of_a_page_run(page: Path, tmp_path: Path) -> None:
     assert _run_page(page, tmp_path) == page.read_text().count(_MARK)
 
 
+def test_recipes_have_ten_lines() -> None:
+    """Each of the five scripts has at most ten lines of code."""
+    scripts = [code for _, _, code in _BLOCK.findall((DOCS / "recipes.md").read_text())]
+    lengths = [len([line for line in code.splitlines() if line]) for code in scripts]
+    assert len(lengths) == 6
+    assert max(lengths) <= 10
+
+
 def test_every_page_is_in_the_index() -> None:
     """The index lists each page exactly once; the site's tree is built from the index."""
     index = (DOCS / "index.md").read_text()

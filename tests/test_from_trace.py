@@ -136,8 +136,11 @@ def test_step_from_end_to_end(trace: Path, capsys: pytest.CaptureFixture[str]) -
     ("arguments", "message"),
     [
         ("to-hindsight T o --memory 50", "1 of 7 requests exceed the memory of 50 tokens alone"),
-        ("to-makespan T o --workers 1 --slots 1 --memory 9", "raise --memory, or add --skip"),
-        ("to-fluid T o --memory 50", "raise --memory, or add --skip-oversized"),
+        (
+            "to-makespan T o --workers 1 --slots 1 --memory 9",
+            "raise memory, or add --skip-oversized",
+        ),
+        ("to-fluid T o --memory 50", "raise memory, or add --skip-oversized"),
         ("to-fluid T o --memory 5 --skip-oversized", "no request is left"),
         ("to-fluid T o --memory 99 --classes 0", "--classes: 0 is out of range"),
         ("to-hindsight T o --memory 99 --round-s 0", "--round-s: 0 is not allowed"),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from bfio.cli import options
 from bfio.cli.output import print_json
-from bfio.common.options import add_options, flag
+from bfio.common.options import add_options
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
@@ -65,10 +65,7 @@ def _action(
     make: "Callable[[Workload, argparse.Namespace], TraceProblem[Any]]", command: str
 ) -> Callable[[argparse.Namespace], None]:
     def act(args: argparse.Namespace) -> None:
-        try:
-            made = make(_chosen(args), args)
-        except InputError as error:
-            raise _spoken(error, args) from None
+        made = make(_chosen(args), args)
         made.write(args.out, overwrite=args.overwrite)
         told = {**made.provenance, "written": args.out}
         if args.json:
@@ -103,19 +100,11 @@ def _chosen(args: argparse.Namespace) -> "Workload":
     return workload.part(np.arange(skip, len(workload)))
 
 
-def _spoken(error: InputError, args: argparse.Namespace) -> InputError:
-    """Return an error of `bfio.from_trace` with flags in place of keywords."""
-    where = flag(error.where) if hasattr(args, error.where) else error.where
-    remedy = error.remedy
-    if "leave_out_oversized" in remedy:
-        remedy = "raise --memory, or add --skip-oversized"
-    return InputError(where, error.what, remedy)
-
-
 def _add_memory(parser: argparse.ArgumentParser, text: str, *, required: bool) -> None:
     parser.add_argument("--memory", type=int, metavar="M", required=required, help=text)
     parser.add_argument(
         "--skip-oversized",
+        dest="leave_out_oversized",
         action="store_true",
         help="leave out and count requests that exceed the memory alone (default: error)",
     )
@@ -137,7 +126,7 @@ def _hindsight(workload: "Workload", args: argparse.Namespace) -> "TraceProblem[
         args.memory,
         round_s=args.round_s,
         convention=args.convention,
-        leave_out_oversized=args.skip_oversized,
+        leave_out_oversized=args.leave_out_oversized,
     )
 
 
@@ -160,7 +149,7 @@ def _makespan(workload: "Workload", args: argparse.Namespace) -> "TraceProblem[A
         args.slots,
         step_s=args.step_s,
         memory=args.memory,
-        leave_out_oversized=args.skip_oversized,
+        leave_out_oversized=args.leave_out_oversized,
     )
 
 
@@ -186,7 +175,7 @@ def _fluid(workload: "Workload", args: argparse.Namespace) -> "TraceProblem[Any]
         classes=args.classes,
         rate=args.rate,
         workers=args.workers,
-        leave_out_oversized=args.skip_oversized,
+        leave_out_oversized=args.leave_out_oversized,
         **times,
     )
 

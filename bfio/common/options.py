@@ -16,7 +16,7 @@ from fractions import Fraction
 from functools import cache, partial, wraps
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
-from formulations.errors import InputError, check_keywords, use_one_of
+from formulations.errors import InputError, check_keywords, check_kind, use_one_of
 from formulations.named_objects import OR_YOUR_OWN, is_users
 from formulations.scalars import exact_number, exact_rational, integer
 
@@ -556,6 +556,8 @@ def spelled_out(
             given = {name: keywords.pop(name) for name in names if name in keywords}
             known = [*(each.name for each in own), *names, *others()]
             check_keywords(function.__name__, keywords, known)
+            if keywords.get("options") is not None:
+                check_kind(keywords["options"], owner, "options", f"options={owner.__name__}(...)")
             if given:
                 keywords["options"] = replace(keywords.get("options") or owner(), **given)
             return function(*args, **keywords)

@@ -188,7 +188,7 @@ def _run_compiled(
 
 
 def _not_compiled(what: str) -> InputError:
-    return InputError("engine", f"the compiled engine cannot run {what}", "use --engine auto")
+    return InputError("engine", f"the compiled engine cannot run {what}", 'use engine="auto"')
 
 
 def describe_run(

@@ -57,7 +57,7 @@ class GapObserver:
         The program; see `StepProblem.from_state`.
     work_limit : int, optional
         Ticks of each solve (`formulations.deadline`), the same on every machine; by default
-        1,000,000, or no limit if there is a time limit.
+        1,000,000, or no limit if there is a time limit or the method is ``brute-force``.
     time_limit : float, optional
         Wall-clock limit of each solve [s].
     every : int
@@ -88,7 +88,9 @@ class GapObserver:
             raise InputError("method", what, f"use one of {remedy}")
         integer(self.keep, "keep")
         checked_work_limit(self.work_limit)
-        self.work_limit = work_limit_beside(self.time_limit, self.work_limit)
+        # Enumeration counts no ticks: `solve_step` refuses a limit.
+        if self.method != "brute-force":
+            self.work_limit = work_limit_beside(self.time_limit, self.work_limit)
         self.rows: list[StepRegret] = []
         self.worst: list[KeptStep] = []
         self.num_decisions = 0

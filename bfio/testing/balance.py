@@ -13,6 +13,7 @@ import numpy as np
 from bfio.decode.policy import Policy
 from bfio.decode.policy_registry import choose
 from bfio.testing.states import loads_after, make_state
+from formulations.arrays import integer, integer_vector
 from formulations.errors import InputError
 
 #: Constants of the proof of Theorem 1 (BF-IO paper, appendix C.1).
@@ -119,14 +120,24 @@ def improvement_ratio(
     Raises
     ------
     InputError
-        If there are fewer than 55 workers, no two different sizes, or no rounds, or if the policy
-        leaves a request of a round out.
+        If there are fewer than 55 workers or no two different sizes, if a number is no positive
+        integer, or if the policy leaves a request of a round out.
     """
+    for name, value in {"workers": workers, "slots": slots, "rounds": rounds}.items():
+        integer(value, name, minimum=1)
+    sizes = integer_vector(sizes, "sizes", minimum=1).tolist()
+    integer(seed, "seed")
     if workers < LEAST_G:
         remedy = f"use {LEAST_G} or more"
         raise InputError("workers", f"{workers}: Theorem 1 takes log G >= 4", remedy)
-    if len(set(sizes)) < 2 or rounds < 1:
-        raise InputError("sizes, rounds", "nothing to compare", "give two sizes and a round")
+    if len(set(sizes)) < 2:
+        raise InputError(
+            "sizes", "all are equal, so that any policy is balanced", "give two sizes"
+        )
+    if not isinstance(policy, str) and not callable(policy):
+        raise InputError(
+            "policy", f"a {type(policy).__name__} is not a policy", "give a name or a function"
+        )
     rng, total = np.random.default_rng(seed), [0, 0]
     made = choose(policy).make()
     for _ in range(rounds):

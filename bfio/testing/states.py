@@ -8,7 +8,15 @@ import numpy as np
 from bfio.decode.cluster import NO_LIMIT
 from bfio.decode.policy import checked_decision
 from bfio.decode.state import DecodeState
-from formulations.arrays import IntArray, frozen
+from formulations.arrays import (
+    IntArray,
+    check_length,
+    entries,
+    frozen,
+    integer,
+    integer_matrix,
+    integer_vector,
+)
 from formulations.errors import InputError
 
 
@@ -46,31 +54,36 @@ def make_state(
     seed : int
         Seed of the state's generator.
     """
-    G, N = len(loads), len(sizes)
+    G, N = len(entries(loads, "loads")), len(entries(sizes, "sizes"))
+    if not G:
+        raise InputError("loads", "no worker", "give one load per worker")
+    integer(seed, "seed")
 
-    def vector(values: Sequence[int] | None, length: int) -> IntArray:
-        filled = [0] * length if values is None else values
-        return frozen(np.array(filled, dtype=np.int64).reshape(length))
+    def vector(values: Sequence[int] | None, length: int, where: str = "") -> IntArray:
+        filled = integer_vector([0] * length if values is None else values, where)
+        check_length(filled, length, where, "request" if where in ("sizes", "ages") else "worker")
+        return filled
 
-    window = [[load] for load in loads] if projected is None else projected
-    columns = len(window[0])
+    window = integer_matrix([[a] for a in loads] if projected is None else projected, "projected")
+    check_length(window, G, "projected", "worker")
+    columns = window.shape[1]
     added = [[size] * columns for size in sizes] if contributions is None else contributions
     state = DecodeState(
         step=0,
-        slots=max([1, *free]),
-        loads=vector(loads, G),
-        projected_loads=frozen(np.array(window, dtype=np.int64).reshape(G, columns)),
-        free_slots=vector(free, G),
-        running=vector(running, G),
+        slots=max([1, *entries(free, "free")]),
+        loads=vector(loads, G, "loads"),
+        projected_loads=window,
+        free_slots=vector(free, G, "free"),
+        running=vector(running, G, "running"),
         projected_running=frozen(np.repeat(vector(running, G)[:, None], columns, axis=1)),
-        queued=vector(queued, G),
-        queued_tokens=vector(queued_tokens, G),
-        sizes=vector(sizes, N),
+        queued=vector(queued, G, "queued"),
+        queued_tokens=vector(queued_tokens, G, "queued_tokens"),
+        sizes=vector(sizes, N, "sizes"),
         ages=vector(None, N),
-        contributions=frozen(np.array(added, dtype=np.int64).reshape(N, columns)),
+        contributions=integer_matrix(added, "contributions", columns=columns),
         rng=np.random.default_rng(seed),
     )
-    return state if room is None else replace(state, room=vector(room, G))
+    return state if room is None else replace(state, room=vector(room, G, "room"))
 
 
 def loads_after(state: DecodeState, answer: Sequence[int | None]) -> list[int]:

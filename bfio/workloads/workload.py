@@ -8,7 +8,7 @@ import numpy as np
 
 from bfio.workloads.request_data import ArrivalTimes, BlockHashes, apart
 from formulations.arrays import BoolArray, FloatArray, IntArray, integer, integer_vector
-from formulations.errors import InputError, known_fields
+from formulations.errors import InputError, check_kind, known_fields
 from formulations.results import html_table
 from formulations.scalars import exact_rational
 
@@ -71,6 +71,10 @@ class Workload:
                 f"{len(outputs)} output lengths for {len(prompts)} prompts",
                 "give one output length per request",
             )
+        check_kind(self.name, str, "name", "a text")
+        check_kind(self.provenance, Mapping, "provenance", "a mapping")
+        if self.history is not None:
+            check_kind(self.history, Workload, "history", "a Workload")
         if self.prompt_keys is not None:
             keys = integer_vector(self.prompt_keys, "prompt_keys")
             object.__setattr__(self, "prompt_keys", keys)
@@ -144,7 +148,7 @@ class Workload:
         hashes = self.block_hashes
         return None if hashes is None else BlockHashes.of(hashes, "block_hashes")
 
-    def exact_arrivals(self, remedy: str = "use --arrivals pool") -> ArrivalTimes:
+    def exact_arrivals(self, remedy: str = 'use arrivals="pool"') -> ArrivalTimes:
         """Return the arrival times.
 
         Raises

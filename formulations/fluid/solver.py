@@ -29,7 +29,7 @@ from formulations.linear import is_optimal_pair
 from formulations.linear_program import LinearProgram, LinearSolve
 from formulations.problem_data import member
 from formulations.results import BoundKind, Solved, Termination, fields_frame, own_solver
-from formulations.scalars import plain_number
+from formulations.scalars import plain_number, truth
 from formulations.words import Words
 
 _ZERO = Fraction(0)
@@ -439,7 +439,7 @@ class EquilibriumProgram(LinearProgram[FluidProblem, EquilibriumResult]):
 
     def __init__(self, problem: FluidProblem, *, within_memory: bool = False) -> None:
         super().__init__(problem)
-        self.within_memory = within_memory
+        self.within_memory = truth(within_memory, "within_memory")
 
     def state(self) -> Any:
         """Return the Pyomo statement."""

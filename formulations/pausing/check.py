@@ -131,7 +131,7 @@ def brute_force(problem: PausingProblem) -> tuple[tuple[int, int], Solution] | N
     size = 2**problem.num_active * (problem.num_workers + 1) ** problem.num_requests
     if size > MAX_SOLUTIONS:
         raise CapabilityError(
-            "problem", f"more than {MAX_SOLUTIONS:,} solutions to enumerate", "use --method exact"
+            "problem", f"more than {MAX_SOLUTIONS:,} solutions to enumerate", 'use method="exact"'
         )
     best: tuple[tuple[int, int], Solution] | None = None
     places: list[int | None] = [*range(problem.num_workers), None]

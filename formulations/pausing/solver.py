@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from formulations.arrays import FloatArray, IntArray, integer
+from formulations.arrays import FloatArray, IntArray, integer, integer_vector
 from formulations.backends import SolveLimits, check_method
 from formulations.deadline import Deadline, OutOfTime, TimeLimit
 from formulations.errors import CapabilityError
-from formulations.formulation import COMBINATORIAL, Formulation, trusted_termination
+from formulations.formulation import COMBINATORIAL, Formulation, is_feasible, trusted_termination
 from formulations.pausing.bound import (
     Relaxation,
     least_ratio,
@@ -383,8 +383,11 @@ def solve(
         the relaxation (`formulations.pausing.bound`).
     """
     deadline = Deadline.of(time_limit)
+    if times is not None:
+        times = integer_vector(times, "times")
     began = time.perf_counter()
-    best = None if hint is None or violations(problem, *hint) else hint
+    feasible = is_feasible(hint, lambda each: violations(problem, *each))
+    best = hint if feasible else None
     rounds, compile_s = 0, 0.0
     report: dict[str, Any] = {"solver": {}}
     said = Termination.TIME_LIMIT

@@ -7,9 +7,10 @@ from typing import Any
 
 from formulations.batching import AgentNetwork
 from formulations.deadline import TimeLimit
-from formulations.errors import InputError
+from formulations.errors import InputError, check_kind
 from formulations.fluid.solver import FluidResult, proven_result
 from formulations.linear_program import LinearProgram, LinearSolve
+from formulations.problem_data import shown
 from formulations.results import own_solver
 from formulations.stability.check import (
     Prices,
@@ -135,7 +136,7 @@ class CapacityProgram(LinearProgram[AgentNetwork, CapacityResult]):
     def __init__(self, problem: AgentNetwork, virtual: Sequence[VirtualStation] = ()) -> None:
         super().__init__(problem)
         self.virtual = virtual
-        _check_arrivals(problem)
+        _check_arrivals(problem, virtual)
 
     def state(self) -> Any:
         """Return the Pyomo statement."""
@@ -218,7 +219,7 @@ def capacity(network: AgentNetwork, virtual: Sequence[VirtualStation] = ()) -> C
     InputError
         If all arrival rates are 0.
     """
-    _check_arrivals(network)
+    _check_arrivals(network, virtual)
     named = loads_of(network, virtual)
     highest = max(named.values())
     full = list(named.values()).index(highest)
@@ -292,8 +293,12 @@ def _result(
     )
 
 
-def _check_arrivals(network: AgentNetwork) -> None:
-    """Raise if no requests arrive at a network."""
+def _check_arrivals(network: AgentNetwork, virtual: Sequence[VirtualStation] = ()) -> None:
+    """Raise if no requests arrive at a network, or its virtual stations are none."""
+    if isinstance(virtual, str) or not isinstance(virtual, Sequence):
+        raise InputError("virtual", f"{shown(virtual)} is no list", "use virtual_stations(...)")
+    for v, station in enumerate(virtual):
+        check_kind(station, VirtualStation, f"virtual[{v}]", "virtual_stations(...)")
     if not any(direct_rates(network)):
         remedy = "give a stage a rate > 0"
         raise InputError("stages", "no request arrives: all rates are 0", remedy)

@@ -164,7 +164,7 @@ def check_size(problem: StepProblem) -> None:
             "problem",
             f"{problem.num_requests} requests on {problem.num_workers} workers are more than "
             f"{MAX_ASSIGNMENTS} assignments",
-            "use --method cp-sat",
+            'use method="cp-sat"',
         )
 
 

@@ -13,6 +13,7 @@ from formulations.arrays import (
     BoolArray,
     IntArray,
     check_length,
+    entries,
     frozen,
     integer,
     integer_matrix,
@@ -348,7 +349,7 @@ class StepProblem(ProblemData):
 
     def _checked_weights(self, steps: int) -> tuple[int, ...]:
         integer(self.scale, "scale", minimum=1)
-        weights = tuple(self.weights) or (self.scale,) * steps
+        weights = tuple(entries(self.weights, "weights")) or (self.scale,) * steps
         if len(weights) != steps:
             raise InputError(
                 "discount", f"{len(weights)} weights for {steps} steps", "give one weight per step"

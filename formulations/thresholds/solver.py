@@ -234,14 +234,18 @@ class ThresholdProgram(Formulation[ThresholdProblem, Thresholds, ThresholdResult
         index = self.standard_form.column_index()
         return tuple(round(values[index[f"n[{g},{i}]"]]) for g, i in self.model.segments)
 
-    def found(self, method: str) -> ThresholdResult:
+    def found(self, method: str, deadline: Deadline) -> ThresholdResult:
         """Return the result of fixed-point or brute-force, which prove their optimum."""
         began = time.perf_counter()
-        vector, rounds = (
-            least_thresholds(self.problem)
-            if method == "fixed-point"
-            else (brute_force(self.problem), 0)
-        )
+        try:
+            with deadline.interrupting():
+                vector, rounds = (
+                    least_thresholds(self.problem)
+                    if method == "fixed-point"
+                    else (brute_force(self.problem), 0)
+                )
+        except OutOfTime:
+            return self._nothing(method, None)
         report: dict[str, Any] = {
             "method": method,
             "seconds": time.perf_counter() - began,
@@ -274,7 +278,7 @@ def solve(
         for the integer program (constant rates): ``cp-sat``, ``highs``, ``pyomo``,
         ``pyomo:SOLVER``.
     time_limit : float or Deadline, optional
-        Seconds for a backend.
+        Wall-clock seconds.
     seed : int
         Random seed of a backend.
 
@@ -291,8 +295,9 @@ def solve(
         If the scaled program exceeds the integer range of a backend, or is too large to enumerate.
     """
     program = ThresholdProgram(problem)
-    own = {name: partial(program.found, name) for name in ("fixed-point", "brute-force")}
-    return program.solve_by(problem, method, time_limit=time_limit, seed=seed, own=own)
+    clock, names = Deadline.of(time_limit), ("fixed-point", "brute-force")
+    own = {name: partial(program.found, name, clock) for name in names}
+    return program.solve_by(problem, method, time_limit=clock, seed=seed, own=own)
 
 
 class BatchRule(StrEnum):

@@ -62,8 +62,6 @@ def _add_second(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
-    if args.slack and args.second is None:
-        raise InputError("--slack", "has no effect without --second", "add --second NAME")
     if not args.file.endswith(".jsonl"):
         return _SOLVER.run(args)
     if is_exchange(args):

@@ -36,7 +36,7 @@ from bfio.hindsight.latency.search import MAX_REQUESTS, RoundSearch
 from formulations.arrays import IntArray, integer
 from formulations.changed import solve_changed
 from formulations.deadline import DEFAULT_WORK_LIMIT, FIRST_GRACE_S, Deadline, OutOfTime, TimeLimit
-from formulations.errors import CapabilityError, InputError
+from formulations.errors import CapabilityError
 from formulations.hindsight_latency import (
     LatencyProblem,
     LatencyProgram,
@@ -186,8 +186,8 @@ def solve_hindsight(
     """
     deadline = Deadline.of(time_limit)
     integer(decodes, "decodes")
-    if threads is not None and threads < 1:
-        raise InputError("threads", f"{threads} is below 1", "use 1 or more")
+    if threads is not None:
+        integer(threads, "threads", minimum=1)
     with ThreadPoolExecutor(threads or len(os.sched_getaffinity(0))) as pool:
         return _Run(problem, deadline, decodes, pool).result()
 

@@ -184,6 +184,6 @@ def _check(run: Run, workload: Workload) -> None:
         what = f"{len(run.rests)} rests of active requests"
         raise InputError(f"run of {run.policy}", what, "use a policy that does not pause")
     if len(run.interruptions):
-        raise InputError(where, "requests were interrupted", "use --overflow reserve")
+        raise InputError(where, "requests were interrupted", 'use overflow="reserve"')
     if run.cluster.mean_time_s != 0:
         raise InputError(where, "step times depend on the mean load", "use mean_time_s = 0")

@@ -76,7 +76,7 @@ def reachable_sums(sizes: Sequence[int], most: int) -> ReachableSums:
         "candidates",
         f"subsets of up to {most} of {len(sizes)} requests up to {max(sizes)} tokens need "
         f"{bits:.0e} bits",
-        "lower --candidates or --threshold",
+        "lower candidates=N or threshold=N",
     )
 
 
@@ -385,7 +385,7 @@ def _best_by_enumeration(
         raise InputError(
             "candidates",
             f"{len(contribution)} requests that {in_what} have too many subsets",
-            f"use --candidates {MAX_ENUMERATED} or less{alike}",
+            f"use candidates={MAX_ENUMERATED} or less{alike}",
         )
     members = _subsets(len(contribution), capacity)
     trajectories = members.astype(contribution.dtype) @ contribution

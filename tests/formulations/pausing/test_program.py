@@ -198,7 +198,7 @@ def test_bad_input(changes: dict[str, object], error: str) -> None:
 def test_too_many_solutions_to_look_at() -> None:
     """Enumeration refuses with a remedy."""
     many = [{"worker": 0, "load": 1}] * 30
-    with pytest.raises(CapabilityError, match="--method exact"):
+    with pytest.raises(CapabilityError, match='method="exact"'):
         brute_force(PausingProblem.from_mapping(HAND | {"active": many}))
 
 

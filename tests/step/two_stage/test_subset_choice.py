@@ -116,7 +116,7 @@ def test_grows_alike() -> None:
 def test_too_many_general_candidates_are_refused() -> None:
     """Seventeen requests that grow differently: the remedy names the flag."""
     contribution = np.array([[i + 1, i * i] for i in range(17)])
-    with pytest.raises(InputError, match="use --candidates 16 or less"):
+    with pytest.raises(InputError, match="use candidates=16 or less"):
         best_subset(contribution, np.array([9, 9]), 2, ScoreWeights((1, 1), (2, 2)))
 
 
