@@ -8,6 +8,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, fields
 from functools import partial, update_wrapper
+from inspect import cleandoc
 from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
@@ -167,6 +168,20 @@ def _check(
     raise Refuted(f"{policy.name} breaks {stated.name}\n{told}") from None
 
 
+_PARAMETERS = """\
+Parameters
+----------
+policy : str, callable or class
+    The policy.
+among : SearchStrategy, optional
+    Instances to draw: states, by default of `decode_states`, or whole runs, by default of
+    `plain_scenarios`; `scenarios` has every feature of the engine.
+examples, seed : int
+    Number of instances, and seed.
+
+"""
+
+
 def _checks(
     stated: Property, default: Callable[[_Made], st.SearchStrategy[Any]]
 ) -> Callable[[Callable[[_Made, Any], None]], Callable[..., None]]:
@@ -184,7 +199,9 @@ def _checks(
             drawn = default(made) if among is None else among
             _check(stated, made, drawn, partial(verify, made), examples, seed)
 
-        update_wrapper(check, verify, ("__name__", "__qualname__", "__doc__"))
+        update_wrapper(check, verify, ("__name__", "__qualname__"))
+        told, raises, errors = cleandoc(verify.__doc__ or "").partition("Raises\n")
+        check.__doc__ = f"{told}{_PARAMETERS}{raises}{errors}"
         # Its signature is its own.
         del check.__wrapped__  # type: ignore[attr-defined]
         return check
@@ -202,15 +219,6 @@ CONTRACT = Property(
 @_checks(CONTRACT, _states)
 def check_contract(made: _Made, state: DecodeState) -> None:
     """Check that answers are valid, equal for equal states, and leave the state as it is.
-
-    Parameters
-    ----------
-    policy : str, callable or class
-        The policy.
-    among : SearchStrategy, optional
-        States to draw, by default `decode_states`.
-    examples, seed : int
-        Number of instances, and seed.
 
     Raises
     ------
@@ -234,7 +242,7 @@ CONSERVING = Property(
 
 @_checks(CONSERVING, _states)
 def check_work_conserving(made: _Made, state: DecodeState) -> None:
-    """Check that no slot stays free while a request waits; parameters as in `check_contract`.
+    """Check that no slot stays free while a request waits.
 
     Raises
     ------
@@ -256,7 +264,7 @@ MEMORY = Property(
 
 @_checks(MEMORY, partial(_states, memory=True))
 def check_memory(made: _Made, state: DecodeState) -> None:
-    """Check that what starts fits into memory; parameters as in `check_contract`.
+    """Check that what starts fits into memory.
 
     The engine refuses what does not fit, so that a policy may leave this to it.
 
@@ -293,7 +301,7 @@ def _twins(draw: st.DrawFn, made: _Made) -> DecodeState:
 
 @_checks(TIES, _twins)
 def check_ties(made: _Made, state: DecodeState) -> None:
-    """Check that no equal goes before the first of its equals; parameters as in `check_contract`.
+    """Check that no equal goes before the first of its equals.
 
     Raises
     ------
@@ -504,15 +512,6 @@ CONSERVATION = Property(
 @_checks(CONSERVATION, lambda _: plain_scenarios())
 def check_conservation(made: _Made, scenario: Scenario) -> None:
     """Check that each request runs exactly once, to its end, by the independent replay.
-
-    Parameters
-    ----------
-    policy : str, callable or class
-        The policy.
-    among : SearchStrategy, optional
-        Runs to draw, by default `plain_scenarios`; `scenarios` has every feature of the engine.
-    examples, seed : int
-        Number of instances, and seed.
 
     Raises
     ------
