@@ -9,8 +9,7 @@ each: classes are found by k-means over prompts and outputs, and the loss is rep
 import json
 import warnings
 from collections.abc import Mapping
-from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -22,9 +21,8 @@ from bfio.decode.cluster import Cluster
 from bfio.decode.observers import StepView
 from bfio.decode.options import RunOptions
 from bfio.decode.policy import Policy
-from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
-from bfio.gap.measure import Decisions
+from bfio.gap.measure import observed_run
 from bfio.kvcache.instance import rounds_problem
 from bfio.workloads.tables import atomic_file
 from bfio.workloads.workload import Workload
@@ -277,32 +275,17 @@ def step_problem(
     """
     integer(step, "step")
     integer(look_ahead, "look_ahead", maximum=10_000)
-    asked = options or RunOptions()
-    decisions, found = Decisions(), _FirstDecision(step)
-    predictor = deepcopy(asked.predictor)
-    run = simulate(
+    found = _FirstDecision(step)
+    run = observed_run(
         workload,
         policy,
         cluster,
-        observers=[decisions, found],
-        keep_trajectory=False,
-        stop=found.is_done,
-        options=asked,
-        **policy_options,
+        [found],
+        look_ahead,
+        policy_options=policy_options,
+        options=options or RunOptions(),
+        until=step,
     )
-    if look_ahead and found.state is not None:
-        # The same decisions again, with the window that the problem needs.
-        found = _FirstDecision(found.step)
-        simulate(
-            workload,
-            decisions.again,
-            cluster,
-            observers=[found],
-            keep_trajectory=False,
-            stop=found.is_done,
-            options=replace(asked, predictor=predictor),
-            horizon=look_ahead,
-        )
     if found.state is None:
         what = f"the run of {len(workload)} requests has no decision at or after it"
         raise InputError("step", f"{step}: {what}", "use an earlier step or more requests")
@@ -318,10 +301,6 @@ class _FirstDecision:
     def __init__(self, step: int) -> None:
         self.step = step
         self.state: DecodeState | None = None
-
-    def is_done(self) -> bool:
-        """Return whether the state is found."""
-        return self.state is not None
 
     def on_step(self, view: StepView) -> None:
         """Keep the state that the policy saw, if it is the first one wanted."""

@@ -34,6 +34,11 @@ _REQUEST_COLUMNS = (
 )  # fmt: skip
 
 
+def imbalance(workers: int, max_load: IntArray, total_load: IntArray) -> IntArray:
+    """Return the imbalance of each step (BF-IO eq. 2), shape (K,) [tokens]."""
+    return workers * max_load - total_load
+
+
 @dataclass(frozen=True, repr=False)
 class Run:
     """One simulated run of K steps over n requests on G workers.
@@ -243,8 +248,8 @@ class Run:
 
     @property
     def imbalance(self) -> IntArray:
-        """Imbalance of each step (BF-IO eq. 2), shape (K,) [tokens]."""
-        return self.cluster.workers * self.max_load - self.total_load
+        """Imbalance of each step, shape (K,) [tokens]."""
+        return imbalance(self.cluster.workers, self.max_load, self.total_load)
 
     @property
     def measured_steps(self) -> IntArray | None:

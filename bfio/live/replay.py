@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bfio.decode.options import ArrivalMode, RunOptions
+from bfio.decode.run import imbalance
 from bfio.decode.simulation import simulate
 from bfio.live.log import REQUESTS, about, read_steps
 from bfio.workloads.reader import read_trace
@@ -45,12 +46,11 @@ class Served:
 
     def to_mapping(self) -> dict[str, float]:
         """Return the metrics, under the names of `bfio.decode.metrics`."""
-        workers = self.loads.shape[1]
-        imbalance = workers * self.loads.max(axis=1) - self.loads.sum(axis=1)
+        largest, total = self.loads.max(axis=1), self.loads.sum(axis=1)
         spent = float(self.end_s.max() - self.arrival_s.min())
         found: dict[str, float] = {
             "throughput_tokens_per_s": float(self.tokens.sum()) / spent,
-            "avg_imbalance": float(imbalance.mean()),
+            "avg_imbalance": float(imbalance(self.loads.shape[1], largest, total).mean()),
         }
         for name, values in (
             ("tpot", (self.end_s - self.start_s) / self.tokens),

@@ -7,6 +7,8 @@ smallest instance that it finds. Equal seeds draw equal instances.
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, fields
+from functools import partial, update_wrapper
+from inspect import cleandoc
 from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
@@ -166,6 +168,47 @@ def _check(
     raise Refuted(f"{policy.name} breaks {stated.name}\n{told}") from None
 
 
+_PARAMETERS = """\
+Parameters
+----------
+policy : str, callable or class
+    The policy.
+among : SearchStrategy, optional
+    Instances to draw: states, by default of `decode_states`, or whole runs, by default of
+    `plain_scenarios`; `scenarios` has every feature of the engine.
+examples, seed : int
+    Number of instances, and seed.
+
+"""
+
+
+def _checks(
+    stated: Property, default: Callable[[_Made], st.SearchStrategy[Any]]
+) -> Callable[[Callable[[_Made, Any], None]], Callable[..., None]]:
+    """Turn what verifies one instance into a check of a policy on drawn instances."""
+
+    def of(verify: Callable[[_Made, Any], None]) -> Callable[..., None]:
+        def check(
+            policy: AnyPolicy,
+            among: st.SearchStrategy[Any] | None = None,
+            *,
+            examples: int = 200,
+            seed: int = 0,
+        ) -> None:
+            made = _Made(policy)
+            drawn = default(made) if among is None else among
+            _check(stated, made, drawn, partial(verify, made), examples, seed)
+
+        update_wrapper(check, verify, ("__name__", "__qualname__"))
+        told, raises, errors = cleandoc(verify.__doc__ or "").partition("Raises\n")
+        check.__doc__ = f"{told}{_PARAMETERS}{raises}{errors}"
+        # Its signature is its own.
+        del check.__wrapped__  # type: ignore[attr-defined]
+        return check
+
+    return of
+
+
 CONTRACT = Property(
     "contract",
     "bfio.decode.policy",
@@ -173,23 +216,9 @@ CONTRACT = Property(
 )
 
 
-def check_contract(
-    policy: AnyPolicy,
-    among: st.SearchStrategy[DecodeState] | None = None,
-    *,
-    examples: int = 200,
-    seed: int = 0,
-) -> None:
+@_checks(CONTRACT, _states)
+def check_contract(made: _Made, state: DecodeState) -> None:
     """Check that answers are valid, equal for equal states, and leave the state as it is.
-
-    Parameters
-    ----------
-    policy : str, callable or class
-        The policy.
-    among : SearchStrategy, optional
-        States to draw, by default `decode_states`.
-    examples, seed : int
-        Number of instances, and seed.
 
     Raises
     ------
@@ -197,17 +226,11 @@ def check_contract(
         If an answer has not one entry per waiting request, names no worker, takes more than the
         free slots, differs from an earlier one, or comes with a changed state or an error.
     """
-    made = _Made(policy)
-
-    def verify(state: DecodeState) -> None:
-        answer = made.valid(state)
-        for _ in range(_TIMES):
-            if (again := made.valid(state)) != answer:
-                did = f"{_told(answer)}, asked again {again}"
-                _break(state, did, "the same answer; state.rng is the only source of chance")
-
-    states = _states(made) if among is None else among
-    _check(CONTRACT, made, states, verify, examples, seed)
+    answer = made.valid(state)
+    for _ in range(_TIMES):
+        if (again := made.valid(state)) != answer:
+            did = f"{_told(answer)}, asked again {again}"
+            _break(state, did, "the same answer; state.rng is the only source of chance")
 
 
 CONSERVING = Property(
@@ -217,30 +240,19 @@ CONSERVING = Property(
 )
 
 
-def check_work_conserving(
-    policy: AnyPolicy,
-    among: st.SearchStrategy[DecodeState] | None = None,
-    *,
-    examples: int = 200,
-    seed: int = 0,
-) -> None:
-    """Check that no slot stays free while a request waits; parameters as in `check_contract`.
+@_checks(CONSERVING, _states)
+def check_work_conserving(made: _Made, state: DecodeState) -> None:
+    """Check that no slot stays free while a request waits.
 
     Raises
     ------
     Refuted
         If fewer requests start than could.
     """
-    made = _Made(policy)
-
-    def verify(state: DecodeState) -> None:
-        answer = made.valid(state)
-        admitted, most = len(answer) - answer.count(None), state.num_admissible
-        if admitted < most:
-            _break(state, f"{_told(answer)}: {admitted} start", f"{most} start")
-
-    states = _states(made) if among is None else among
-    _check(CONSERVING, made, states, verify, examples, seed)
+    answer = made.valid(state)
+    admitted, most = len(answer) - answer.count(None), state.num_admissible
+    if admitted < most:
+        _break(state, f"{_told(answer)}: {admitted} start", f"{most} start")
 
 
 MEMORY = Property(
@@ -250,14 +262,9 @@ MEMORY = Property(
 )
 
 
-def check_memory(
-    policy: AnyPolicy,
-    among: st.SearchStrategy[DecodeState] | None = None,
-    *,
-    examples: int = 200,
-    seed: int = 0,
-) -> None:
-    """Check that what starts fits into memory; parameters as in `check_contract`.
+@_checks(MEMORY, partial(_states, memory=True))
+def check_memory(made: _Made, state: DecodeState) -> None:
+    """Check that what starts fits into memory.
 
     The engine refuses what does not fit, so that a policy may leave this to it.
 
@@ -266,20 +273,14 @@ def check_memory(
     Refuted
         If the requests given to a worker need more than its free memory.
     """
-    made = _Made(policy)
-
-    def verify(state: DecodeState) -> None:
-        answer = made.valid(state)
-        for worker, room in enumerate(state.room.tolist()):
-            needed = sum(
-                need for need, g in zip(state.needs.tolist(), answer, strict=True) if g == worker
-            )
-            if needed > max(room, 0):
-                did = f"{_told(answer)}: worker {worker} needs {needed} and has {room}"
-                _break(state, did, f"at most {room} on worker {worker}; others wait")
-
-    default = _states(made, memory=True)
-    _check(MEMORY, made, default if among is None else among, verify, examples, seed)
+    answer = made.valid(state)
+    for worker, room in enumerate(state.room.tolist()):
+        needed = sum(
+            need for need, g in zip(state.needs.tolist(), answer, strict=True) if g == worker
+        )
+        if needed > max(room, 0):
+            did = f"{_told(answer)}: worker {worker} needs {needed} and has {room}"
+            _break(state, did, f"at most {room} on worker {worker}; others wait")
 
 
 TIES = Property(
@@ -289,51 +290,6 @@ TIES = Property(
 )
 
 
-def check_ties(
-    policy: AnyPolicy,
-    among: st.SearchStrategy[DecodeState] | None = None,
-    *,
-    examples: int = 200,
-    seed: int = 0,
-) -> None:
-    """Check that no equal goes before the first of its equals; parameters as in `check_contract`.
-
-    Raises
-    ------
-    Refuted
-        If a request starts and an equal, older one waits; or if a worker is given requests and an
-        equal one of lower index none.
-    """
-    made = _Made(policy)
-
-    def verify(state: DecodeState) -> None:
-        answer = made.valid(state)
-        kinds = [
-            (size, need, *row)
-            for size, need, row in zip(
-                state.sizes.tolist(),
-                state.needs.tolist(),
-                state.contributions.tolist(),
-                strict=True,
-            )
-        ]
-        for i, later in enumerate(answer):
-            equals = [j for j in range(i) if kinds[j] == kinds[i] and answer[j] is None]
-            if later is not None and equals:
-                did = f"{_told(answer)}: request {i} starts, its equal {equals[0]} waits"
-                _break(state, did, f"request {equals[0]} starts first: it is older")
-        columns = [np.asarray(getattr(state, name)).tolist() for name in OF_WORKERS
-                   if getattr(state, name) is not None]  # fmt: skip
-        workers = list(zip(*columns, strict=True))
-        for g in {worker for worker in answer if worker is not None}:
-            equals = [h for h in range(g) if workers[h] == workers[g] and h not in answer]
-            if equals:
-                did = f"{_told(answer)}: worker {g} is taken, its equal {equals[0]} is not"
-                _break(state, did, f"worker {equals[0]}: it has the lower index")
-
-    _check(TIES, made, _twins(made) if among is None else among, verify, examples, seed)
-
-
 @st.composite
 def _twins(draw: st.DrawFn, made: _Made) -> DecodeState:
     """Draw a state of small numbers in which workers occur several times."""
@@ -341,6 +297,41 @@ def _twins(draw: st.DrawFn, made: _Made) -> DecodeState:
     state = draw(_states(made, tokens=tokens, sizes=sizes))
     workers = st.lists(st.integers(0, state.num_workers - 1), min_size=1, max_size=4)
     return in_places(state, np.array(draw(workers)))
+
+
+@_checks(TIES, _twins)
+def check_ties(made: _Made, state: DecodeState) -> None:
+    """Check that no equal goes before the first of its equals.
+
+    Raises
+    ------
+    Refuted
+        If a request starts and an equal, older one waits; or if a worker is given requests and an
+        equal one of lower index none.
+    """
+    answer = made.valid(state)
+    kinds = [
+        (size, need, *row)
+        for size, need, row in zip(
+            state.sizes.tolist(),
+            state.needs.tolist(),
+            state.contributions.tolist(),
+            strict=True,
+        )
+    ]
+    for i, later in enumerate(answer):
+        equals = [j for j in range(i) if kinds[j] == kinds[i] and answer[j] is None]
+        if later is not None and equals:
+            did = f"{_told(answer)}: request {i} starts, its equal {equals[0]} waits"
+            _break(state, did, f"request {equals[0]} starts first: it is older")
+    columns = [np.asarray(getattr(state, name)).tolist() for name in OF_WORKERS
+               if getattr(state, name) is not None]  # fmt: skip
+    workers = list(zip(*columns, strict=True))
+    for g in {worker for worker in answer if worker is not None}:
+        equals = [h for h in range(g) if workers[h] == workers[g] and h not in answer]
+        if equals:
+            did = f"{_told(answer)}: worker {g} is taken, its equal {equals[0]} is not"
+            _break(state, did, f"worker {equals[0]}: it has the lower index")
 
 
 _MEASURES = {Objective.IMBALANCE: imbalance, Objective.GAP: gap}
@@ -518,23 +509,9 @@ CONSERVATION = Property(
 )
 
 
-def check_conservation(
-    policy: AnyPolicy,
-    among: st.SearchStrategy[Scenario] | None = None,
-    *,
-    examples: int = 200,
-    seed: int = 0,
-) -> None:
+@_checks(CONSERVATION, lambda _: plain_scenarios())
+def check_conservation(made: _Made, scenario: Scenario) -> None:
     """Check that each request runs exactly once, to its end, by the independent replay.
-
-    Parameters
-    ----------
-    policy : str, callable or class
-        The policy.
-    among : SearchStrategy, optional
-        Runs to draw, by default `plain_scenarios`; `scenarios` has every feature of the engine.
-    examples, seed : int
-        Number of instances, and seed.
 
     Raises
     ------
@@ -542,19 +519,13 @@ def check_conservation(
         If the run stalls, an answer is invalid, a rule of the replay is broken, or tokens or work
         are lost.
     """
-    made = _Made(policy)
-
-    def verify(scenario: Scenario) -> None:
-        load = scenario.workload
-        run = _simulated(made, scenario, made.new())
-        broken = run_violations(run, load, scenario.cluster)
-        if broken or run.completed + run.cancelled < len(load):
-            did = f"completed {run.completed} requests; broken rules: {broken or 'none'}"
-            right = f"all {len(load)} end once, with {load.total_output_tokens} tokens in all"
-            _break_run(scenario, did, right)
-
-    runs = plain_scenarios() if among is None else among
-    _check(CONSERVATION, made, runs, verify, examples, seed)
+    load = scenario.workload
+    run = _simulated(made, scenario, made.new())
+    broken = run_violations(run, load, scenario.cluster)
+    if broken or run.completed + run.cancelled < len(load):
+        did = f"completed {run.completed} requests; broken rules: {broken or 'none'}"
+        right = f"all {len(load)} end once, with {load.total_output_tokens} tokens in all"
+        _break_run(scenario, did, right)
 
 
 def check_no_starvation(

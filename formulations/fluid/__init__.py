@@ -25,7 +25,12 @@ from formulations.fluid.problem import (
     throughput,
     work_rate,
 )
-from formulations.fluid.rate_profile import RateProfile, SinusoidalRates, VaryingRates
+from formulations.fluid.rate_profile import (
+    RateProfile,
+    SinusoidalRates,
+    VaryingRates,
+    varying_rates,
+)
 from formulations.fluid.solver import (
     AdmissionResult,
     EquilibriumProgram,
@@ -86,6 +91,7 @@ __all__ = [
     "solve_throughput",
     "throughput",
     "throughput_of",
+    "varying_rates",
     "work_of",
     "work_rate",
 ]

@@ -24,7 +24,7 @@ Constraints
     (5) floor[g,h]            m[h] ≤ τ_g L_g(h)               (gap only)
     (6) token_capacity[g,h]   L_g(h) ≤ κ_g                    (optional)
     (7) required[i]           Σ_g x[i,g] = 1 for requests that must start now (optional)
-    (8) energy                Σ_h (P_idle G M[h] + (P_max − P_idle) Σ_g τ_g L_g(h)) ≤ E
+    (8) energy                Σ_h (P_idle G M[h] + (P_max − P_idle) Σ_g τ_g L_g(h)) ≤ e ≤ E
                                                               (only after `add_energy_cap`)
 
 M and m are bounded, so that every variable is a bounded integer and CP-SAT accepts the program.
@@ -131,6 +131,8 @@ def add_energy_cap(
     integer(idle_power, "idle_power", maximum=max_power)
     integer(cap, "cap")
     times = problem.time_weights.tolist()
+    # A variable, since Pyomo raises an error for a row of constants that does not hold.
+    model.energy_used = pyo.Var(domain=pyo.NonNegativeIntegers, bounds=(0, cap))
 
     @constraint(model)
     def energy(model: Any) -> Any:
@@ -139,7 +141,8 @@ def add_energy_cap(
             times[g] * _load(model, problem, g, h) for g in model.workers for h in model.steps
         )
         until_barrier = problem.num_workers * pyo.quicksum(model.M.values())
-        return idle_power * until_barrier + (max_power - idle_power) * working <= cap
+        used = idle_power * until_barrier + (max_power - idle_power) * working
+        return used <= model.energy_used
 
     return model
 

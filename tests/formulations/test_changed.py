@@ -100,6 +100,15 @@ def test_caps_on_energy_and_the_longest_wait_match_enumeration(
         bfio.solve_step(served, model=model)
 
 
+@pytest.mark.parametrize("method", ["cp-sat", "highs"])
+def test_a_cap_that_no_assignment_changes_is_infeasible(method: str) -> None:
+    """A worker of load 1 and a request of none: energy 1 whatever starts, and a cap of 0."""
+    problem = StepProblem(np.array([1]), np.array([[1]]), np.array([[0]]))
+    model = add_energy_cap(build(problem), problem, 0, idle_power=0, max_power=1)
+    result = bfio.solve_step(problem, model=model, method=method)
+    assert result.termination is Termination.INFEASIBLE
+
+
 def _serves(
     waited: list[int], limit: int, before: set[int], assignment: tuple[int | None, ...]
 ) -> bool:

@@ -101,6 +101,9 @@ REPLICATIONS: dict[str, int | tuple[int, ...]] = {
     "41-worst-cases/steady": 1,
     # 100,000 requests a row.
     "42-table-1-like-with-like/study": 5,
+    # Exact steps, as in study 5.
+    "43-drift/study": 1,
+    "44-tiles-and-mesh/study": 3,
 }
 
 
