@@ -22,7 +22,7 @@ help:
 	@echo "make test-plain  the engines without Numba's private parts"
 	@echo "make test-live   the router in front of llama.cpp and vLLM, in environments of their own"
 	@echo "make docs        the documentation site, in $(SITE)"
-	@echo "make test-docs   the code of the pages, and the site in a real browser"
+	@echo "make test-docs   the code of the pages, and site and reports in a real browser"
 	@echo "make quality     ruff and mypy --strict"
 	@echo "make lock        pin the newest versions that pyproject.toml allows"
 
@@ -107,7 +107,8 @@ docs: $(DOCUMENTED)
 	@echo "the site is $(SITE)/index.html"
 
 test-docs: docs $(TESTED)
-	$(BIN)/python -m pytest -m site tests/site tests/test_documents.py
+	$(BIN)/python -m pytest -m site tests/site tests/test_documents.py \
+	  tests/studies/report/test_browser.py
 
 quality: $(TESTED)
 	$(BIN)/ruff check

@@ -47,7 +47,7 @@ def _run_page(page: Path, folder: Path) -> int:
     return ran
 
 
-@pytest.mark.slow
+@pytest.mark.site
 def test_the_readme_runs_as_written(tmp_path: Path) -> None:
     """The README's files are written and its marked blocks run in order, in an empty folder."""
     assert _run_page(ROOT / "README.md", tmp_path) == 3
