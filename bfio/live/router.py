@@ -3,8 +3,9 @@
 Requests wait in a pool. At each boundary between two steps the policy decides which of them go to
 which worker (`bfio.live.decisions`); the tokens that stream back through the router keep its table
 up to date, so no engine needs a change. A boundary is reached when every running request has
-reported since the last one, or ``tick_s`` seconds after the last token. Workers that are not in
-lockstep have no common boundary; the router waits for it no longer than ten times ``tick_s``.
+reported since the last one, or ``tick_s`` seconds after the last token if all but those have that
+were sent too late for the step. Workers that are not in lockstep have no common boundary; the
+router waits for it no longer than ten times ``tick_s``.
 
 With immediate dispatch (D.6) a request is sent when it arrives, to queue at its worker.
 """
@@ -310,9 +311,12 @@ class Router:
         clock, tick = time.monotonic, self.options.tick_s
         latest = clock() + 10 * tick
         while self._due:
-            # Between two steps nothing is to be heard, so silence says nothing then.
-            quiet = self._last_token + tick if self._last_token > self._decided_s else latest
-            rest = min(quiet, latest) - clock()
+            # Only what was sent too late for a step is missing when silence follows it. Within a
+            # step silence says nothing: a busy machine brings its tokens with pauses.
+            is_over = self._last_token > self._decided_s and all(
+                self.tickets[row].is_fresh for row in self._due
+            )
+            rest = min(self._last_token if is_over else clock(), latest - tick) + tick - clock()
             if rest <= 0:
                 return
             with suppress(TimeoutError):

@@ -362,6 +362,41 @@ def test_usage_beside_the_last_text_reaches_the_client() -> None:
     asyncio.run(like_llama_cpp())
 
 
+async def paused() -> None:
+    """Let a request come while a part of the running ones is still to report its token."""
+    async with live(SMALL, "jsq", speed=None, tick_s=0.2) as both:
+        answers: list[Any] = []
+
+        async def come(count: int) -> None:
+            answers.extend(
+                asyncio.create_task(both.complete(prompt="a", max_tokens=9)) for _ in range(count)
+            )
+            await both.until(lambda: both.router.arrived == len(answers))
+
+        async def step(tokens: int) -> None:
+            await both.order("/bfio/step", received=2)
+            await both.until(lambda: both.router.tokens == tokens)
+
+        await come(2)
+        await both.until(lambda: both.router.sent == 2)
+        await step(tokens=2)
+        await both.order("/bfio/faults", worker=1, fault="late", steps=3)
+        await step(tokens=3)
+        await come(1)
+        await asyncio.sleep(0.4)
+        assert both.router.sent == 2
+        await step(tokens=6)
+        await both.until(lambda: both.router.sent == 3)
+        for answer in answers:
+            answer.cancel()
+        await is_empty(both)
+
+
+def test_a_pause_within_a_step_is_no_boundary() -> None:
+    """A request waits until all that ran before have reported."""
+    asyncio.run(paused())
+
+
 async def passed_on() -> None:
     """Ask router and workers for the same streams, with all that clients can ask for."""
     async with live(SMALL, "jsq") as both:
