@@ -43,8 +43,8 @@ _FIELDS = (
     "overhead_tokens",
 )  # fmt: skip
 _REMEDY = "name the folder of bfio route --log"
-#: Work of the solves that the page's regret takes [ticks], and time between two [s].
-_TICKS, _EVERY_S = 100_000, 1.0
+#: Work of a solve that the page's regret takes [ticks].
+_TICKS = 100_000
 
 
 class RunLog:
@@ -81,7 +81,8 @@ class RunLog:
         self._rows.writerow(_COLUMNS)
         self._began = time.monotonic()
         self._observer = GapObserver(work_limit=_TICKS)
-        self._solved_s, self._lost, self._best = 0.0, 0, 0
+        self._sampled: tuple[int, Taken] | None = None
+        self._lost, self._best = 0, 0
         self.event("start", **about)
 
     def event(self, name: str, *, at: float | None = None, **told: Any) -> None:
@@ -99,12 +100,22 @@ class RunLog:
         self.event("step", at=at, late=late, loads=table.loads().tolist())
 
     def flush(self) -> None:
-        """Write what is buffered."""
+        """Write what is buffered, and add the last decision to the regret.
+
+        Not at once, as the requests that it admits would wait for the solve.
+        """
         self._decisions.flush()
         self._requests.flush()
+        if self._sampled is not None:
+            step, taken = self._sampled
+            self._sampled = None
+            self._observer.on_step(_view(step, taken.state, taken.answer))
+            row = self._observer.rows.pop()
+            self._lost += row.regret_at_most or 0
+            self._best += row.objective
 
     def decision(self, taken: Taken, numbers: list[int], step: int) -> None:
-        """Write a decision about these requests, and now and then add it to the regret."""
+        """Write a decision about these requests."""
         state = {name: _plain(getattr(taken.state, name)) for name in _FIELDS}
         self.event(
             "decision",
@@ -117,12 +128,8 @@ class RunLog:
             prepare_s=round(taken.prepare_s, 9),
             policy_s=round(taken.policy_s, 9),
         )
-        if not taken.state.binds and time.monotonic() > self._solved_s + _EVERY_S:
-            self._observer.on_step(_view(step, taken.state, taken.answer))
-            row = self._observer.rows.pop()
-            self._lost += row.regret_at_most or 0
-            self._best += row.objective
-            self._solved_s = time.monotonic()
+        if not taken.state.binds:
+            self._sampled = step, taken
 
     def regret(self) -> float | None:
         """Return the share of the objective that sampled decisions lose at most; None if none."""

@@ -112,8 +112,8 @@ class RouteOptions(CheckedOptions):
         0.005,
         checked(NUMBER, _wait),
         "T",
-        "without a common boundary of steps, decide after so long without a token, and after ten "
-        "times that in any case [s] (0.005)",
+        "if requests were sent too late for a step, decide so long after its last token; without "
+        "a common boundary, after ten times that [s] (0.005)",
         name="tick",
     )
     host: str = option("127.0.0.1", TEXT, "ADDRESS", "address to listen on (127.0.0.1)")

@@ -3,8 +3,9 @@
 Requests wait in a pool. At each boundary between two steps the policy decides which of them go to
 which worker (`bfio.live.decisions`); the tokens that stream back through the router keep its table
 up to date, so no engine needs a change. A boundary is reached when every running request has
-reported since the last one, or ``tick_s`` seconds after the last token. Workers that are not in
-lockstep have no common boundary; the router waits for it no longer than ten times ``tick_s``.
+reported since the last one, or ``tick_s`` seconds after the last token if all but those have that
+were sent too late for the step. Workers that are not in lockstep have no common boundary; the
+router waits for it no longer than ten times ``tick_s``.
 
 With immediate dispatch (D.6) a request is sent when it arrives, to queue at its worker.
 """
@@ -46,7 +47,9 @@ from bfio.live.wire import (
     Payload,
     WireError,
     event,
+    framed,
     read_payload,
+    without_usage,
 )
 from formulations.errors import InputError
 
@@ -87,14 +90,30 @@ class Ticket:
         self.first_s: float | None = None
         self.worker, self.tokens, self.attempts = -1, 0, 0
         self.is_fresh = False  # Whether it was sent and has not reported since.
-        #: What the client is still to get: events, then an error or None at the end.
-        self.out: asyncio.Queue[dict[str, Any] | WireError | None] = asyncio.Queue()
+        #: What the client is still to get: events, each with its text if that is to be passed on
+        #: as it came, then an error or None at the end.
+        self.unread: list[tuple[dict[str, Any], bytes | None] | WireError | None] = []
+        self._reader: asyncio.Future[None] | None = None  # Who waits for it.
         self.text: list[str] = []
         self.ids: list[int] = []
         self.task: asyncio.Task[None] | None = None
         self.prompt = payload.prompt_tokens  # As the worker counts it, once it has told [tokens].
         self.has_left = False  # Whether its row is free again.
         self.end = ""
+
+    def tell(self, entry: tuple[dict[str, Any], bytes | None] | WireError | None) -> None:
+        """Add something that the client is to get."""
+        self.unread.append(entry)
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
+
+    async def told(self) -> list[tuple[dict[str, Any], bytes | None] | WireError | None]:
+        """Wait for what the client is to get, and take all there is."""
+        while not self.unread:
+            self._reader = asyncio.get_running_loop().create_future()
+            await self._reader
+        taken, self.unread = self.unread, []
+        return taken
 
 
 class Router:
@@ -292,9 +311,12 @@ class Router:
         clock, tick = time.monotonic, self.options.tick_s
         latest = clock() + 10 * tick
         while self._due:
-            # Between two steps nothing is to be heard, so silence says nothing then.
-            quiet = self._last_token + tick if self._last_token > self._decided_s else latest
-            rest = min(quiet, latest) - clock()
+            # Only what was sent too late for a step is missing when silence follows it. Within a
+            # step silence says nothing: a busy machine brings its tokens with pauses.
+            is_over = self._last_token > self._decided_s and all(
+                self.tickets[row].is_fresh for row in self._due
+            )
+            rest = min(self._last_token if is_over else clock(), latest - tick) + tick - clock()
             if rest <= 0:
                 return
             with suppress(TimeoutError):
@@ -358,7 +380,7 @@ class Router:
         )
         try:
             async for data in stream:
-                if data and self._read(ticket, json.loads(data.decode()), before):
+                if self._read(ticket, data, before):
                     self._again(ticket)
                     return
             self._finish(ticket, FINISHED, None)
@@ -373,32 +395,36 @@ class Router:
         finally:
             await stream.aclose()  # type: ignore[attr-defined]  # a generator
 
-    def _read(self, ticket: Ticket, document: dict[str, Any], before: int) -> bool:
+    def _read(self, ticket: Ticket, data: bytes, before: int) -> bool:
         """Take one event of a stream; return whether the worker wants the request again."""
-        row, table = ticket.row, self.table
+        row, table, document = ticket.row, self.table, json.loads(data.decode())
         if ticket.end:
             return False
         choices, usage = document.get("choices") or [], document.get("usage")
         tokens = len(choices) and 1
         if usage:
             tokens = before + usage["completion_tokens"] - ticket.tokens
-            ticket.prompt = max(1, usage["prompt_tokens"] - before)
-            document["usage"] = {
-                "prompt_tokens": ticket.prompt,
-                "completion_tokens": ticket.tokens + tokens,
-                "total_tokens": ticket.prompt + ticket.tokens + tokens,
-            }
+            prompt = max(1, usage["prompt_tokens"] - before)
+            if prompt != ticket.prompt:
+                ticket.prompt = prompt
+                if not ticket.has_left:
+                    table.prompt[row] = prompt
+            if before:
+                document["usage"] = {
+                    "prompt_tokens": ticket.prompt,
+                    "completion_tokens": ticket.tokens + tokens,
+                    "total_tokens": ticket.prompt + ticket.tokens + tokens,
+                }
         if tokens > 0:
             self._last_token = time.monotonic()
             ticket.first_s = ticket.first_s or self._last_token
             ticket.tokens += tokens
             self.tokens += tokens
             if not ticket.has_left:
-                if table.status[row] == BOUND:
+                if ticket.is_fresh and table.status[row] == BOUND:
                     table.start(row)
                     if not self._due:
                         self._stir.set()
-                table.prompt[row] = ticket.prompt
                 table.emit(row, tokens)
         stops = ends = False
         for choice in choices:
@@ -409,9 +435,10 @@ class Router:
                 stops = True
                 choice["finish_reason"] = choice["stop_reason"] = None
             ends |= choice.get("finish_reason") is not None
-        if ticket.out.qsize() >= _MOST_UNREAD:
+        if len(ticket.unread) >= _MOST_UNREAD:
             raise WireError(429, "The client reads too slowly; its request was cancelled.")
-        ticket.out.put_nowait(document)
+        # What has been changed is written anew, all else goes on as it came.
+        ticket.tell((document, None if stops or before else data))
         if ends:
             self._leave(ticket, finished=True)
         elif not ticket.has_left:
@@ -464,7 +491,7 @@ class Router:
         ticket.end = reason
         self.ends[reason] += 1
         self._leave(ticket, finished=reason == FINISHED and ticket.tokens > 0)
-        ticket.out.put_nowait(last)
+        ticket.tell(last)
         if self.log is not None:
             self.log.request(ticket, self._began)
 
@@ -551,42 +578,48 @@ class _Answer(Completion):
         self._router.cancel(self._ticket)
 
     async def stream(self, send: Send) -> None:
-        """Send the events that the client asked for."""
-        ticket, started = self._ticket, False
+        """Send the events that the client asked for; those that come together in one piece."""
+        ticket, started, ended = self._ticket, False, False
         usage: dict[str, Any] | None = None
-        while True:
-            entry = await ticket.out.get()
-            if isinstance(entry, WireError):
-                if not started:
-                    await send_error(send, entry)
-                    return
-                await send_body(send, event(entry.body), more=True)
-                break
+        while not ended:
+            pieces: list[bytes] = []
+            for entry in await ticket.told():
+                if isinstance(entry, WireError):
+                    if not started and not pieces:
+                        await send_error(send, entry)
+                        return
+                    pieces.append(event(entry.body))
+                elif entry is None:
+                    # Engines tell the usage in an event of its own or beside the last text.
+                    if usage is not None:
+                        pieces.append(event(usage))
+                else:
+                    document, data = entry
+                    if ticket.payload.include_usage and "usage" in document:
+                        usage = document | {"choices": []}
+                    pieces.append(_shown(document, data, ticket.payload))
+                    continue
+                pieces.append(DONE)
+                ended = True
             if not started:
                 await start_events(send)
                 started = True
-            if entry is None:
-                # Engines tell the usage in an event of its own or beside the last text.
-                if usage is not None and ticket.payload.include_usage:
-                    await send_body(send, event(usage), more=True)
-                break
-            if "usage" in entry:
-                usage = entry | {"choices": []}
-            if (shown := _shown(entry, ticket.payload)) is not None:
-                await send_body(send, event(shown), more=True)
-        await send_body(send, DONE)
+            if text := b"".join(pieces):
+                await send_body(send, text, more=not ended)
 
     async def whole(self, send: Send) -> None:
         """Send the events put together."""
         whole: dict[str, Any] = {}
-        while True:
-            entry = await self._ticket.out.get()
-            if isinstance(entry, WireError):
-                await send_error(send, entry)
-                return
-            if entry is None:
-                break
-            _merge(whole, entry)
+        ended = False
+        while not ended:
+            for entry in await self._ticket.told():
+                if isinstance(entry, WireError):
+                    await send_error(send, entry)
+                    return
+                if entry is None:
+                    ended = True
+                else:
+                    _merge(whole, entry[0])
         whole["object"] = "chat.completion" if self._ticket.payload.is_chat else "text_completion"
         for choice in whole.get("choices", []):
             if "delta" in choice:
@@ -594,16 +627,19 @@ class _Answer(Completion):
         await send_document(send, whole)
 
 
-def _shown(document: dict[str, Any], payload: Payload) -> dict[str, Any] | None:
-    """Return an event as the client asked for it; None if only its usage is left."""
-    if not document.get("choices") and "usage" in document:
-        return None
-    if not payload.continuous_usage:
-        document.pop("usage", None)
+def _shown(document: dict[str, Any], data: bytes | None, payload: Payload) -> bytes:
+    """Return an event as the client asked for it; nothing if only its usage is left."""
+    has_usage = "usage" in document
+    if has_usage and not document.get("choices"):
+        return b""
+    if has_usage and not payload.continuous_usage:
+        del document["usage"]
+        data = None if data is None else without_usage(data)
     if not payload.fields.get("return_token_ids"):
         for choice in document.get("choices", []):
-            choice.pop("token_ids", None)
-    return document
+            if choice.pop("token_ids", None) is not None:
+                data = None
+    return event(document) if data is None or b"\n" in data else framed(data)
 
 
 def _merge(whole: dict[str, Any], part: dict[str, Any]) -> None:

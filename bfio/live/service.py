@@ -24,9 +24,14 @@ if TYPE_CHECKING:
 
     from prometheus_client.registry import Collector
     from starlette.requests import Request
-    from starlette.types import Receive, Scope, Send
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
     Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+#: Where the scope of a request has the `send` of the server: that of Starlette wraps it three
+#: times for each event of a stream.
+_SERVER = "bfio.send"
 
 
 def application(
@@ -35,7 +40,7 @@ def application(
     orders: Mapping[str, Endpoint],
     metrics: Collector,
     lifespan: Callable[[Starlette], AbstractAsyncContextManager[None]],
-) -> Starlette:
+) -> ASGIApp:
     """Return a service with ``/metrics``, whose errors have the form of the OpenAI API.
 
     Parameters
@@ -57,7 +62,7 @@ def application(
         return Response(text, media_type=prometheus_client.CONTENT_TYPE_LATEST)
 
     posted = dict.fromkeys(PATHS, complete) | dict(orders)
-    return Starlette(
+    service = Starlette(
         routes=[
             *(Route(path, answer, methods=["POST"]) for path, answer in posted.items()),
             *(Route(path, answer) for path, answer in routes.items()),
@@ -66,6 +71,11 @@ def application(
         exception_handlers={WireError: _answer_error, HTTPException: _answer_http_error},
         lifespan=lifespan,
     )
+
+    async def direct(scope: Scope, receive: Receive, send: Send) -> None:
+        await service({**scope, _SERVER: send}, receive, send)
+
+    return direct
 
 
 async def _answer_error(request: Request, error: Exception) -> Response:
@@ -106,6 +116,7 @@ class Completion(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the answer; a client that leaves cancels its request."""
+        send = scope.get(_SERVER, send)
         watch = asyncio.create_task(self._watch(receive))
         try:
             await (self.stream(send) if self._is_stream else self.whole(send))
@@ -169,7 +180,7 @@ def listen(host: str, port: int, count: int = 1) -> list[socket.socket]:
     return found
 
 
-def server_of(app: Starlette) -> uvicorn.Server:
+def server_of(app: ASGIApp) -> uvicorn.Server:
     """Return a server of an application, silent and with a short farewell."""
     # Without websockets, a request to upgrade is answered as any other.
     config = uvicorn.Config(

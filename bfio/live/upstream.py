@@ -121,8 +121,7 @@ class Upstream:
             ) as answer:
                 if answer.status != 200:
                     raise await _refusal(answer)
-                yield b""
-                async for piece in answer.content.iter_any():
+                while piece := await answer.content.readany():
                     for data in reader.feed(piece):
                         if data == b"[DONE]":
                             return

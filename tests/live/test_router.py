@@ -2,11 +2,11 @@
 
 import asyncio
 import io
+import itertools
 import json
 import os
 import re
 from contextlib import suppress
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -97,10 +97,10 @@ PROFILE = os.environ.get("BFIO_TEST_PROFILE", "fast")
 SMALL = Cluster(workers=2, slots=2)
 
 
-async def read_stream(both: Live, **fields: Any) -> list[Any]:
+async def read_stream(both: Live, url: str = "", **fields: Any) -> list[Any]:
     """Return the events of a streamed completion; the last one is None at ``[DONE]``."""
     async with both.client.post(
-        both.url + "/v1/completions", json={"stream": True} | fields
+        (url or both.url) + "/v1/completions", json={"stream": True} | fields
     ) as answer:
         text = await answer.text()
     data = [line.removeprefix("data: ") for line in text.splitlines() if line]
@@ -154,7 +154,7 @@ async def endured(
                         events = await read_stream(both, **fields)
                         assert events[-1] is None
                         found = words(events)
-                        assert all(b in (a + 1, 0) for a, b in pairwise(found))
+                        assert all(b in (a + 1, 0) for a, b in itertools.pairwise(found))
                     else:
                         status, document = await both.complete(**fields)
                         assert status == 200, document
@@ -360,6 +360,62 @@ async def like_llama_cpp() -> None:
 def test_usage_beside_the_last_text_reaches_the_client() -> None:
     """As llama.cpp tells it; and only a client that asked for it gets it."""
     asyncio.run(like_llama_cpp())
+
+
+async def paused() -> None:
+    """Let a request come while a part of the running ones is still to report its token."""
+    async with live(SMALL, "jsq", speed=None, tick_s=0.2) as both:
+        answers: list[Any] = []
+
+        async def come(count: int) -> None:
+            answers.extend(
+                asyncio.create_task(both.complete(prompt="a", max_tokens=9)) for _ in range(count)
+            )
+            await both.until(lambda: both.router.arrived == len(answers))
+
+        async def step(tokens: int) -> None:
+            await both.order("/bfio/step", received=2)
+            await both.until(lambda: both.router.tokens == tokens)
+
+        await come(2)
+        await both.until(lambda: both.router.sent == 2)
+        await step(tokens=2)
+        await both.order("/bfio/faults", worker=1, fault="late", steps=3)
+        await step(tokens=3)
+        await come(1)
+        await asyncio.sleep(0.4)
+        assert both.router.sent == 2
+        await step(tokens=6)
+        await both.until(lambda: both.router.sent == 3)
+        for answer in answers:
+            answer.cancel()
+        await is_empty(both)
+
+
+def test_a_pause_within_a_step_is_no_boundary() -> None:
+    """A request waits until all that ran before have reported."""
+    asyncio.run(paused())
+
+
+async def passed_on() -> None:
+    """Ask router and workers for the same streams, with all that clients can ask for."""
+    async with live(SMALL, "jsq") as both:
+        for prompt, ids, usage in itertools.product(("a b", [1, 2]), (False, True), range(4)):
+            told = {"include_usage": usage % 2 == 1, "continuous_usage_stats": usage > 1}
+            fields = {"prompt": prompt, "return_token_ids": ids, "stream_options": told}
+            routed, direct = [
+                [each and each | {"id": "", "created": 0} for each in events]
+                for events in (
+                    await read_stream(both, **fields),
+                    await read_stream(both, both.fleet_url, **fields),
+                )
+            ]
+            assert routed == direct
+
+
+def test_streams_are_passed_on_as_clients_asked_for_them() -> None:
+    """Event by event: what the router asks for itself is not in them."""
+    asyncio.run(passed_on())
 
 
 def test_the_page_shows_the_loads(tmp_path: Path) -> None:
