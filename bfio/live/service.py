@@ -34,7 +34,7 @@ def application(
     routes: Mapping[str, Endpoint],
     orders: Mapping[str, Endpoint],
     metrics: Collector,
-    lifespan: Callable[[Starlette], AbstractAsyncContextManager[None]],
+    lifespan: Callable[[Starlette], AbstractAsyncContextManager[None]] | None = None,
 ) -> Starlette:
     """Return a service with ``/metrics``, whose errors have the form of the OpenAI API.
 
@@ -46,7 +46,7 @@ def application(
         Answers by path, to GET and to POST.
     metrics : Collector
         Its ``collect`` yields the metrics.
-    lifespan : callable
+    lifespan : callable, optional
         See `starlette.applications.Starlette`.
     """
     registry = prometheus_client.CollectorRegistry()
@@ -117,6 +117,23 @@ class Completion(Response):
         while (await receive())["type"] != "http.disconnect":
             pass
         self.cancel()
+
+
+async def body_of(request: Request) -> dict[str, Any]:
+    """Return the body of an order: a JSON object, which may be left out.
+
+    Raises
+    ------
+    WireError
+        With status 400 if it is another one.
+    """
+    try:
+        found = json.loads(await request.body() or b"{}")
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise WireError(400, "The body is no JSON object; send one.")
+    return found
 
 
 async def start_events(send: Send) -> None:

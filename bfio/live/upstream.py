@@ -55,7 +55,7 @@ class Address(NamedTuple):
         return {} if self.rank is None else {RANK_HEADER: str(self.rank)}
 
 
-def addresses(texts: Iterable[str]) -> list[Address]:
+def addresses(texts: Iterable[str], where: str = "--workers") -> list[Address]:
     """Return the workers of addresses: ``URL``, or ``URL*N`` for N ranks behind one.
 
     Raises
@@ -75,11 +75,11 @@ def addresses(texts: Iterable[str]) -> list[Address]:
             is_address = False
         if not is_address or (star and not (count.isdecimal() and 1 <= int(count) <= 10_000)):
             remedy = "give http://HOST:PORT, or http://HOST:PORT*N for N ranks behind it"
-            raise InputError("--workers", f"{text!r:.60} is no worker", remedy)
+            raise InputError(where, f"{text!r:.60} is no worker", remedy)
         url = url.rstrip("/")
         found += [Address(url, rank) for rank in range(int(count))] if star else [Address(url)]
     if len(set(found)) < len(found):
-        raise InputError("--workers", "a worker is named twice", "name each once")
+        raise InputError(where, "a worker is named twice", "name each once")
     return found
 
 
@@ -135,12 +135,14 @@ class Upstream:
     async def ask(
         self, worker: int, path: str, body: dict[str, Any] | None = None
     ) -> dict[str, Any] | str:
-        """Return the answer to a short request: its JSON document, or its text.
+        """Return the whole answer to a request: its JSON document, or its text.
 
         Raises
         ------
         LostError
-            If the worker cannot be reached or answers a status of 400 or more.
+            If the worker cannot be reached or answers a status of 500 or more.
+        WireError
+            If the worker refuses the request: its own error, as it came.
         """
         assert self._session is not None
         address, verb = self.workers[worker], "GET" if body is None else "POST"
@@ -148,9 +150,9 @@ class Upstream:
             async with self._session.request(
                 verb, address.url + path, json=body, headers=address.headers
             ) as answer:
-                text = await answer.text()
                 if answer.status >= 400:
-                    raise LostError(f"status {answer.status}", is_down=True)
+                    raise await _refusal(answer)
+                text = await answer.text()
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise LostError(f"{type(error).__name__}: {error}", is_down=True) from None
         is_json = "json" in answer.headers.get("content-type", "")
@@ -161,7 +163,7 @@ class Upstream:
         try:
             async with asyncio.timeout(_CONNECT_S):
                 await self.ask(worker, "/health")
-        except (LostError, TimeoutError, ValueError):
+        except (LostError, WireError, TimeoutError, ValueError):
             return False
         return True
 
