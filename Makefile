@@ -87,12 +87,12 @@ $(VLLM)/.ready:
 
 $(RAY)/.ready:
 	$(PYTHON) -m venv $(RAY)
-	$(RAY)/bin/python -m pip install --quiet --constraint requirements.lock -e '.[serve]' \
+	$(RAY)/bin/python -m pip install --quiet -e '.[serve]' \
 	  'ray[serve]' pytest pytest-timeout hypothesis
 	@touch $@
 
 test-live: $(TESTED) $(LLAMA)/.ready $(VLLM)/.ready $(RAY)/.ready
-	$(RAY)/bin/python -m pytest --timeout 600 tests/live_engines/test_ray_serve.py
+	$(RAY)/bin/python -m pytest -W default --timeout 600 tests/live_engines/test_ray_serve.py
 	BFIO_ENGINES=$(ENGINES) $(BIN)/python -m pytest --timeout 3600 tests/live_engines
 
 # What a user of another version of Numba has: each process compiles what it calls.

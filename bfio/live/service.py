@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 
     Endpoint = Callable[[Request], Awaitable[Response]]
 
+#: Time for which an idle connection stays open: longer than load generators use theirs again, as
+#: a request that meets the end of its connection is lost [s].
+_KEEP_ALIVE_S = 600
+
 
 def application(
     complete: Endpoint,
@@ -190,7 +194,12 @@ def server_of(app: Starlette) -> uvicorn.Server:
     """Return a server of an application, silent and with a short farewell."""
     # Without websockets, a request to upgrade is answered as any other.
     config = uvicorn.Config(
-        app, ws="none", log_level="critical", access_log=False, timeout_graceful_shutdown=1
+        app,
+        ws="none",
+        log_level="critical",
+        access_log=False,
+        timeout_graceful_shutdown=1,
+        timeout_keep_alive=_KEEP_ALIVE_S,
     )
     return uvicorn.Server(config)
 

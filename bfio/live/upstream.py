@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 #: Time to connect to a worker, and for an answer to a health check [s].
 _CONNECT_S = 5.0
+#: Time for which an idle connection is used again: less than engines keep theirs [s].
+_KEEP_S = 3.0
 #: Longest error body of a worker that is passed on [bytes].
 _MOST_ERROR = 10_000
 #: Asks for the usage in every event; engines that do not know it ignore it.
@@ -94,7 +96,9 @@ class Upstream:
         """Open the connections."""
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S)
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0), timeout=timeout, read_bufsize=2**18
+            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_S),
+            timeout=timeout,
+            read_bufsize=2**18,
         )
         return self
 
@@ -128,7 +132,10 @@ class Upstream:
                             return
                         yield data
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            is_down = isinstance(error, aiohttp.ClientConnectionError | OSError)
+            # A kept connection that the worker has closed meanwhile says nothing about it.
+            is_down = isinstance(
+                error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError
+            )
             raise LostError(f"{type(error).__name__}: {error}", is_down=is_down) from None
         raise LostError("the stream ended before its last event", is_down=False)
 
