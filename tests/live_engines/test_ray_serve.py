@@ -53,7 +53,7 @@ def cluster() -> Iterator[None]:
     ray.shutdown()
 
 
-def deployed(policy: str, **more: Any) -> Any:
+def deployed(policy: str, slots: int = SLOTS, **more: Any) -> Any:
     """Deploy the replicas behind a policy, and return their handle."""
     router = RequestRouterConfig(
         request_router_class="bfio.live.ray_serve:PolicyRouter",
@@ -61,7 +61,7 @@ def deployed(policy: str, **more: Any) -> Any:
     )
     deployment = serve.deployment(
         num_replicas=REPLICAS,
-        max_ongoing_requests=SLOTS,
+        max_ongoing_requests=slots,
         request_router_config=router,
         ray_actor_options={"num_cpus": 0.5},
     )(Worker)
@@ -97,7 +97,7 @@ def test_every_request_is_answered_once(
 
 def test_the_policy_decides(cluster: None) -> None:
     """A policy of one's own that takes the last server: one replica gets nearly all."""
-    handle = deployed(f"{__name__}:last_open")
+    handle = deployed(f"{__name__}:last_open", slots=40)
     told = asyncio.run(answered(handle, together=False, count=20))
-    # What Ray tells of other routers is late now and then, and a slot seems taken.
+    # Ray tells the ends of requests late, so slots are plenty.
     assert Counter(name for _, name, _ in told).most_common(1)[0][1] >= 16
