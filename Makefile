@@ -65,11 +65,12 @@ test-deep: $(TESTED) $(DOCUMENTED)
 	BFIO_TEST_PROFILE=deep $(BIN)/python -m pytest -n 2 --timeout 7200
 	$(MAKE) test-plain
 
-# Real engines, 2 GB of them, which no other target and no user of the toolkit needs. vLLM for CPUs
+# Real engines and Ray Serve, 3 GB of them, which no other target and no user of the toolkit needs. vLLM for CPUs
 # asks for metadata under the name vllm; its requirements of torch are those of its other builds.
 ENGINES := out/engines
 LLAMA := $(ENGINES)/llama
 VLLM := $(ENGINES)/vllm
+RAY := $(ENGINES)/ray
 
 $(LLAMA)/.ready:
 	$(PYTHON) -m venv $(LLAMA)
@@ -84,7 +85,14 @@ $(VLLM)/.ready:
 	$(VLLM)/bin/python -m pip install --quiet -r $(VLLM)/requirements.txt
 	@touch $@
 
-test-live: $(TESTED) $(LLAMA)/.ready $(VLLM)/.ready
+$(RAY)/.ready:
+	$(PYTHON) -m venv $(RAY)
+	$(RAY)/bin/python -m pip install --quiet -e '.[serve]' \
+	  'ray[serve]' pytest pytest-timeout hypothesis
+	@touch $@
+
+test-live: $(TESTED) $(LLAMA)/.ready $(VLLM)/.ready $(RAY)/.ready
+	$(RAY)/bin/python -m pytest -W default --timeout 600 tests/live_engines/test_ray_serve.py
 	BFIO_ENGINES=$(ENGINES) $(BIN)/python -m pytest --timeout 3600 tests/live_engines
 
 # What a user of another version of Numba has: each process compiles what it calls.

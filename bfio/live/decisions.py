@@ -161,8 +161,8 @@ class Decisions:
 
     @property
     def num_waiting(self) -> int:
-        """Requests in the pool."""
-        return int(np.count_nonzero(self.status == WAITING))
+        """Requests in the pool, or held back from it."""
+        return int(np.count_nonzero((self.status == WAITING) | (self.status == HELD)))
 
     @property
     def is_full(self) -> bool:

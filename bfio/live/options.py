@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bfio.common.options import NUMBER, TEXT, CheckedOptions, checked, one_of, option, whole
+from bfio.decode.option_kinds import PrefillTier
 from formulations.errors import InputError, known_fields
 from formulations.scalars import real
 
@@ -73,6 +74,12 @@ class EmulateOptions(CheckedOptions):
         "T",
         "time from the tokens of a step to the next step, by the wall clock [s] (0.002)",
         name="settle",
+    )
+    prefill: PrefillTier | None = option(
+        None,
+        checked(TEXT, PrefillTier.parsed),
+        "TIER",
+        f"prefill workers under /prefill, e.g. {PrefillTier.example} (default: none)",
     )
     host: str = option("127.0.0.1", TEXT, "ADDRESS", "address to listen on (127.0.0.1)")
     port: int = option(8100, whole(0, 65535), "P", "port to listen on (8100); 0: any")

@@ -8,6 +8,10 @@ were sent too late for the step. Workers that are not in lockstep have no common
 router waits for it no longer than ten times ``tick_s``.
 
 With immediate dispatch (D.6) a request is sent when it arrives, to queue at its worker.
+
+With prefill workers, a request has its prompt computed by one of them before it enters the pool,
+and is sent with the handle of its cache (D.2). A handle is used once: what returns to the pool
+for any reason is prefilled again.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ import hashlib
 import json
 import time
 from collections import deque
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +30,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from starlette.requests import ClientDisconnect
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from bfio.live.decisions import BOUND, RUNNING, WAITING, Decisions
+from bfio.live.decisions import BOUND, HELD, RUNNING, WAITING, Decisions
 from bfio.live.service import (
     Completion,
     addresses_of,
@@ -54,7 +58,7 @@ from bfio.live.wire import (
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 
     from starlette.applications import Starlette
     from starlette.requests import Request
@@ -62,6 +66,7 @@ if TYPE_CHECKING:
 
     from bfio.live.log import RunLog
     from bfio.live.options import RouteOptions
+    from bfio.live.prefillers import Handle, Prefillers
 
 #: First and longest pause before a request is sent again [s].
 _BACKOFF_S, _LONGEST_BACKOFF_S = 0.05, 2.0
@@ -97,6 +102,7 @@ class Ticket:
         self.text: list[str] = []
         self.ids: list[int] = []
         self.task: asyncio.Task[None] | None = None
+        self.handle: Handle | None = None  # Until its first token.
         self.prompt = payload.prompt_tokens  # As the worker counts it, once it has told [tokens].
         self.has_left = False  # Whether its row is free again.
         self.end = ""
@@ -129,6 +135,8 @@ class Router:
         Limits and times.
     log : RunLog, optional
         Where decisions and requests are kept.
+    prefill : Prefillers, optional
+        The prefill workers; by default workers compute their own prompts.
     """
 
     def __init__(
@@ -137,8 +145,10 @@ class Router:
         upstream: Upstream,
         options: RouteOptions,
         log: RunLog | None = None,
+        prefill: Prefillers | None = None,
     ) -> None:
         self.table, self.upstream, self.options, self.log = table, upstream, options, log
+        self.prefill = prefill
         self.own_slots = table.slots.copy()
         self.tickets: dict[int, Ticket] = {}
         self.ends: dict[str, int] = dict.fromkeys(
@@ -170,7 +180,7 @@ class Router:
 
     @asynccontextmanager
     async def _running(self, app: Starlette) -> AsyncIterator[None]:
-        async with self.upstream:
+        async with self.upstream, nullcontext() if self.prefill is None else self.prefill.upstream:
             tasks = [
                 asyncio.create_task(each()) for each in (self._dispatch, self._watch, self._reap)
             ]
@@ -204,7 +214,7 @@ class Router:
         row = self.table.arrive(payload.prompt_tokens, most, key)
         ticket = self.tickets[row] = Ticket(payload, path, self.arrived, row, key)
         self.arrived += 1
-        self._stir.set()
+        self._again(ticket)
         return _Answer(self, ticket)
 
     async def _body(self, request: Request) -> bytes:
@@ -258,6 +268,12 @@ class Router:
             "policy_errors": self.errors,
             "ends": dict(self.ends),
             "regret": None if self.log is None else self.log.regret(),
+            "prefill": [
+                {"held": held, "usage": usage}
+                for held, usage in zip(self.prefill.held, self.prefill.usage, strict=True)
+            ]
+            if self.prefill
+            else [],
             "workers": [
                 {"slots": slots, "load": load, "running": runs, "bound": sent}
                 for slots, load, runs, sent in zip(
@@ -368,9 +384,30 @@ class Router:
         ticket.worker, ticket.is_fresh = worker, True
         ticket.sent_s = ticket.sent_s or time.monotonic()
         self.sent += 1
-        ticket.task = task = asyncio.create_task(self._stream(ticket, worker))
+        self._start(ticket, self._stream(ticket, worker))
+
+    def _start(self, ticket: Ticket, work: Coroutine[Any, Any, None]) -> None:
+        ticket.task = task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    async def _prefilled(self, ticket: Ticket, prefill: Prefillers) -> None:
+        """Let a prefill worker compute the prompt of a request that is held back from the pool."""
+        try:
+            handle = await prefill.handle(ticket.path, _continued(ticket))
+        except LostError as error:
+            await self._retry(ticket, None, str(error))
+            return
+        except WireError as error:
+            self._finish(ticket, FAILED, error)
+            return
+        if ticket.end:
+            prefill.release(handle)
+            return
+        ticket.handle, ticket.prompt = handle, max(1, handle.prompt_tokens - ticket.tokens)
+        self.table.prompt[ticket.row] = ticket.prompt
+        self.table.again(ticket.row)
+        self._stir.set()
 
     async def _stream(self, ticket: Ticket, worker: int) -> None:
         """Forward the stream of a worker, and mirror it in the table."""
@@ -387,11 +424,11 @@ class Router:
         except LostError as error:
             if error.is_down:
                 self._down(worker)
-            await self._retry(ticket, str(error))
+            await self._retry(ticket, worker, str(error))
         except WireError as error:
             self._finish(ticket, FAILED, error)
         except ValueError:
-            await self._retry(ticket, "an event of its stream is no JSON")
+            await self._retry(ticket, worker, "an event of its stream is no JSON")
         finally:
             await stream.aclose()  # type: ignore[attr-defined]  # a generator
 
@@ -400,6 +437,9 @@ class Router:
         row, table, document = ticket.row, self.table, json.loads(data.decode())
         if ticket.end:
             return False
+        if "error" in document:
+            # Engines that fail after they have begun to answer say so within the stream.
+            raise LostError(f"an error in its stream: {document['error']}", is_down=False)
         choices, usage = document.get("choices") or [], document.get("usage")
         tokens = len(choices) and 1
         if usage:
@@ -447,6 +487,9 @@ class Router:
 
     def _reported(self, ticket: Ticket) -> None:
         row, ticket.is_fresh = ticket.row, False
+        if ticket.handle is not None and self.prefill is not None:
+            self.prefill.release(ticket.handle)
+            ticket.handle = None
         if row in self._due:
             self._due.discard(row)
             if not self._due:
@@ -455,30 +498,37 @@ class Router:
     # Ends, retries and losses.
 
     def _again(self, ticket: Ticket) -> None:
-        """Return a request to the pool, to go on after its tokens."""
+        """Let a request into the pool, new or to go on after its tokens; prefill it before."""
         if ticket.end:
             return
         if ticket.tokens >= (ticket.payload.max_tokens or DEFAULT_TOKENS):
             self._finish(ticket, FINISHED, None)
             return
-        self.table.again(ticket.row)
         ticket.waits_since = time.monotonic()
+        if self.prefill is None:
+            self.table.again(ticket.row)
+        else:
+            self.table.hold(ticket.row)
+            self._start(ticket, self._prefilled(ticket, self.prefill))
         self._reported(ticket)
         self._stir.set()
 
-    async def _retry(self, ticket: Ticket, why: str) -> None:
+    async def _retry(self, ticket: Ticket, worker: int | None, why: str) -> None:
+        """Try a request again that a worker has lost; None: a prefill worker."""
         if ticket.has_left:
             # Only the farewell of its stream is missing.
             self._finish(ticket, FINISHED, None)
             return
         ticket.attempts += 1
         if self.log is not None:
-            self.log.event("lost", number=ticket.number, worker=ticket.worker, message=why)
+            self.log.event("lost", number=ticket.number, worker=worker, message=why)
         if ticket.attempts > self.options.retries:
-            what = f"Worker {ticket.worker} failed ({why:.200}) and so did {ticket.attempts - 1}"
+            who = "A prefill worker" if worker is None else f"Worker {worker}"
+            what = f"{who} failed ({why:.200}) and so did {ticket.attempts - 1}"
             self._finish(ticket, FAILED, WireError(502, f"{what} further attempts."))
             return
         self.table.hold(ticket.row)
+        ticket.waits_since = time.monotonic()
         self._reported(ticket)
         self._stir.set()
         await asyncio.sleep(min(_BACKOFF_S * 2 ** (ticket.attempts - 1), _LONGEST_BACKOFF_S))
@@ -524,7 +574,10 @@ class Router:
             if time.monotonic() >= checked + _HEALTH_S:
                 checked = time.monotonic()
                 workers = range(len(self.own_slots))
-                await asyncio.gather(*(self._check(worker) for worker in workers))
+                checks = [self._check(worker) for worker in workers]
+                if self.prefill is not None:
+                    checks += [self.prefill.sample(g) for g in range(len(self.prefill.held))]
+                await asyncio.gather(*checks)
             self._keep_point()
             if self.log is not None:
                 self.log.flush()
@@ -540,7 +593,7 @@ class Router:
             if self.log is not None:
                 self.log.event("worker", worker=worker, is_up=True)
         if is_up and not self.models:
-            with suppress(LostError, TypeError, KeyError, ValueError):
+            with suppress(LostError, WireError, TypeError, KeyError, ValueError):
                 listed = await self.upstream.ask(worker, "/v1/models")
                 self.models = {entry["id"] for entry in listed["data"]}  # type: ignore[index]
 
@@ -560,10 +613,12 @@ class Router:
         while True:
             await asyncio.sleep(min(1.0, self.options.ttl_s / 4))
             latest = time.monotonic() - self.options.ttl_s
-            for row in self.table.rows_of(WAITING).tolist():
-                if (ticket := self.tickets[row]).waits_since < latest:
+            for row in [*self.table.rows_of(WAITING), *self.table.rows_of(HELD)]:
+                if (ticket := self.tickets[int(row)]).waits_since < latest:
                     waited = f"The request waited {self.options.ttl_s:g} s for a slot"
                     self._finish(ticket, EXPIRED, _try_later(waited))
+                    if ticket.task is not None:
+                        ticket.task.cancel()
 
 
 class _Answer(Completion):
@@ -670,6 +725,10 @@ def _continued(ticket: Ticket) -> dict[str, Any]:
     """Return the payload for a worker: the client's, or its rest after the tokens so far."""
     payload = ticket.payload
     fields = payload.fields | {"stream": True, "stream_options": USAGE}
+    # A client names no cache: engines would connect to the host behind its handle.
+    fields.pop("kv_transfer_params", None)
+    if ticket.handle is not None:
+        fields["kv_transfer_params"] = ticket.handle.params
     is_list = isinstance(fields.get("prompt"), list)
     if is_list:
         fields["return_token_ids"] = True

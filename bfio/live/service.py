@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 
     Endpoint = Callable[[Request], Awaitable[Response]]
 
+#: Time for which an idle connection stays open: longer than load generators use theirs again, as
+#: a request that meets the end of its connection is lost [s].
+_KEEP_ALIVE_S = 600
+
 
 #: Where the scope of a request has the `send` of the server: that of Starlette wraps it three
 #: times for each event of a stream.
@@ -39,7 +43,7 @@ def application(
     routes: Mapping[str, Endpoint],
     orders: Mapping[str, Endpoint],
     metrics: Collector,
-    lifespan: Callable[[Starlette], AbstractAsyncContextManager[None]],
+    lifespan: Callable[[Starlette], AbstractAsyncContextManager[None]] | None = None,
 ) -> ASGIApp:
     """Return a service with ``/metrics``, whose errors have the form of the OpenAI API.
 
@@ -51,7 +55,7 @@ def application(
         Answers by path, to GET and to POST.
     metrics : Collector
         Its ``collect`` yields the metrics.
-    lifespan : callable
+    lifespan : callable, optional
         See `starlette.applications.Starlette`.
     """
     registry = prometheus_client.CollectorRegistry()
@@ -130,6 +134,23 @@ class Completion(Response):
         self.cancel()
 
 
+async def body_of(request: Request) -> dict[str, Any]:
+    """Return the body of an order: a JSON object, which may be left out.
+
+    Raises
+    ------
+    WireError
+        With status 400 if it is another one.
+    """
+    try:
+        found = json.loads(await request.body() or b"{}")
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise WireError(400, "The body is no JSON object; send one.")
+    return found
+
+
 async def start_events(send: Send) -> None:
     """Send the head of a stream of events."""
     headers = [(b"content-type", b"text/event-stream; charset=utf-8")]
@@ -184,7 +205,12 @@ def server_of(app: ASGIApp) -> uvicorn.Server:
     """Return a server of an application, silent and with a short farewell."""
     # Without websockets, a request to upgrade is answered as any other.
     config = uvicorn.Config(
-        app, ws="none", log_level="critical", access_log=False, timeout_graceful_shutdown=1
+        app,
+        ws="none",
+        log_level="critical",
+        access_log=False,
+        timeout_graceful_shutdown=1,
+        timeout_keep_alive=_KEEP_ALIVE_S,
     )
     return uvicorn.Server(config)
 

@@ -118,6 +118,20 @@ def read_payload(body: bytes, is_chat: bool) -> Payload:
     )
 
 
+def rank_of(headers: Mapping[str, str], count: int) -> int | None:
+    """Return the rank that a request is pinned to, or None.
+
+    Raises
+    ------
+    WireError
+        With status 400 if there is no such rank among ``count``.
+    """
+    rank = headers.get(RANK_HEADER)
+    if rank is not None and (not rank.isdecimal() or len(rank) > 9 or int(rank) >= count):
+        raise WireError(400, f"{RANK_HEADER} {rank:.20}; give 0..{count - 1}.")
+    return None if rank is None else int(rank)
+
+
 def event(document: Mapping[str, Any]) -> bytes:
     """Return a document as one server-sent event."""
     return framed(_compact(document).encode())

@@ -11,7 +11,7 @@ from math import ceil, floor, isfinite
 from typing import Any, ClassVar
 
 from formulations.arrays import FloatArray, integer
-from formulations.deadline import TimeLimit
+from formulations.deadline import Deadline, OutOfTime, TimeLimit
 from formulations.errors import CapabilityError, InputError
 from formulations.fluid import FluidProblem, RequestClass
 from formulations.formulation import Formulation

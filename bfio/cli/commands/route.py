@@ -37,6 +37,12 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="addresses of the workers, separated by commas; URL*N: N ranks behind one address",
     )
     parser.add_argument(
+        "--prefill",
+        metavar="URL,URL",
+        help="prefill workers, as --workers: a request goes to the one that holds the fewest, and "
+        "with the handle of its cache to a worker (default: workers compute prompts)",
+    )
+    parser.add_argument(
         "--policy", default="br-0", metavar="NAME", help="policy and its options (default br-0)"
     )
     parser.add_argument(
@@ -56,6 +62,7 @@ def _run(args: argparse.Namespace) -> int:
 
     try:
         from bfio.live.log import RunLog
+        from bfio.live.prefillers import Prefillers
         from bfio.live.router import Router, serve
         from bfio.live.upstream import Upstream, addresses
     except ModuleNotFoundError as error:
@@ -64,6 +71,9 @@ def _run(args: argparse.Namespace) -> int:
 
     service = from_namespace(RouteOptions, args)
     workers = addresses(args.workers.split(","))
+    prefill = None
+    if args.prefill is not None:
+        prefill = Prefillers(Upstream(addresses(args.prefill.split(","), "--prefill")))
     machine, run = (
         {e.field: getattr(args, e.name) for e in options_of(of) if e.name in names}
         for of, names in ((Cluster, _OF_MACHINES), (RunOptions, _OF_RUNS))
@@ -79,7 +89,7 @@ def _run(args: argparse.Namespace) -> int:
     if args.log is not None:
         about = {"policy": args.policy, "policy_options": given, "workers": workers}
         log = RunLog(Path(args.log), about | {"machine": machine, "run": run})
-    router = Router(table, Upstream(workers), service, log)
+    router = Router(table, Upstream(workers), service, log, prefill)
 
     def announce(url: str) -> None:
         print(f"{args.policy} over {len(workers)} workers at {url}; Ctrl-C ends it", flush=True)
