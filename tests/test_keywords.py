@@ -15,11 +15,12 @@ from formulations import fluid, hindsight_latency, hindsight_makespan, pausing, 
 from formulations import thresholds as wait
 from formulations.batching import BatchTime, single_engine
 from formulations.errors import InputError
-from tests.test_programs import DOCUMENTS
+from tests.test_programs import CASES, FLUID
 
+DOCUMENTS = {name: CASES[name][0] for name in ("solve", "hindsight", "makespan", "pause")}
+DOCUMENTS["fluid"] = FLUID
 PROBLEMS: dict[str, Any] = {
-    name: kind_of(document, name).load("problem").from_mapping(document)
-    for name, (document, _) in DOCUMENTS.items()
+    name: kind_of(document, name).read(document) for name, document in DOCUMENTS.items()
 }
 BACKENDS, LINEAR = ("cp-sat", "highs", "pyomo", "lp"), ("highs", "pyomo")
 EVERY = ("brute-force", *BACKENDS)
@@ -27,13 +28,13 @@ NETWORK = single_engine(
     rate=1, prefill=2, decode=2, budget=5, batch_time=BatchTime(Fraction(1), Fraction(0), 0)
 )
 #: The equilibrium holds 9 tokens.
-SMALL = fluid.FluidProblem.from_mapping(DOCUMENTS["fluid"][0] | {"memory": 8})
+SMALL = fluid.FluidProblem.from_mapping(DOCUMENTS["fluid"] | {"memory": 8})
 WAIT = wait.WaitProblem(PROBLEMS["fluid"])
 NESTED = wait.NestedProblem.from_fluid(PROBLEMS["fluid"])
 #: Each solver, a tiny problem, its keyword of the method, and the methods.
 SOLVERS: tuple[tuple[Callable[..., Any], Any, str, tuple[str, ...]], ...] = (
     (bfio.solve_step, PROBLEMS["solve"], "method", ("exact", "two-stage", *EVERY)),
-    *((bfio.solve, PROBLEMS[name], "method", kind_of(DOCUMENTS[name][0], name).methods)
+    *((bfio.solve, PROBLEMS[name], "method", kind_of(DOCUMENTS[name], name).methods)
       for name in DOCUMENTS),
     (step.solve, PROBLEMS["solve"], "backend", BACKENDS),
     (hindsight_latency.solve, PROBLEMS["hindsight"], "backend", BACKENDS),

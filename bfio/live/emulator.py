@@ -101,6 +101,7 @@ class Emulator:
         self.lag_s = 0.0  #: Time by which the clock of the fleet is behind the wall clock [s].
         self._numbers = itertools.count(1)
         self._received = asyncio.Event()
+        self.prefill = None if prefill is None else PrefillWorkers(prefill, speed, model)
         self.app = application(
             self._complete,
             routes={
@@ -111,10 +112,8 @@ class Emulator:
             orders={"/bfio/step": self._step, "/bfio/faults": self._fault},
             metrics=self,
             lifespan=self._running,
+            mounted={} if self.prefill is None else {PREFIX: self.prefill.app},
         )
-        self.prefill = None if prefill is None else PrefillWorkers(prefill, speed, model)
-        if self.prefill is not None:
-            self.app.mount(PREFIX, self.prefill.app)
 
     # The clock.
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 import socket
 from abc import abstractmethod
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import prometheus_client
@@ -13,7 +14,7 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.routing import Mount, Route
 
 from bfio.live.wire import PATHS, WireError
 from formulations.errors import InputError
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 #: a request that meets the end of its connection is lost [s].
 _KEEP_ALIVE_S = 600
 
-
 #: Where the scope of a request has the `send` of the server: that of Starlette wraps it three
 #: times for each event of a stream.
 _SERVER = "bfio.send"
@@ -44,6 +44,7 @@ def application(
     orders: Mapping[str, Endpoint],
     metrics: Collector,
     lifespan: Callable[[Starlette], AbstractAsyncContextManager[None]] | None = None,
+    mounted: Mapping[str, ASGIApp] = MappingProxyType({}),
 ) -> ASGIApp:
     """Return a service with ``/metrics``, whose errors have the form of the OpenAI API.
 
@@ -57,6 +58,8 @@ def application(
         Its ``collect`` yields the metrics.
     lifespan : callable, optional
         See `starlette.applications.Starlette`.
+    mounted : mapping of str to callable
+        Further services by path.
     """
     registry = prometheus_client.CollectorRegistry()
     registry.register(metrics)
@@ -71,6 +74,7 @@ def application(
             *(Route(path, answer, methods=["POST"]) for path, answer in posted.items()),
             *(Route(path, answer) for path, answer in routes.items()),
             Route("/metrics", exposition),
+            *(Mount(path, app) for path, app in mounted.items()),
         ],
         exception_handlers={WireError: _answer_error, HTTPException: _answer_http_error},
         lifespan=lifespan,

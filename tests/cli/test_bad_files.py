@@ -13,12 +13,12 @@ from formulations.batching import AgentNetwork
 from formulations.errors import InputError
 from tests.cli.conftest import Bfio
 from tests.cli.test_capacity import AGENTS
-from tests.test_programs import DOCUMENTS
+from tests.test_keywords import DOCUMENTS
 
 #: The class that reads each document.
 READERS: dict[str, tuple[Any, dict[str, Any]]] = {
     **{name: (kind_of(document, name).load("problem"), document)
-       for name, (document, _) in DOCUMENTS.items()},
+       for name, document in DOCUMENTS.items()},
     "capacity": (AgentNetwork, AGENTS),
 }  # fmt: skip
 #: What replaces each value, as it stands in the file; None removes it.

@@ -485,7 +485,11 @@ async def passed_on() -> None:
     async with live(SMALL, "jsq") as both:
         for prompt, ids, usage in itertools.product(("a b", [1, 2]), (False, True), range(4)):
             told = {"include_usage": usage % 2 == 1, "continuous_usage_stats": usage > 1}
-            fields = {"prompt": prompt, "return_token_ids": ids, "stream_options": told}
+            fields: dict[str, Any] = {
+                "prompt": prompt,
+                "return_token_ids": ids,
+                "stream_options": told,
+            }
             routed, direct = [
                 [each and each | {"id": "", "created": 0} for each in events]
                 for events in (
