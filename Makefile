@@ -87,7 +87,7 @@ $(VLLM)/.ready:
 
 $(RAY)/.ready:
 	$(PYTHON) -m venv $(RAY)
-	$(RAY)/bin/python -m pip install --quiet -e '.[serve]' \
+	$(RAY)/bin/python -m pip install --quiet --constraint requirements.lock -e '.[serve]' \
 	  'ray[serve]' pytest pytest-timeout hypothesis
 	@touch $@
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
-from formulations.backends import Outcome, SolveLimits, backend, run_backend
+from formulations.backends import Outcome, SolveLimits, backend, check_method, run_backend
 from formulations.deadline import OutOfTime, TimeLimit
 from formulations.errors import CapabilityError
 from formulations.linear import ExactLinear, ExactVertex, exact_linear, exact_vertex
@@ -146,4 +146,5 @@ class LinearProgram(Statement[P], Generic[P, R]):
         CapabilityError
             If the program is too large for exact arithmetic.
         """
+        check_method(method, ("exact", "lp"))
         return cls(problem).solved(method, time_limit, seed)

@@ -53,7 +53,7 @@ NONSENSE = (object(), -1, "nonsense\nline", float("nan"))
 #: A value that must change the answer, or be refused.
 TELLING: dict[str, Any] = {
     "time_limit": 0, "work_limit": 0, "second": "largest", "slack": 1, "within_memory": True,
-    "objective": "decode", "latency": "2.6", "ttft": "2.4",
+    "objective": "decode", "latency": "2.6", "ttft": "2.4", "program": "margin",
 }  # fmt: skip
 #: Keyword to methods whose answer it does not change, and why.
 WITHOUT_EFFECT = {

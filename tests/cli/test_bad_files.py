@@ -30,6 +30,8 @@ WRONG = (
 RIGHT = {
     ("makespan", "objective", None), ("makespan", "requests.0.arrival", None),
     ("pause", "step_overhead", None), ("pause", "token_time", None), ("pause", "active", "[]"),
+    ("pause", "waiting", None), ("pause", "waiting", "[]"), ("pause", "step_overhead", "1.5"),
+    ("pause", "token_time", "1.5"),
     ("fluid", "d0", "1.5"), ("fluid", "d1", "1.5"), ("fluid", "classes.0.rate", "1.5"),
     ("solve", "contribution", "[]"), ("hindsight", "requests", "[]"),
     ("makespan", "requests", "[]"), ("capacity", "routes", "[]"), ("capacity", "routes", None),

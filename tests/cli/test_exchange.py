@@ -141,7 +141,7 @@ def test_files_are_not_replaced_without_a_word(bfio: Bfio) -> None:
     before = Path("p.lp").read_bytes()
     refused = bfio("solve", file, "--write", "p.lp")
     assert refused.status == 2
-    assert "p.lp: the file exists; choose another name or pass --overwrite" in refused.err
+    assert "p.lp: the file exists; choose another name or add --overwrite" in refused.err
     assert bfio("solve", file, "--write", "p.lp", "--overwrite").status == 0
     assert Path("p.lp").read_bytes() == before
 

@@ -329,7 +329,7 @@ def test_an_engine_is_refused_before_the_work(bfio: Bfio) -> None:
     """No request is drawn, and no progress shown."""
     done = bfio("wait", "load.json", *HORIZON, "--engine", "x")
     assert (done.status, done.out) == (2, "")
-    assert done.err.startswith("error: engine: 'x' is unknown")
+    assert done.err.startswith("error: --engine: 'x' is unknown")
 
 
 def test_too_many_requests_for_the_memory(bfio: Bfio, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -328,7 +328,7 @@ TIMED = {"arrivals": "timed"}
 @pytest.mark.parametrize(
     ("changes", "options", "message"),
     [
-        ({"memory": 99}, {}, "token_budget: requests may leave their worker.*--overflow reserve"),
+        ({"memory": 99}, {}, "token_budget: requests may leave their worker.*overflow="),
         ({}, {"failures": ((1.0, 0, "fail"),)}, "token_budget: requests may leave"),
         ({}, {**TIMED, "cancellations": ((1.0, 0),)}, "token_budget: requests may leave"),
         ({}, {**TIMED, "prefill": "workers=1,token_time=1"}, "the prefill tier computes prompts"),

@@ -15,7 +15,7 @@ from tests.fuzz.surface import surface_of, surfaces
 from tests.places import ROOT
 
 #: Inputs of every run of the tests, and of the long profile.
-_FEW, _MANY = 4, 10_000
+_FEW, _MANY = 12, 10_000
 #: The inputs before it go through all commands, those that take seconds included.
 _BEYOND = 25
 
