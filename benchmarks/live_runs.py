@@ -37,8 +37,8 @@ from formulations.arrays import FloatArray
 COMPARED = ("avg_imbalance", "tpot_p95_s", "throughput_tokens_per_s")
 OWN = ("clock", "settle", "tick")
 _TIMES = ("arrival_s", "start_s", "first_s", "end_s")
-#: Least time by which a request comes before the boundary that decides about it [s].
-_BEFORE_S = 1e-6
+#: Least time between an arrival and a boundary on the clock of the fleet [s].
+_BESIDE_S = 1e-5
 
 
 @contextmanager
@@ -117,32 +117,41 @@ class FleetClock(NamedTuple):
 
 
 def seen(folder: Path, cluster: Cluster, rate: float) -> tuple[Workload, FleetClock]:
-    """Return the requests of a log as the router saw them come, on the clock of the fleet."""
+    """Return the requests of a log as the router saw them come, on the clock of the fleet.
+
+    A request comes between the boundary that first decided about it and the one before, whatever
+    the time of its line says: times of the two services differ by what a message takes.
+    """
     trace = read_trace(folder / REQUESTS)
     assert trace.arrival_times is not None
     arrivals = np.array(trace.arrival_times, dtype=np.float64)
+    first = np.zeros(len(arrivals), dtype=np.intp)
     routers, fleets = [0.0], [0.0]
     loads: Any = None
     decided: list[int] = []
     for line in (folder / DECISIONS).read_text("utf-8").splitlines():
         told = json.loads(line)
         if told["event"] == "decision":
-            decided += told["requests"]
+            decided += [request for request in told["requests"] if not first[request]]
         if told["event"] != "step":
             continue
         if told["late"] is None:
             # No step has ended: this one begins with the last request that came.
-            at = max(arrivals[decided], default=told["t"]) + 2 * _BEFORE_S
+            at = max(arrivals[decided], default=told["t"])
+            arrivals[decided] = at
             passed = (at - routers[-1]) * rate
         else:
             at, passed = told["t"], cluster.step_time(loads)
-        arrivals[decided] = np.minimum(arrivals[decided], at - _BEFORE_S)
+            first[decided] = len(routers)
         routers.append(at)
         fleets.append(fleets[-1] + passed)
         decided, loads = [], told["loads"]
     clock = FleetClock(np.array(routers), np.array(fleets), rate)
-    lengths = trace.prompt_tokens, trace.output_tokens
-    return Workload(*lengths, clock.read(arrivals).tolist()), clock
+    times = clock.read(arrivals)
+    known = first > 0
+    after, before = clock.fleets[first[known] - 1], clock.fleets[first[known]]
+    times[known] = np.clip(times[known], after + _BESIDE_S, before - _BESIDE_S)
+    return Workload(trace.prompt_tokens, trace.output_tokens, times.tolist()), clock
 
 
 def equal_steps(run: Run, measured: Served) -> int:
