@@ -358,14 +358,14 @@ def check(
     Raises
     ------
     InputError
-        If the result has no solution.
+        If the solution is None, or the result has none.
     """
     from formulations.results import Solved
 
     if isinstance(solution, Solved):
         value, solution = value_of(solution) if value is None else value, solution.solution
-        if solution is None:
-            raise InputError("solution", "the result has none", "raise the time limit")
+    if solution is None:
+        raise InputError("solution", "there is none", "give a result of solve that has one")
     return _statement(problem, program).violations(solution, value)
 
 

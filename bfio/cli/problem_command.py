@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from bfio.cli.command import DONE, NOTHING_FOUND, Command
@@ -9,7 +10,8 @@ from bfio.cli.exchange import add_exchange, exchange, is_exchange
 from bfio.cli.options import add_common, add_time_limit
 from bfio.cli.output import print_json, read_problem
 from bfio.cli.so_far import View, begin
-from bfio.programs import ProgramKind
+from bfio.programs import ProgramKind, kind_of
+from formulations.errors import InputError
 
 METHODS = "exact (default), cp-sat, highs, pyomo[:SOLVER], brute-force, lp (bound only)"
 
@@ -103,4 +105,13 @@ def _parsed(text: str, problem: Any, given: Mapping[str, object]) -> Any:
     document = parse_json(text)
     if isinstance(document, dict):
         document = {**document, **given}
-    return problem.from_mapping(document)
+    try:
+        return problem.from_mapping(document)
+    except InputError:
+        kind = None
+        with suppress(InputError):
+            kind = kind_of(document, "document")
+        if kind is None or issubclass(problem, kind.load("problem")):
+            raise
+        what = f"looks like a problem of bfio {kind.command}"
+        raise InputError("document", what, "use that command") from None

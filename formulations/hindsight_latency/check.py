@@ -310,10 +310,11 @@ def _cheapest_start(
     cost = certificate.scale * starts + tokens.paid(starts, path[0][0], len(path))
     if not certificate.prices:
         return int(cost.min())
+    costs: list[int] = cost.tolist()
     return min(
         fixed
         + sum(certificate.prices.get(start + j, {}).get(cell, 0) for j, cell in enumerate(path))
-        for start, fixed in zip(starts.tolist(), cost.tolist(), strict=True)
+        for start, fixed in zip(starts.tolist(), costs, strict=True)
     )
 
 

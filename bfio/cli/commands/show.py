@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 #: Seconds for each method by default.
 _SECONDS = 10.0
 #: Most nonzeros of a program whose constraints are described.
-_MOST_STATED = 50_000
+_MOST_STATED = 200_000
 _DESCRIPTION = """\
 Show the program of a problem, with its sizes, and what every method answers: value, bound, status,
 time and proof, side by side. FILE is any file of bfio solve, hindsight, makespan, pause, fluid,
@@ -31,7 +31,8 @@ capacity or batch --state, or a second program of a step ("-" reads stdin).
 
 status: "optimal, proven" if a bound derived in integers or fractions equals the value; "solved,
 bound in floats" if only a floating-point solver claims the optimum; "stopped, gap x %" if a limit
-came first; "bound only" for lp, the linear relaxation.
+came first; "feasible, gap x %" if the method ended without a proof; "bound only" for lp, the
+linear relaxation.
 """
 
 
@@ -45,7 +46,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="of a fluid file: throughput (default), margin, equilibrium, wait, nested, segments",
     )
-    add_time_limit(parser)
+    add_time_limit(parser, default=f"{_SECONDS:g}")
     add_common(parser)
 
 
@@ -102,7 +103,7 @@ def _answers(
             try:
                 result = kind.solved(problem, method, seconds, seed)
             except CapabilityError as error:
-                refused = f"refused: {error.what}"
+                refused = f"refused: {error.what}; {error.remedy}"
                 yield {"method": method, "error": str(error)}, [method, "–", "–", refused, "–"]
             else:
                 scale = getattr(result, "scale", 1)
