@@ -308,7 +308,7 @@ def test_what_the_face_refuses() -> None:
         bfio.build(problem_of("solve")[0], program="margin")
     with pytest.raises(InputError, match="--program: 'margins' is unknown; did you mean margin"):
         kind_of(FLUID, "", "margins")
-    with pytest.raises(InputError, match="the result has none"):
+    with pytest.raises(InputError, match="there is none"):
         bfio.check(problem_of("solve")[0], solved("solve", method="lp"))
     with pytest.raises(CapabilityError, match="nothing to decide"):
         bfio.build(problem_of("solve")[0].from_mapping(STEP | {"contribution": []}))

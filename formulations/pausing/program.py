@@ -186,7 +186,7 @@ def build(problem: PausingProblem, model: Any = None) -> Any:
             ),
             "most": (
                 lambda m, *k, p=part: p[k] <= m.share,
-                "(12) None has more than one token's share.",
+                "(12) A share is at most one token's.",
             ),
             "least": (
                 lambda m, *k, v=chosen, p=part: p[k] >= m.share + v[k] - 1,
