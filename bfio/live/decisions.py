@@ -257,14 +257,14 @@ class Decisions:
         """Ask the policy about the waiting requests, and bind or start those that it admits.
 
         With pooled dispatch there is at most one decision, with immediate dispatch one per
-        request, unless the policy decides about all arrivals at once (`binds_together`). Nothing is asked without a request or a worker
-        that accepts one.
+        request, unless the policy decides about all arrivals at once (`binds_together`). Nothing
+        is asked without a request or a worker that accepts one.
 
         Raises
         ------
         InputError
-            If the policy raises an error or its answer is invalid. No request of that answer has been
-            bound or started.
+            If the policy raises an error or its answer is invalid. No request of that answer has
+            been bound or started.
         """
         waiting, free = self.rows_of(WAITING), self.free_slots()
         if len(waiting) == 0 or not free.any():

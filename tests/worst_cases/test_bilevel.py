@@ -46,7 +46,7 @@ def test_without_time_nothing_is_proven() -> None:
     [
         (CacheTarget("mc-sf"), CacheSpace(3, 5, last_arrival=1), "all requests at 0"),
         (CacheTarget("mc-benchmark"), CacheSpace(3, 5), "shortest first"),
-        (BarrierTarget("fcfs"), BarrierSpace(3), "supports only one KV cache"),
+        (BarrierTarget("fcfs"), BarrierSpace(3), "one worker with a KV cache only"),
     ],
 )
 def test_what_the_program_does_not_describe(
