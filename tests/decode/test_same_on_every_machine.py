@@ -76,7 +76,7 @@ def _num_struck(answer: Any) -> int:
     return int(answer["unproven"])
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_same_numbers_beside_a_busy_loop(tmp_path: Path) -> None:
     """On all cores, and on one that is busy: exact search and fallback stop at the same place."""
     words = _STRUCK[0].replace("--steps 120", "--steps 30")
