@@ -108,15 +108,15 @@ def test_narrow_searches_bound(problem: MakespanProblem, width: int, most: int) 
 def test_a_search_that_forgets_what_it_left_out_is_caught() -> None:
     """Of width 1 it finds no optimum here: its own cost, as a bound, would exceed the optimum."""
     rng = np.random.default_rng(3)
-    caught = 0
     for _ in range(12):
         problem = _drawn(rng, 4)
         form = search_form(problem)
         found = StepSearch(form).run(form.cost(best_list(problem)[0]) + 1, 1, 100)
         best = brute_force(problem)[0]
         assert form.objective(found.bound) <= best
-        caught += found.cost is not None and form.objective(found.cost) > best
-    assert caught
+        if found.cost is not None and form.objective(found.cost) > best:
+            return
+    pytest.fail("the cost of the search is a bound in all of them")
 
 
 def test_no_time_still_leaves_an_interval() -> None:
@@ -154,9 +154,9 @@ def test_exact_times_of_any_fineness() -> None:
 
 
 def test_large_problems_get_an_interval() -> None:
-    """Beyond the search: 3,000 requests, lists and bounds alone."""
+    """Beyond the search: 1,000 requests, lists and bounds alone."""
     rng = np.random.default_rng(0)
-    columns = (np.zeros(3000, np.int64), rng.integers(1, 900, 3000), rng.integers(1, 200, 3000))
+    columns = (np.zeros(1000, np.int64), rng.integers(1, 900, 1000), rng.integers(1, 200, 1000))
     problem = makespan_problem(8, 16, list(zip(*columns, strict=True)))
     assert not is_searchable(search_form(problem), best_list(problem)[0])
     result = solve_makespan(problem)
