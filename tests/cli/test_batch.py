@@ -34,7 +34,8 @@ def _file(folder: Path, document: dict[str, Any]) -> str:
 
 def test_policies_side_by_side(bfio: Bfio, tmp_path: Path) -> None:
     """One engine, two policies: figures, theory, remarks, and a checker that finds nothing."""
-    laws = "--sizes fixed --arrivals bernoulli --horizon 300 --tbt-deadline 1".split()
+    laws = ["--sizes", "fixed", "--arrivals", "bernoulli", "--horizon", "300"]
+    laws += ["--tbt-deadline", "1"]
     policies = ("--policy", "sarathi", "--policy", "vllm")
     answer = bfio("batch", _file(tmp_path, ENGINE), *laws, *policies, "--json").json
     sarathi, vllm = answer["runs"]
