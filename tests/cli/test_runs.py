@@ -119,18 +119,6 @@ def test_compare_prints_both_tables(
     assert max(len(line) for line in out.splitlines()) <= int(width)
 
 
-@pytest.mark.deep
-def test_compare_in_processes_gives_the_same(bfio: Bfio) -> None:
-    """--jobs changes nothing but the time."""
-    rows = []
-    for jobs in ("1", "2"):
-        answer = bfio(
-            "compare", "--policies", "fcfs,random", *SMALL, "--no-plots", "--jobs", jobs, "--json"
-        ).json
-        rows.append([(r["avg_imbalance"], r["energy_j"]) for r in answer["policies"]])
-    assert rows[0] == rows[1]
-
-
 def test_policies_may_carry_options(bfio: Bfio) -> None:
     """br-h at H = 0, α = 1, β = G, γ = 1 is br-0, to the last number."""
     answer = bfio(
