@@ -39,7 +39,7 @@ from tests.pairs import pairs
 
 ENGINES = ("reference", "compiled")
 #: Draws of each policy.
-SEEDS = range(1 if settings().max_examples < 100 else 4)
+SEEDS = range(1 if settings().max_examples < 100 else 2)
 _INDEX = "its rule goes by the index of workers"
 _COUNTS_ALL = "its objective counts a worker that is down as one without load"
 #: Policies of which a statement cannot hold, and why.
