@@ -226,6 +226,7 @@ def test_arguments_stand_for_kinds_without_words_of_their_own(tmp_path: Path) ->
     assert shared_and_varied(plan(read_study(path))) == (["b true"], ["x (1, 2)"])
 
 
+@pytest.mark.usefixtures("rows_in_this_process")
 def test_pages_tables_and_figures_carry_it(tmp_path: Path) -> None:
     """Each that of its own rows, with the version that computed them."""
     results = run_study(

@@ -432,8 +432,6 @@ def test_medium_problems_are_proven() -> None:
     assert (result.objective, result.bound) == (325, 325)
     assert result.certificate is not None
     assert certified_bound(problem, result.certificate) == result.priced
-    again = solve_hindsight(problem, decodes=2000)
-    assert (again.starts, again.states) == (result.starts, result.states)
 
 
 @pytest.mark.parametrize("convention", "ABC")
