@@ -237,6 +237,15 @@ def test_a_study_of_rows_that_do_not_exist(bfio: Bfio, wrong: dict[str, Any]) ->
     assert not Path("out").exists()
 
 
+def test_the_file_of_another_command(bfio: Bfio) -> None:
+    """Its command is named."""
+    for command, name in (("solve", "show"), ("solve", "makespan"), ("pause", "hindsight")):
+        Path("other.json").write_text(json.dumps(CASES[name][0]))
+        done = bfio(command, "other.json")
+        assert (done.status, done.out) == (2, "")
+        assert f"use bfio {name} FILE, or bfio.solve in Python" in done.err
+
+
 def _refused(bfio: Bfio, command: str, text: str) -> None:
     Path("bad.toml").write_text(text)
     done = bfio(*command.split(), "bad.toml")
