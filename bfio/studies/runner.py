@@ -196,7 +196,7 @@ def _connected(address: str) -> "Iterator[Client]":
         from distributed import Client
     except ImportError:
         raise InputError(
-            "--cluster", "Dask is not installed", "install it with: pip install 'bfio[cluster]'"
+            "cluster", "Dask is not installed", "install it with: pip install 'bfio[cluster]'"
         ) from None
     try:
         client = Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)

@@ -304,7 +304,7 @@ def point_of(program: ExactProgram, file: SolutionFile) -> list[Any]:
     for name in file.values:
         if name not in known:
             near = did_you_mean(name[:60], program.column_names) if len(known) < 10_000 else ""
-            remedy = f"{near}give the solution of this program, as --write wrote it"
+            remedy = f"{near}give the solution of this program, as written"
             raise InputError(name[:60], "not a variable of the program", remedy)
     missing = [name for name in program.column_names if name not in file.values]
     if missing and not file.omits_zeros:
