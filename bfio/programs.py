@@ -209,10 +209,10 @@ def _kind_for(problem: object, program: str | None) -> ProgramKind:
 def _chosen(kinds: list[ProgramKind], program: str | None, where: str) -> ProgramKind:
     if program is None:
         return kinds[0]
-    if program in (names := [kind.name for kind in kinds]):
-        return kinds[names.index(program)]
-    if names == [""]:
+    if (names := [kind.name for kind in kinds]) == [""]:
         raise InputError(where, "this problem has one program", "leave it out")
+    if program in names:
+        return kinds[names.index(program)]
     raise InputError(where, f"{program!r} is unknown", use_one_of(program, names))
 
 

@@ -192,6 +192,15 @@ def look_ahead(in_force: Mapping[str, object]) -> int:
     return max(int(str(in_force.get(name) or 0)) for name in (LOOK_AHEAD, "second_horizon"))
 
 
+def check_policy(policy: object, *, may_be_class: bool = True) -> None:
+    """Refuse an object that is no policy."""
+    remedy = "give a name, a function of the state, or a callable object"
+    if isinstance(policy, type) and not may_be_class:
+        raise InputError("policy", f"{policy.__name__} is a class", remedy)
+    if not isinstance(policy, str) and not callable(policy):
+        raise InputError("policy", f"a {type(policy).__name__} is not a policy", remedy)
+
+
 def choose(
     policy: str | Policy,
     given: Mapping[str, object] | None = None,
@@ -217,6 +226,7 @@ def choose(
     """
     values = {name: value for name, value in (given or {}).items() if value is not None}
     if not isinstance(policy, str):
+        check_policy(policy)
         spec = own(policy_name(policy), lambda _: policy, policy, "an object")
         return _chosen(spec.name, spec.name, spec, {}, values, place)
     name, texts = split_options(policy)

@@ -28,7 +28,8 @@ from bfio.testing.instances import decode_states, levelling_steps, rounds
 from bfio.testing.runs import Scenario, plain_scenarios
 from bfio.testing.states import contract_violation, in_words, loads_after
 from bfio.workloads import is_overloaded
-from formulations.errors import InputError
+from formulations.arrays import integer
+from formulations.errors import InputError, check_kind
 from formulations.named_objects import users_code
 from formulations.problem_data import member
 from formulations.step import Objective, StepProblem
@@ -125,6 +126,9 @@ def _check(
     seed: int,
 ) -> None:
     """Verify drawn instances; raise Refuted with the smallest that breaks the property."""
+    check_kind(among, st.SearchStrategy, "among", "a strategy, as of bfio.testing")
+    integer(examples, "examples", minimum=1)
+    integer(seed, "seed")
     found: list[_Broken] = []
 
     @seeded(seed)

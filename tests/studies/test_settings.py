@@ -151,7 +151,7 @@ def test_look_aheads_of_two_runs_of_a_row(tmp_path: Path) -> None:
 def test_unused_arrival_times_are_told(tmp_path: Path) -> None:
     """With the argument that uses them; nothing where they are used."""
     remark, *_ = study_remarks(plan(read_study(_file(tmp_path))))
-    assert remark.endswith('Use arrivals = "timed" to run with these times.')
+    assert remark.endswith('Use arrivals="timed" to run with these times.')
     used = study_remarks(plan(read_study(_file(tmp_path, 'arrivals = "timed"'))))
     assert not any("arrival times" in remark for remark in used)
 

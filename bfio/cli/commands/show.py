@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from bfio.cli.command import DONE, Command
 from bfio.cli.options import add_common, add_time_limit
-from bfio.cli.output import print_json, print_table, progress_bar, read_problem
+from bfio.cli.output import naming, print_json, print_table, progress_bar, read_problem
 from bfio.common.text import number
 from formulations.errors import CapabilityError
 
@@ -56,8 +56,9 @@ def _run(args: argparse.Namespace) -> int:
 
     document = read_problem(args.file, parse_json)
     kind = kind_of(document, args.file, args.program)
-    problem = kind.read(document)
-    program = kind.load("program")(problem)
+    with naming(args.file):
+        problem = kind.read(document)
+        program = kind.load("program")(problem)
     seconds = _SECONDS if args.time_limit is None else args.time_limit
     chosen = args.methods.split(",") if args.methods else None
     answers = list(_answers(kind, problem, chosen, seconds, args.seed))
