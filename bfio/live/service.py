@@ -201,6 +201,8 @@ def listen(host: str, port: int, count: int = 1) -> list[socket.socket]:
     try:
         for number in range(port, port + count):
             found.append(socket.create_server((host, number), backlog=2048))
+            # Connections inherit it. Without it the end of an answer waits for an acknowledgement.
+            found[-1].setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except (OSError, OverflowError) as error:
         for each in found:
             each.close()
