@@ -17,6 +17,7 @@ for any reason is prefilled again.
 from __future__ import annotations
 
 import asyncio
+import gc
 import hashlib
 import json
 import time
@@ -76,6 +77,8 @@ _POINTS = 360
 _MOST_UNREAD = 10_000
 #: Longest body of a request [bytes].
 _MOST_BODY = 2**24
+#: Objects made between two searches for cycles.
+_ALLOCATIONS = 20_000
 #: Reasons why a request ends: the last three are counted as aborted.
 FINISHED, REFUSED, EXPIRED, FAILED, CANCELLED = (
     "finished", "refused", "expired", "failed", "cancelled",
@@ -733,5 +736,8 @@ def serve(router: Router, announce: Callable[[str], None]) -> None:
     options = router.options
     sockets = listen(options.host, options.port)
     announce(*addresses_of(sockets, options.host))
+    # What has been loaded stays; events of streams are no cycles, so search for some less often.
+    gc.freeze()
+    gc.set_threshold(_ALLOCATIONS)
     with suppress(KeyboardInterrupt):
         server_of(router.app).run(sockets)

@@ -130,8 +130,10 @@ class Completion(Response):
         """Send the answer; a client that leaves cancels its request."""
         send = scope.get(_SERVER, send)
         watch = asyncio.create_task(self._watch(receive))
+        answer = self.stream(send) if self._is_stream else self.whole(send)
         try:
-            await (self.stream(send) if self._is_stream else self.whole(send))
+            # In a task of its own: each event would wake a dozen callers of this one, too.
+            await asyncio.create_task(answer)
         finally:
             watch.cancel()
             self.cancel()
