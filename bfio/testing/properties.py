@@ -7,6 +7,7 @@ smallest instance that it finds. Equal seeds draw equal instances.
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, fields
+from fractions import Fraction
 from functools import partial, update_wrapper
 from inspect import cleandoc
 from typing import Any, NoReturn, TypeAlias
@@ -17,6 +18,7 @@ from hypothesis import seed as seeded
 from hypothesis import strategies as st
 from hypothesis.errors import Flaky, Unsatisfiable
 
+from bfio.decode.cluster import Cluster
 from bfio.decode.features.ties import OF_WORKERS, in_places
 from bfio.decode.policy import Policy
 from bfio.decode.policy_registry import choose
@@ -27,7 +29,7 @@ from bfio.testing.balance import distance_bounds, gap, imbalance, improvement_ra
 from bfio.testing.instances import decode_states, levelling_steps, rounds
 from bfio.testing.runs import Scenario, plain_scenarios
 from bfio.testing.states import contract_violation, in_words, loads_after
-from bfio.workloads import is_overloaded
+from bfio.workloads import Workload, is_overloaded
 from formulations.errors import InputError
 from formulations.named_objects import users_code
 from formulations.problem_data import member
@@ -572,6 +574,27 @@ def check_no_starvation(
     _check(stated, made, runs, verify, examples, seed)
 
 
+@st.composite
+def _busy_runs(draw: st.DrawFn) -> Scenario:
+    """Draw a few requests that come while others run and slots are free."""
+    n = draw(st.integers(3, 5))
+
+    def each(low: int, high: int) -> list[int]:
+        return draw(st.lists(st.integers(low, high), min_size=n, max_size=n))
+
+    times = tuple(map(Fraction, sorted(each(0, 2))))
+    cluster = Cluster(workers=2, slots=2, step_overhead_s=1.0, token_time_s=1e-6)
+    workload = Workload(each(1, 9), each(1, 3), times)  # type: ignore[arg-type]
+    return Scenario(workload, cluster, {"arrivals": "timed", "seed": draw(st.integers(0, 9))})
+
+
+def _chooses(state: DecodeState) -> bool:
+    """Return whether something runs, and either requests compete for slots or workers for them."""
+    free = state.free_slots
+    scarce = state.num_waiting > free.sum() > 0
+    return bool(state.running.any() and (scarce or state.num_waiting and (free > 0).sum() > 1))
+
+
 def check_blind_to_lengths(
     policy: AnyPolicy,
     among: st.SearchStrategy[Scenario] | None = None,
@@ -582,8 +605,9 @@ def check_blind_to_lengths(
 ) -> None:
     """Check that no decision depends on an output length that is not known yet.
 
-    Two runs have the same requests but for their lengths. As long as the policy is told the same
-    in both, it must answer the same. Predictions are exact, so whoever looks is found out.
+    Two runs have the same requests but for their lengths, which have the same past up to a step
+    and another future. As long as the policy is told the same in both, it must answer the same.
+    Predictions are exact, so whoever looks is found out.
 
     Parameters
     ----------
@@ -613,29 +637,41 @@ def check_blind_to_lengths(
         "horizon": max(made.look_ahead, 1),
     }
 
-    def verify(drawn: tuple[Scenario, list[int]]) -> None:
-        scenario, others = drawn
-        other = scenario.with_outputs(
-            [others[i % len(others)] for i in range(len(scenario.workload))]
-        )
+    ends = (1, window["horizon"] + 1)
+
+    def verify(drawn: tuple[Scenario, int, list[bool]]) -> None:
+        scenario, turn, bits = drawn
+        seen = _Recorder(made.new(), may_know)
+        run = _simulated(made, scenario, seen, **window)
+        # Two drawn runs seldom agree up to a step at which something runs and something may start.
+        # So both keep the past of such a step, and then a request ends at once in one of them and
+        # outlives the window in the other.
+        steps = [state.step for state in seen.seen if state and _chooses(state)] or [0]
+        step = steps[turn % len(steps)]
         pair = []
-        for each in (scenario, other):
-            pair.append(_Recorder(made.new(), may_know))
-            _simulated(made, each, pair[-1], **window)
-        one, two = pair
-        for k, (told, again) in enumerate(zip(one.told, two.told, strict=False)):
+        for late in (False, True):
+            outputs = scenario.workload.output_tokens.tolist()
+            for i, start in enumerate(run.start_step.tolist()):
+                ran = step - start if 0 <= start < step else 0
+                if ran < outputs[i]:
+                    outputs[i] = ran + ends[bits[i % len(bits)] ^ late]
+            each = scenario.with_outputs(outputs)
+            pair.append((each, _Recorder(made.new(), may_know)))
+            _simulated(made, *pair[-1], **window, steps=step + 1)
+        (one, first), (other, second) = pair
+        for k, (told, again) in enumerate(zip(first.told, second.told, strict=False)):
             if told != again:
                 return
-            if one.answers[k] != two.answers[k]:
-                outputs = other.workload.output_tokens.tolist()
-                state = one.seen[k]
+            if first.answers[k] != second.answers[k]:
+                state = first.seen[k]
                 did = (
-                    f"at step {state.step} ({in_words(state)}) answered {one.answers[k]}, "
-                    f"with the other outputs {two.answers[k]}"
+                    f"at step {state.step} ({in_words(state)}) answered {first.answers[k]}, "
+                    f"with the other outputs {second.answers[k]}"
                 )
+                outputs = other.workload.output_tokens.tolist()
                 right = "the same answer: nothing else differs so far"
-                _break_run(scenario, did, right, f"; or with outputs {outputs}")
+                _break_run(one, did, right, f"; or with outputs {outputs}")
 
-    runs = plain_scenarios() if among is None else among
-    outputs = st.lists(st.integers(1, 4), min_size=1, max_size=6)
-    _check(stated, made, st.tuples(runs, outputs), verify, examples, seed)
+    runs = _busy_runs() if among is None else among
+    bits = st.lists(st.booleans(), min_size=1, max_size=5)
+    _check(stated, made, st.tuples(runs, st.integers(0, 9), bits), verify, examples, seed)
