@@ -29,7 +29,7 @@ from bfio.decode.run_part import RunPart
 from bfio.prediction import registry as predictors
 from bfio.prediction.predictor import LengthSource, Predictor
 from bfio.workloads.workload import Workload
-from formulations.errors import InputError, check_kind
+from formulations.errors import InputError, check_kind, kind_of
 from formulations.problem_data import member
 
 #: Sums of loads below this are exact as floats, so the compiled mean load equals the exact one.
@@ -157,7 +157,7 @@ def check_arguments(workload: object, policy: object, cluster: object, form: str
     if isinstance(policy, type):
         raise InputError("policy", f"{policy.__name__} is a class", remedy)
     if not isinstance(policy, str) and not callable(policy):
-        raise InputError("policy", f"a {type(policy).__name__} is not a policy", remedy)
+        raise InputError("policy", f"{kind_of(policy)} is not a policy", remedy)
     if cluster is not None:
         check_kind(cluster, Cluster, "cluster", form)
 

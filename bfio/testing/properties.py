@@ -25,20 +25,22 @@ from bfio.decode.policy_registry import choose
 from bfio.decode.replay import run_violations
 from bfio.decode.state import DecodeState
 from bfio.step.solve import solve_step
-from bfio.testing.balance import distance_bounds, gap, imbalance, improvement_ratio
+from bfio.testing.balance import check_policy, distance_bounds, gap, imbalance, improvement_ratio
 from bfio.testing.instances import decode_states, levelling_steps, rounds
 from bfio.testing.runs import Scenario, plain_scenarios
 from bfio.testing.states import contract_violation, in_words, loads_after
 from bfio.workloads import Workload, is_overloaded
-from formulations.errors import InputError
+from formulations.arrays import integer
+from formulations.errors import InputError, use_one_of
 from formulations.named_objects import users_code
-from formulations.problem_data import member
 from formulations.step import Objective, StepProblem
 
 #: A name, a function of the state, an object, or a class of such objects.
 AnyPolicy: TypeAlias = str | Policy | type[Policy]
 #: How often a policy is asked about one state to see whether it answers alike.
 _TIMES = 2
+#: Enough requests for nearly every counterexample.
+_FEW = 5
 
 
 class Refuted(AssertionError):  # noqa: N818  # the word of the claims
@@ -57,14 +59,24 @@ class Property:
 class _Broken(Exception):  # noqa: N818  # a finding, turned into Refuted at the end
     """A failing instance; its text is put together at the end, as shrinking meets many."""
 
-    def __init__(self, size: int, instance: str, did: str, right: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        size: int,
+        instance: str,
+        did: str,
+        right: Callable[[], str],
+        instead: Property | None,
+    ) -> None:
         self.size, self.instance, self.did, self.right = size, instance, did, right
+        #: The property that is broken, if it is not the one that is checked.
+        self.instead = instead
 
 
 class _Made:
     """A policy that is made anew for each instance, with its name and its look-ahead."""
 
     def __init__(self, policy: AnyPolicy) -> None:
+        check_policy(policy)
         self._policy = policy
         self.chosen = choose(policy if isinstance(policy, str) else self.new())
         self.name = self.chosen.text
@@ -83,22 +95,24 @@ class _Made:
             with users_code(self.name):
                 answer = self.new()(seen)
         except InputError as error:
-            _break(state, error.what, "an answer, without changing the state")
+            _break(state, error.what, "an answer, without changing the state", CONTRACT)
         for field in fields(DecodeState):
             before, after = getattr(state, field.name), getattr(seen, field.name)
             if isinstance(before, np.ndarray) and not np.array_equal(before, after):
                 did = f"changed state.{field.name} from {before.tolist()} to {after.tolist()}"
-                _break(state, did, "an answer, without changing the state")
+                _break(state, did, "an answer, without changing the state", CONTRACT)
         return answer
 
     def valid(self, state: DecodeState) -> list[int | None]:
         """Return the answer to a state as a list; break if it is none."""
         answer = self.ask(state)
         if wrong := contract_violation(state, answer):
+            last = state.num_workers - 1
             right = (
-                f"a worker of 0..{state.num_workers - 1} or None for each of {state.num_waiting}"
+                f"for each waiting request ({state.num_waiting} here) None or a worker "
+                f"({f'0 to {last}' if last else '0'}), within the free slots"
             )
-            _break(state, f"{_told(answer)}: {wrong}", f"{right}, within the free slots")
+            _break(state, f"{_told(answer)}: {wrong}", right, CONTRACT)
         return list(answer)
 
 
@@ -108,9 +122,14 @@ def _told(answer: object) -> str:
     return f"answered {text}"
 
 
-def _break(state: DecodeState, did: str, right: str | Callable[[], str]) -> NoReturn:
+def _break(
+    state: DecodeState,
+    did: str,
+    right: str | Callable[[], str],
+    instead: Property | None = None,
+) -> NoReturn:
     told = right if callable(right) else lambda: right
-    raise _Broken(state.num_waiting, in_words(state), did, told)
+    raise _Broken(state.num_waiting, in_words(state), did, told, instead)
 
 
 def _states(made: _Made, **widths: Any) -> st.SearchStrategy[DecodeState]:
@@ -127,7 +146,13 @@ def _check(
     seed: int,
 ) -> None:
     """Verify drawn instances; raise Refuted with the smallest that breaks the property."""
+    integer(examples, "examples", minimum=1)
+    integer(seed, "seed")
+    if not isinstance(among, st.SearchStrategy):
+        what = f"{among!r:.40} is no strategy"
+        raise InputError("among", what, "give a strategy of Hypothesis, e.g. decode_states()")
     found: list[_Broken] = []
+    last: _Broken | None = None
 
     @seeded(seed)
     @settings(
@@ -144,30 +169,40 @@ def _check(
         try:
             verify(instance)
         except _Broken as broken:
+            assume(last is None or broken.size < last.size)
             found.append(broken)
             raise
 
-    try:
-        trial()
-    except Unsatisfiable:
-        what = f"no instance meets what {stated.name} assumes: {stated.assumes}"
-        raise InputError("among", what, "draw such instances") from None
-    except (_Broken, Flaky) as error:
-        # A policy that draws from elsewhere may answer rightly when asked again.
-        if not found:
-            raise
-        last = error if isinstance(error, _Broken) else min(found, key=lambda each: each.size)
-    else:
+    # Where shrinking gets stuck at many requests, draw again for fewer.
+    while last is None or last.size > _FEW:
+        try:
+            trial()
+        except Unsatisfiable:
+            if last is not None:
+                break
+            what = f"no instance meets what {stated.name} assumes: {stated.assumes}"
+            raise InputError("among", what, "draw such instances") from None
+        except (_Broken, Flaky) as error:
+            # A policy that draws from elsewhere may answer rightly when asked again.
+            if not found:
+                raise
+            by_size = min(found, key=lambda each: (each.size, len(each.instance)))
+            last = error if isinstance(error, _Broken) else by_size
+        else:
+            break
+    if last is None:
         return
+    broken = last.instead or stated
     lines = {
-        "source": stated.source,
-        "assumes": stated.assumes,
+        "source": broken.source,
+        "assumes": broken.assumes,
         "instance": last.instance,
         "policy": last.did,
         "right": last.right(),
     }
     told = "\n".join(f"  {word:<9} {text}" for word, text in lines.items())
-    raise Refuted(f"{policy.name} breaks {stated.name}\n{told}") from None
+    where = "" if broken is stated else f" (found while checking {stated.name})"
+    raise Refuted(f"{policy.name} breaks {broken.name}{where}\n{told}") from None
 
 
 _PARAMETERS = """\
@@ -212,27 +247,33 @@ def _checks(
 
 
 CONTRACT = Property(
-    "contract",
+    "the contract of policies",
     "bfio.decode.policy",
-    "nothing; the same state with the same generator gets the same answer",
+    "nothing; policies made anew answer equal states, with equal generators, alike",
 )
 
 
 @_checks(CONTRACT, _states)
 def check_contract(made: _Made, state: DecodeState) -> None:
-    """Check that answers are valid, equal for equal states, and leave the state as it is.
+    """Check that answers are valid, reproducible, and leave the state as it is.
+
+    A policy may remember what it was asked before, in attributes of its own. So each question goes
+    to a policy made anew, and only memory or chance outside of it is found.
 
     Raises
     ------
     Refuted
         If an answer has not one entry per waiting request, names no worker, takes more than the
-        free slots, differs from an earlier one, or comes with a changed state or an error.
+        free slots, comes with a changed state or an error, or differs from that of another policy
+        made anew.
     """
     answer = made.valid(state)
     for _ in range(_TIMES):
         if (again := made.valid(state)) != answer:
             did = f"{_told(answer)}, asked again {again}"
-            _break(state, did, "the same answer; state.rng is the only source of chance")
+            _break(
+                state, did, "the same answer of a policy made anew; state.rng is the only chance"
+            )
 
 
 CONSERVING = Property(
@@ -260,7 +301,8 @@ def check_work_conserving(made: _Made, state: DecodeState) -> None:
 MEMORY = Property(
     "memory",
     "docs/cluster.md: a worker refuses a request that does not fit",
-    "each request needs state.needs of state.room [tokens]; the policy promises not to ask twice",
+    "request i needs state.needs[i], worker g has state.room[g] free [tokens]; the policy "
+    "promises to start nothing that the engine would refuse",
 )
 
 
@@ -371,9 +413,11 @@ def check_smax_balance(
     Refuted
         If the measure exceeds its bound, or a slot stays free.
     """
-    made, objective = _Made(policy), member(Objective, measure, "measure")
-    if objective not in _MEASURES:
-        raise InputError("measure", f"{measure} has no bound", "use imbalance or gap")
+    if measure not in _MEASURES:
+        raise InputError(
+            "measure", f"{measure!r} has no bound", use_one_of(str(measure), _MEASURES)
+        )
+    made, objective = _Made(policy), Objective(measure)
     value = _MEASURES[objective]
     is_sum = objective is Objective.IMBALANCE
     stated = Property(
@@ -438,9 +482,11 @@ def check_improvement(policy: AnyPolicy, **options: Any) -> None:
 # Whole runs.
 
 
-def _break_run(scenario: Scenario, did: str, right: str, also: str = "") -> NoReturn:
+def _break_run(
+    scenario: Scenario, did: str, right: str, also: str = "", instead: Property | None = None
+) -> NoReturn:
     instance = _run_in_words(scenario) + also
-    raise _Broken(len(scenario.workload), instance, did, lambda: right)
+    raise _Broken(len(scenario.workload), instance, did, lambda: right, instead)
 
 
 def _run_in_words(scenario: Scenario) -> str:
@@ -481,7 +527,8 @@ class _Recorder:
         self.told.append(tuple(None if v is None else np.asarray(v).tolist() for v in values))
         answer = self._policy(state)
         self.seen.append(state)
-        self.answers.append((list(answer), list(getattr(answer, "rests", ()))))
+        rests = list(getattr(answer, "rests", ()))
+        self.answers.append(f"{list(answer)}{f', resting {rests}' if rests else ''}")
         return answer
 
     def finished(self, requests: Any, outputs: Any) -> None:
@@ -501,7 +548,8 @@ def _simulated(made: _Made, scenario: Scenario, policy: Any, **changes: Any) -> 
         if not error.where.startswith("policy "):
             raise
         what = f"{error.where.partition(', ')[2]}: {error.what}"
-        _break_run(scenario, what, error.remedy)
+        broken = CONSERVATION if "stalled" in what else CONTRACT
+        _break_run(scenario, what, error.remedy, instead=broken)
 
 
 CONSERVATION = Property(
@@ -592,7 +640,7 @@ def _chooses(state: DecodeState) -> bool:
     """Return whether something runs, and either requests compete for slots or workers for them."""
     free = state.free_slots
     scarce = state.num_waiting > free.sum() > 0
-    return bool(state.running.any() and (scarce or state.num_waiting and (free > 0).sum() > 1))
+    return bool(state.running.any() and (scarce or (state.num_waiting and (free > 0).sum() > 1)))
 
 
 def check_blind_to_lengths(
@@ -631,7 +679,7 @@ def check_blind_to_lengths(
         "the policy has been told the same so far"
         + (", ends of active requests included" if may_know == "active" else ""),
     )
-    window = {
+    window: dict[str, Any] = {
         "predictor": "oracle",
         "window_knows": "active" if may_know == "active" else "all",
         "horizon": max(made.look_ahead, 1),
