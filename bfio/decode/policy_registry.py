@@ -31,7 +31,7 @@ from bfio.decode.option_kinds import look_ahead_option
 from bfio.decode.options import RunOptions
 from bfio.decode.policy import Policy, look_ahead_of, policy_name
 from bfio.decode.policy_spec import PolicySpec
-from formulations.errors import InputError, use_one_of
+from formulations.errors import InputError, kind_of, use_one_of
 from formulations.named_objects import OR_YOUR_OWN, check_call, is_users, load_object, make_object
 
 #: Entry-point group through which other packages add policies (a `PolicySpec` or a callable).
@@ -198,7 +198,7 @@ def check_policy(policy: object, *, may_be_class: bool = True) -> None:
     if isinstance(policy, type) and not may_be_class:
         raise InputError("policy", f"{policy.__name__} is a class", remedy)
     if not isinstance(policy, str) and not callable(policy):
-        raise InputError("policy", f"a {type(policy).__name__} is not a policy", remedy)
+        raise InputError("policy", f"{kind_of(policy)} is not a policy", remedy)
 
 
 def choose(
