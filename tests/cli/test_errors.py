@@ -306,14 +306,15 @@ def test_an_interrupt_exits_130(tmp_path: Path) -> None:
 
 def test_an_interrupted_simulation_prints_what_it_has(bfio: Bfio, tmp_path: Path) -> None:
     """The steps so far are measured and printed; the status is 130."""
-    (tmp_path / "mine.py").write_text(
+    # In this process, where another test may have loaded a module of a plainer name.
+    (tmp_path / "interrupted_late.py").write_text(
         "import os, signal\n"
         "def late(state):\n"
         "    if state.step == 20:\n"
         "        os.kill(os.getpid(), signal.SIGINT)\n"
         "    return [0] + [None] * (state.num_waiting - 1)\n"
     )
-    done = bfio("simulate", "--policy", "mine:late", "--requests", "100", "--json")
+    done = bfio("simulate", "--policy", "interrupted_late:late", "--requests", "100", "--json")
     answer = done.json
     assert (done.status, answer["interrupted"], answer["steps"]) == (130, True, 21)
 
