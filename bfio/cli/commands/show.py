@@ -78,7 +78,7 @@ def _run(args: argparse.Namespace) -> int:
     print(f"{program.words.title}\n{program.words.source}\n")
     # Values are shown as people count them, so a negative that is minimised is maximised here.
     goal = program.words.objective.removeprefix("the negative of ")
-    criterion = getattr(problem, "objective", None)
+    criterion = getattr(problem, "objective", None) or getattr(program, "objective", None)
     here = "" if criterion is None else f", here {criterion}"
     print(f"{'maximise' if program.maximised else 'minimise'}  {goal}{here}")
     for text in [f"The program is not written: {why}."] if why else _described(program, *sizes):
