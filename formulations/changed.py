@@ -73,7 +73,6 @@ class ChangedProgram(Formulation[P, Changed[S], R], Generic[P, S, R]):
         self.original = original
         self.result, self.words = original.result, original.words
         self._changed = model
-        self._refuse_maximised()
         self._refuse_missing()
         if not self._is_integer_objective():
             remedy = "use integer coefficients on bounded integer variables; scale fractions"
@@ -85,11 +84,19 @@ class ChangedProgram(Formulation[P, Changed[S], R], Generic[P, S, R]):
 
     def write(self) -> StandardForm:
         """Return the compiled model."""
+        from pyomo.environ import Objective, maximize
+
         try:
-            return compile_model(self._changed)
+            form = compile_model(self._changed)
         except (AttributeError, IndexError, TypeError, ValueError, RuntimeError) as error:
             remedy = "give a Pyomo model of linear rows and one objective to minimise"
             raise InputError("model", f"cannot be compiled: {error}", remedy) from None
+        # The compiled form would minimise the negative.
+        for objective in self._changed.component_data_objects(Objective, active=True):
+            if objective.sense == maximize:
+                remedy = "minimise the expression with the opposite signs"
+                raise InputError(f"model.{objective.name}", "is maximised", remedy)
+        return form
 
     @cached_property
     def keeps_objective(self) -> bool:
@@ -153,16 +160,6 @@ class ChangedProgram(Formulation[P, Changed[S], R], Generic[P, S, R]):
     @cached_property
     def _rows(self) -> dict[str, _Row]:
         return _rows(self.standard_form)
-
-    def _refuse_maximised(self) -> None:
-        """Refuse an objective that a compiled form would minimise the negative of."""
-        import pyomo.environ as pyo
-
-        active = getattr(self._changed, "component_data_objects", lambda *_, **__: ())
-        for objective in active(pyo.Objective, active=True):
-            if objective.sense == pyo.maximize:
-                remedy = "minimise the expression with the opposite signs"
-                raise InputError(f"model.{objective.name}", "is maximised", remedy)
 
     def _refuse_missing(self) -> None:
         """Refuse a model without a row or a bound of the original program."""

@@ -240,12 +240,13 @@ def exchange_fluid(
     limits = {key: text for key in ("latency", "ttft") if (text := getattr(args, key)) is not None}
     if limits and name != names[0]:
         raise InputError(flag(next(iter(limits))), f"no limit of program {name}", "omit it")
-    made = kind.load("made")(problem) if kind.made else problem
-    chosen = {"objective": objective} if name == names[0] else {}
     options = kind.options
     options += "" if objective.value == "stages" else f" --objective {objective.value}"
-    program = kind.load("program")(made, **chosen)
+    options += "".join(f" {flag(key)} {text}" for key, text in limits.items())
     if limits:
         program = LimitedProgram(problem, ServiceLimits(**limits), objective=objective)
-        options += "".join(f" {flag(key)} {text}" for key, text in limits.items())
+    else:
+        made = kind.load("made")(problem) if kind.made else problem
+        chosen = {"objective": objective} if name == names[0] else {}
+        program = kind.load("program")(made, **chosen)
     return exchange(args, program, "fluid", options=options, name=name)
