@@ -173,6 +173,17 @@ def test_a_model_without_a_row_of_the_program_is_refused(change: str) -> None:
         bfio.solve_step(P1, model=model, method="cp-sat")
 
 
+def test_a_maximised_objective_is_refused() -> None:
+    """The compiled form minimises the negative, whose value would be reported."""
+    model = build(P1)
+    model.objective.set_sense(pyo.maximize)
+    for method in ("cp-sat", "highs", "pyomo", "lp"):
+        with pytest.raises(InputError, match=r"model\.objective: is maximised"):
+            bfio.solve_step(P1, model=model, method=method)
+    with pytest.raises(InputError, match="cannot be compiled"):
+        bfio.solve_step(P1, model=pyo.ConcreteModel(), method="cp-sat")
+
+
 def test_fractional_objectives_and_own_methods_are_refused() -> None:
     """Optimality is proven in integers, and our own methods read no rows."""
     model = build(P1)
