@@ -222,7 +222,9 @@ class Fleet:
         """Let a worker die: all its requests are lost, and what it has not reported."""
         worker = self.workers[number]
         worker.is_up = False
-        for job in worker.untold:
+        # Taken first: the last cancellation leaves the machine idle, and all reports go out.
+        lost, worker.untold = worker.untold, {}
+        for job in lost:
             job.unreported = 0
             if job.end is not None:
                 self.ends[job.end] -= 1
@@ -230,7 +232,6 @@ class Fleet:
                 job.tell()
         for job in [*worker.running, *worker.queue]:
             self.cancel(job, number, End.LOST)
-        worker.untold = {}
 
     def _report_all(self) -> None:
         """Report everything: with no step to come, late reports would never arrive."""

@@ -22,7 +22,7 @@ import hashlib
 import json
 import time
 from collections import deque
-from contextlib import asynccontextmanager, nullcontext, suppress
+from contextlib import asynccontextmanager, suppress
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -180,18 +180,15 @@ class Router:
 
     @asynccontextmanager
     async def _running(self, app: Starlette) -> AsyncIterator[None]:
-        async with self.upstream, nullcontext() if self.prefill is None else self.prefill.upstream:
-            tasks = [
-                asyncio.create_task(each()) for each in (self._dispatch, self._watch, self._reap)
-            ]
-            try:
-                yield
-            finally:
-                for task in [*tasks, *self._tasks]:
-                    task.cancel()
-                await asyncio.gather(*tasks, *self._tasks, return_exceptions=True)
-                if self.log is not None:
-                    self.log.close()
+        tasks = [asyncio.create_task(each()) for each in (self._dispatch, self._watch, self._reap)]
+        try:
+            yield
+        finally:
+            for task in [*tasks, *self._tasks]:
+                task.cancel()
+            await asyncio.gather(*tasks, *self._tasks, return_exceptions=True)
+            if self.log is not None:
+                self.log.close()
 
     # What clients call.
 
@@ -411,17 +408,19 @@ class Router:
 
     async def _stream(self, ticket: Ticket, worker: int) -> None:
         """Forward the stream of a worker, and mirror it in the table."""
-        before, stream = (
-            ticket.tokens,
-            self.upstream.events(worker, ticket.path, _continued(ticket)),
-        )
+        before, wants_more = ticket.tokens, False
+
+        def take(events: list[bytes]) -> bool:
+            nonlocal wants_more
+            wants_more = any(self._read(ticket, Chunk(data), before) for data in events)
+            return wants_more
+
         try:
-            async for events in stream:
-                for data in events:
-                    if self._read(ticket, Chunk(data), before):
-                        self._again(ticket)
-                        return
-            self._finish(ticket, FINISHED, None)
+            await self.upstream.stream(worker, ticket.path, _continued(ticket), take)
+            if wants_more:
+                self._again(ticket)
+            else:
+                self._finish(ticket, FINISHED, None)
         except LostError as error:
             if error.is_down:
                 self._down(worker)
@@ -430,8 +429,6 @@ class Router:
             self._finish(ticket, FAILED, error)
         except ValueError:
             await self._retry(ticket, worker, "an event of its stream is no JSON")
-        finally:
-            await stream.aclose()  # type: ignore[attr-defined]  # a generator
 
     def _read(self, ticket: Ticket, chunk: Chunk, before: int) -> bool:
         """Take one event of a stream; return whether the worker wants the request again."""

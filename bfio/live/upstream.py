@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
-import aiohttp
+import httptools
 
 from bfio.live.wire import RANK_HEADER, EventReader, WireError
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
+    from collections.abc import Callable, Iterable
 
 #: Time to connect to a worker, and for an answer to a health check [s].
 _CONNECT_S = 5.0
-#: Time for which an idle connection is used again: less than engines keep theirs [s].
-_KEEP_S = 3.0
 #: Longest error body of a worker that is passed on [bytes].
 _MOST_ERROR = 10_000
 #: Asks for the usage in every event; engines that do not know it ignore it.
@@ -72,6 +70,7 @@ def addresses(texts: Iterable[str], where: str = "--workers") -> list[Address]:
         try:
             parts = urlsplit(url)
             is_address = parts.scheme in ("http", "https") and bool(parts.hostname)
+            is_address &= url.isascii() and parts.username is None
             _ = parts.port
         except ValueError:
             is_address = False
@@ -85,32 +84,85 @@ def addresses(texts: Iterable[str], where: str = "--workers") -> list[Address]:
     return found
 
 
+class _Answer(asyncio.Protocol):
+    """The answer on a connection of its own, read as it comes.
+
+    Parameters
+    ----------
+    take : callable
+        Gets the status and a piece of the body; returns whether it has all that it wants.
+    """
+
+    def __init__(self, take: Callable[[int, bytes], bool]) -> None:
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.is_json = False
+        self._take = take
+        self._parser = httptools.HttpResponseParser(self)
+        self._pieces: list[bytes] = []
+        self._has_length = self._is_whole = False
+
+    @property
+    def status(self) -> int:
+        """Status of the answer; 0 before it has come."""
+        return self._parser.get_status_code()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Read what tells the form of the body."""
+        name = name.lower()
+        self._has_length |= name in (b"content-length", b"transfer-encoding")
+        self.is_json |= name == b"content-type" and b"json" in value
+
+    def on_body(self, piece: bytes) -> None:
+        """Keep a piece: what is raised here would be wrapped by the parser."""
+        self._pieces.append(piece)
+
+    def on_message_complete(self) -> None:
+        """Note the end of the body."""
+        self._is_whole = True
+
+    def data_received(self, data: bytes) -> None:
+        """Read a piece of the answer."""
+        if self.done.done():
+            return
+        try:
+            self._parser.feed_data(data)
+            pieces, self._pieces = self._pieces, []
+            if pieces and self._take(self.status, b"".join(pieces)):
+                self._is_whole = True
+        except httptools.HttpParserError as error:
+            self._end(LostError(f"its answer is no HTTP: {error}", is_down=False))
+        except Exception as error:  # Whoever has asked gets it.
+            self._end(error)
+        else:
+            if self._is_whole:
+                self._end(None)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """End an answer whose length is that of the connection, or tell of the loss."""
+        is_whole = error is None and not self._has_length and self.status > 0
+        lost = LostError(f"the connection ended early: {error or 'closed'}", is_down=False)
+        self._end(None if is_whole else lost)
+
+    def _end(self, error: Exception | None) -> None:
+        if not self.done.done():
+            if error is None:
+                self.done.set_result(None)
+            else:
+                self.done.set_exception(error)
+
+
 class Upstream:
-    """The workers of a router; use it as an asynchronous context."""
+    """The workers of a router."""
 
     def __init__(self, workers: list[Address]) -> None:
         self.workers = workers
-        self._session: aiohttp.ClientSession | None = None
 
-    async def __aenter__(self) -> Self:
-        """Open the connections."""
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S)
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_S),
-            timeout=timeout,
-            read_bufsize=2**18,
-        )
-        return self
+    async def stream(
+        self, worker: int, path: str, body: dict[str, Any], take: Callable[[list[bytes]], bool]
+    ) -> None:
+        """Send a request to a worker; ``take`` gets the data of events that come together.
 
-    async def __aexit__(self, *problem: object) -> None:
-        """Close the connections."""
-        assert self._session is not None
-        await self._session.close()
-
-    async def events(
-        self, worker: int, path: str, body: dict[str, Any]
-    ) -> AsyncIterator[list[bytes]]:
-        """Send a request to a worker, and yield the data of events that came together.
+        It gets them when they come, without a switch of tasks, and may end the stream by True.
 
         Raises
         ------
@@ -119,27 +171,20 @@ class Upstream:
         WireError
             If the worker refuses the request: its own error, as it came.
         """
-        assert self._session is not None
-        address, reader = self.workers[worker], EventReader()
-        try:
-            async with self._session.post(
-                address.url + path, json=body, headers=address.headers
-            ) as answer:
-                if answer.status != 200:
-                    raise await _refusal(answer)
-                while piece := await answer.content.readany():
-                    events = reader.feed(piece)
-                    if b"[DONE]" in events:
-                        yield events[: events.index(b"[DONE]")]
-                        return
-                    yield events
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            # A kept connection that the worker has closed meanwhile says nothing about it.
-            is_down = isinstance(
-                error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError
-            )
-            raise LostError(f"{type(error).__name__}: {error}", is_down=is_down) from None
-        raise LostError("the stream ended before its last event", is_down=False)
+        reader, is_over = EventReader(), False
+
+        def read(piece: bytes) -> bool:
+            nonlocal is_over
+            events = reader.feed(piece)
+            if b"[DONE]" in events:
+                is_over = True
+                del events[events.index(b"[DONE]") :]
+            is_over |= take(events)
+            return is_over
+
+        await self._exchange(worker, path, body, read)
+        if not is_over:
+            raise LostError("the stream ended before its last event", is_down=False)
 
     async def ask(
         self, worker: int, path: str, body: dict[str, Any] | None = None
@@ -153,19 +198,48 @@ class Upstream:
         WireError
             If the worker refuses the request: its own error, as it came.
         """
-        assert self._session is not None
-        address, verb = self.workers[worker], "GET" if body is None else "POST"
-        try:
-            async with self._session.request(
-                verb, address.url + path, json=body, headers=address.headers
-            ) as answer:
-                if answer.status >= 400:
-                    raise await _refusal(answer)
-                text = await answer.text()
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            raise LostError(f"{type(error).__name__}: {error}", is_down=True) from None
-        is_json = "json" in answer.headers.get("content-type", "")
+        pieces: list[bytes] = []
+
+        def read(piece: bytes) -> bool:
+            pieces.append(piece)
+            return False
+
+        is_json = await self._exchange(worker, path, body, read)
+        text = b"".join(pieces).decode(errors="replace")
         return json.loads(text) if is_json else text
+
+    async def _exchange(
+        self, worker: int, path: str, body: dict[str, Any] | None, take: Callable[[bytes], bool]
+    ) -> bool:
+        """Pass the body of an answer on; return whether it is one of JSON."""
+        refusal = b""
+
+        def read(status: int, piece: bytes) -> bool:
+            nonlocal refusal
+            if status == 200:
+                return take(piece)
+            refusal += piece
+            return len(refusal) > _MOST_ERROR
+
+        address, answer = self.workers[worker], _Answer(read)
+        url = urlsplit(address.url)
+        is_tls = url.scheme == "https"
+        try:
+            async with asyncio.timeout(_CONNECT_S):
+                transport, _ = await asyncio.get_running_loop().create_connection(
+                    lambda: answer, url.hostname or "", url.port or (443 if is_tls else 80),
+                    ssl=is_tls or None,
+                )  # fmt: skip
+        except (OSError, TimeoutError) as error:
+            raise LostError(f"{type(error).__name__}: {error}", is_down=True) from None
+        try:
+            transport.write(_request(address, path, body))
+            await answer.done
+        finally:
+            transport.abort()
+        if answer.status != 200:
+            raise _refusal(answer.status, refusal[:_MOST_ERROR].decode(errors="replace"))
+        return answer.is_json
 
     async def is_healthy(self, worker: int) -> bool:
         """Whether a worker answers ``/health``."""
@@ -177,13 +251,22 @@ class Upstream:
         return True
 
 
-async def _refusal(answer: aiohttp.ClientResponse) -> Exception:
-    text = (await answer.content.read(_MOST_ERROR)).decode(errors="replace")
-    if answer.status >= 500:
-        return LostError(f"status {answer.status}: {text[:200]}", is_down=answer.status == 503)
+def _request(address: Address, path: str, body: dict[str, Any] | None) -> bytes:
+    url, text = urlsplit(address.url), b"" if body is None else json.dumps(body).encode()
+    headers = {"host": url.netloc, "accept": "*/*", "connection": "close"} | address.headers
+    if body is not None:
+        headers |= {"content-type": "application/json", "content-length": str(len(text))}
+    lines = [f"{'GET' if body is None else 'POST'} {url.path}{path} HTTP/1.1"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    return "\r\n".join([*lines, "", ""]).encode() + text
+
+
+def _refusal(status: int, text: str) -> Exception:
+    if not 400 <= status < 500:
+        return LostError(f"status {status}: {text[:200]}", is_down=status == 503)
     try:
         told = json.loads(text)["error"]
         message, param = str(told["message"]), told.get("param")
     except (ValueError, KeyError, TypeError, AttributeError):
         message, param = f"The worker refuses the request: {text[:200]}", None
-    return WireError(answer.status, message, param if isinstance(param, str) else None)
+    return WireError(status, message, param if isinstance(param, str) else None)

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 #: Packages of the extra `serve`.
-SERVERS = ("starlette", "uvicorn", "uvloop", "aiohttp", "prometheus_client")
+SERVERS = ("starlette", "uvicorn", "uvloop", "httptools", "prometheus_client")
 
 
 def test_other_commands_load_no_server() -> None:
