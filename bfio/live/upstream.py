@@ -95,6 +95,8 @@ class _Answer(asyncio.Protocol):
 
     def __init__(self, take: Callable[[int, bytes], bool]) -> None:
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        # A request that is cancelled while it connects leaves nobody who asks for the end.
+        self.done.add_done_callback(lambda done: done.cancelled() or done.exception())
         self.is_json = False
         self._take = take
         self._parser = httptools.HttpResponseParser(self)
