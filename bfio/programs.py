@@ -1,7 +1,7 @@
 """One face of all programs: build, solve, relaxation, check and write, by kind of problem."""
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
@@ -194,7 +194,7 @@ def kind_of(document: object, where: str, program: str | None = None) -> Program
         named = {kind.command: ", ".join(sorted(kind.fields)) for kind in KINDS}
         wanted = "; ".join(f"{command}: {fields}" for command, fields in named.items())
         raise InputError(where, "no problem with a program", f"give the fields of one ({wanted})")
-    return _chosen(kinds, program, "--program")
+    return chosen_kind(kinds, program, "--program")
 
 
 def _kind_for(problem: object, program: str | None) -> ProgramKind:
@@ -203,10 +203,11 @@ def _kind_for(problem: object, program: str | None) -> ProgramKind:
         names = ", ".join(dict.fromkeys(kind.problem.partition(":")[2] for kind in KINDS))
         what = f"a {type(problem).__name__} is none of {names}"
         raise InputError("problem", what, "see docs/programs.md for the programs of problems")
-    return _chosen(kinds, program, "program")
+    return chosen_kind(kinds, program, "program")
 
 
-def _chosen(kinds: list[ProgramKind], program: str | None, where: str) -> ProgramKind:
+def chosen_kind(kinds: Sequence[ProgramKind], program: str | None, where: str) -> ProgramKind:
+    """Return the kind with the name ``program``, by default the first; errors are at ``where``."""
     if program is None:
         return kinds[0]
     if (names := [kind.name for kind in kinds]) == [""]:
@@ -217,6 +218,10 @@ def _chosen(kinds: list[ProgramKind], program: str | None, where: str) -> Progra
 
 
 def _statement(problem: Any, program: str | None) -> "Statement[Any]":
+    from formulations.statement import Statement
+
+    if isinstance(problem, Statement) and program is None:
+        return problem
     statement: Statement[Any] = _kind_for(problem, program).load("program")(problem)
     return statement
 
@@ -228,7 +233,7 @@ def build(problem: Any, *, program: str | None = None) -> Any:
     ----------
     problem : StepProblem, SecondProblem, LatencyProblem, MakespanProblem, PausingProblem, \
             BatchProblem, AgentNetwork, FluidProblem, WaitProblem or NestedProblem
-        Data.
+        Data; except for `solve` also a `Statement` of them, such as `LimitedProgram`.
     program : str, optional
         Of a fluid problem ``throughput`` (default), ``margin`` or ``equilibrium``; of a nested
         problem ``nested`` (default) or ``segments``.
@@ -396,11 +401,11 @@ def write(
     CapabilityError
         If nothing is to be decided, or the program is too large.
     """
-    kind = _kind_for(problem, program)
-    back = f"bfio {kind.command} PROBLEM.json{kind.options} --read-solution SOLUTION"
-    if kind is SECOND:
-        back = "bfio.check(problem, assignment)"
-    return write_statement(kind.load("program")(problem), file, back, overwrite=overwrite)
+    statement = _statement(problem, program)
+    back = "bfio.check(problem, solution)"
+    if statement is not problem and (kind := _kind_for(problem, program)) is not SECOND:
+        back = f"bfio {kind.command} PROBLEM.json{kind.options} --read-solution SOLUTION"
+    return write_statement(statement, file, back, overwrite=overwrite)
 
 
 def write_statement(

@@ -55,10 +55,10 @@ def use_one_of(name: str, known: Iterable[str], also: str = "") -> str:
     return f"{did_you_mean(name, names)}use one of {listed}"
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return "did you mean NAME?" for the most similar known name; empty if none is similar."""
-    close = get_close_matches(str(name), list(known), n=1)
-    return f"did you mean {close[0]}? " if close else ""
+def did_you_mean(name: str, known: Iterable[str], most: int = 1) -> str:
+    """Return "did you mean NAME?" for the most similar known names; empty if none is similar."""
+    close = get_close_matches(str(name), list(known), n=most)
+    return f"did you mean {' or '.join(close)}? " if close else ""
 
 
 def within(where: str, make: Callable[[], T]) -> T:

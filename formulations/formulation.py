@@ -196,11 +196,21 @@ class Formulation(Statement[P], Generic[P, S, R]):
 
     def _relaxed(self, lower: int, deadline: Deadline) -> R:
         """Return the bound of the linear relaxation: HiGHS's value, rounded up within 1e-6."""
-        outcome = self._relaxation(deadline)
+        # Without a solution of the relaxation there is none of the program.
+        outcome = self._confirmed(self._relaxation(deadline), SolveLimits(deadline))
         if outcome.termination is not Termination.OPTIMAL:
-            is_late = outcome.termination is Termination.TIME_LIMIT
-            said = Termination.TIME_LIMIT if is_late else Termination.FAILED
-            return self.answer(None, said, lower, method="lp", seconds=outcome.seconds)
+            outcome = trusted_outcome(outcome, None)
+            stopped = (Termination.TIME_LIMIT, Termination.INFEASIBLE)
+            said = outcome.termination if outcome.termination in stopped else Termination.FAILED
+            return self.answer(
+                None,
+                said,
+                lower,
+                method="lp",
+                seconds=outcome.seconds,
+                solver=outcome.details,
+                proof=proof_of(outcome, lower, lower),
+            )
         bound, kind = trusted_bound(outcome, lower, None)
         return self.answer(
             None,

@@ -1,7 +1,7 @@
 """Linear programs: stated in Pyomo, solved by a backend in floats, then in exact rationals."""
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Generic, TypeVar
@@ -11,7 +11,7 @@ import numpy as np
 from formulations.backends import Outcome, SolveLimits, backend, check_method, run_backend
 from formulations.deadline import OutOfTime, TimeLimit
 from formulations.errors import CapabilityError
-from formulations.linear import ExactLinear, ExactVertex, exact_vertex
+from formulations.linear import ExactLinear, ExactVertex, exact_vertex, is_optimal_pair
 from formulations.results import Solved
 from formulations.statement import P, Statement
 
@@ -92,6 +92,14 @@ class LinearProgram(Statement[P], Generic[P, R]):
             "dual of the row in this file (derivative of the objective by the right-hand side)",
             *(f"  {told}" for family, told in self.prices.items() if family in families),
         ]
+
+    def optimum_near(self, point: Sequence[Fraction]) -> tuple[Fraction | None, bool]:
+        """Return the optimum, if there is one, and whether the vertex of a point attains it."""
+        vertex = exact_vertex(self.linear, np.array([float(x) for x in point]))
+        if vertex.point is None or not is_optimal_pair(self.linear, vertex.point, vertex.prices):
+            return None, False
+        value = self.linear.value(vertex.point)
+        return value if self.maximised else -value, vertex.pivots == 0
 
     def solved(self, method: str = "exact", time_limit: TimeLimit = None, seed: int = 0) -> R:
         """Solve this program; see `solve_by`."""

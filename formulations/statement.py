@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
@@ -66,6 +67,16 @@ class Statement(ABC, Generic[P]):
     def told_prices(self) -> Sequence[str]:
         """Return what the dual prices of the rows mean, as lines; empty for integer programs."""
         return ()
+
+    def optimum_near(self, point: Sequence[Fraction]) -> tuple[Fraction | None, bool]:
+        """Return the exact optimum of a `fractional` program, and whether a point describes it.
+
+        Parameters
+        ----------
+        point : sequence of Fraction
+            A point in the column order of `linear`, such as another solver's.
+        """
+        raise NotImplementedError
 
     @property
     def units(self) -> int:

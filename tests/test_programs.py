@@ -21,6 +21,7 @@ from formulations.fluid import (
     FluidWorker,
     LimitedProgram,
     RateProfile,
+    ServiceLimits,
     equilibrium,
     solve_equilibrium,
 )
@@ -272,6 +273,48 @@ def test_show(
         assert f"│ {method} " in out
     assert "proof of " in out
     assert f"best: {OPTIMUM[name]:g} by {kind.methods[0]}" in out
+
+
+def test_the_limited_program_has_the_face_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A statement stands for its problem: `write`, `relaxation`, `check`; ``show`` takes limits.
+
+    ``--program`` is read without ``--write`` too, and errors of the file name it.
+    """
+    monkeypatch.chdir(tmp_path)
+    document = CASES["throughput"][0]
+    Path("p.json").write_text(json.dumps(document))
+    program = LimitedProgram(FluidProblem.from_mapping(document), ServiceLimits(Fraction(3)))
+    best = program.solved()
+    assert best.value is not None
+    assert bfio.write(program, "p.mps")["columns"] == len(program.linear.columns)
+    relaxed = bfio.relaxation(program)
+    assert relaxed is not None
+    assert relaxed >= best.value
+    assert bfio.check(program, best.admitted, best.value) == {}
+    assert bfio.check(program, [3 * x for x in best.admitted])
+    assert main(["show", "p.json", "--latency", "3", "--methods", "exact,highs"]) == 0
+    out = capsys.readouterr().out
+    assert "limits" in out
+    assert f"best: {float(best.value):g} by exact" in out
+    assert "refused: highs does not solve the limited program" in out
+    assert main(["fluid", "p.json", "--program", "margins"]) == 2
+    assert "--program: 'margins' is unknown; did you mean margin" in capsys.readouterr().err
+    Path("p.json").write_text(json.dumps(document | {"workers": 2}))
+    for command in ("fluid", "show"):
+        assert main([command, "p.json", "--latency", "3"]) == 2
+        assert "p.json: workers: 2 of them; give one worker" in capsys.readouterr().err
+
+
+def test_an_infeasible_relaxation_is_infeasible() -> None:
+    """Once CP-SAT confirms HiGHS's claim, ``lp`` says infeasible, with the proof."""
+    problem, _ = problem_of("solve")
+    model = bfio.build(problem)
+    model.below = Constraint(expr=model.objective.expr <= -1)
+    result = bfio.solve(problem, method="lp", model=model)
+    assert (result.status, result.bound) == ("infeasible", None)
+    assert "CP-SAT" in result.proof
 
 
 def test_show_goes_on_where_a_method_refuses(

@@ -20,8 +20,8 @@ from benchmarks.step_harvest import oldest_first
 from bfio.hindsight.latency import solve_hindsight
 from bfio.hindsight.latency.solve import solve_latency
 from bfio.hindsight.makespan import solve_makespan
+from bfio.library.kinds.hindsight import written_prices
 from bfio.library.kinds.kind import CLOSED_FORM, Value, written_value
-from bfio.library.kinds.latency import written_prices
 from bfio.library.kinds.step import EVERY_ASSIGNMENT, INTERVAL, written_certificate
 from bfio.step.exact import solve_exact
 from bfio.step.interval_bound import interval_multipliers

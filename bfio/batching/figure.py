@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
 from bfio.batching.hardware import BatchTimeFit
 from bfio.batching.run import BatchRun
-from bfio.common.figure_style import STYLE
+from bfio.common.figure_style import label_pair, styled
 from formulations.arrays import FloatArray, IntArray
 
 
@@ -20,9 +19,7 @@ def run_figure(runs: Sequence[BatchRun]) -> Figure:
     runs : sequence of BatchRun
         At least one run; all use the same network.
     """
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(8, 5), layout="constrained")
-        tokens, requests = figure.subplots(2, 1, sharex=True)
+    with styled(8, 5, 2, 1, sharex=True) as (figure, (tokens, requests)):
         for run in runs:
             time, course = run.course.slot * run.slot, run.course
             stages = run.scenario.network.stages
@@ -34,15 +31,9 @@ def run_figure(runs: Sequence[BatchRun]) -> Figure:
                 tokens.plot(time, course.tokens, linewidth=0.9, label=run.policy)
                 present = course.present.sum(axis=1)
                 requests.plot(time, present, linewidth=0.9, label=run.policy)
-        tokens.set_title("unprocessed tokens |X|, without running batches")
-        requests.set_title("requests at agents")
-        tokens.set_ylabel("tokens")
-        requests.set_ylabel("requests")
-        requests.set_xlabel(f"time [{runs[0].unit}]")
-        for axes in (tokens, requests):
-            axes.set_ylim(bottom=0)
-        lines = requests.get_lines()
-        figure.legend(handles=lines, loc="outside lower center", ncols=min(4, len(lines)))
+        of_tokens = "unprocessed tokens |X|, without running batches", "tokens"
+        of_requests, along = ("requests at agents", "requests"), f"time [{runs[0].unit}]"
+        label_pair(figure, (tokens, requests), along, of_tokens, of_requests)
     return figure
 
 
@@ -57,14 +48,10 @@ def fit_figure(tokens: IntArray, durations: FloatArray, fit: BatchTimeFit) -> Fi
         The fit.
     """
     loads = np.unique(np.concatenate(([1, fit.free_tokens or 1], tokens)))
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(7, 4), layout="constrained")
-        axes = figure.subplots()
+    with styled(7, 4) as (figure, axes):
         axes.plot(tokens, 1000 * durations, ".", alpha=0.5, label="measured")
         fitted = [1000 * fit.seconds(int(load)) for load in loads]
         axes.plot(loads, fitted, label="c + a·max(0, b' − b0)")
-        axes.set_xlabel("tokens of the batch")
-        axes.set_ylabel("time of the batch [ms]")
-        axes.set_ylim(bottom=0)
+        axes.set(xlabel="tokens of the batch", ylabel="time of the batch [ms]", ylim=(0, None))
         axes.legend()
     return figure

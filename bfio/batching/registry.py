@@ -1,6 +1,6 @@
 """Build batching policies by name: built-in ones, or a user's ``module:function``."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bfio.batching.policy import BatchPolicy, Mixing, Order, TokenBudgetPolicy
 from bfio.common.options import TEXT, WHOLE, Named, by_name, option, read_named
@@ -9,6 +9,7 @@ from formulations.arrays import integer
 from formulations.problem_data import member
 
 _LIMIT = "maximum requests in a batch; 0: no limit"
+_DECODE_LIMIT = "maximum decode tokens in a batch; 0: no limit"
 _ORDERS = "`arrival`, `entry`, `shortest`"
 
 
@@ -27,7 +28,7 @@ class FasterTransformer:
     group: int = option(
         0, WHOLE, "M", "group size M: prefill up to M requests, then decode them all; 0: no groups"
     )
-    limit: int = option(0, WHOLE, "M", "maximum decode tokens in a batch; 0: no limit")
+    limit: int = option(0, WHOLE, "M", _DECODE_LIMIT)
 
     def policy(self) -> TokenBudgetPolicy:
         """Return the policy with these options."""
@@ -37,43 +38,57 @@ class FasterTransformer:
 
 
 @dataclass(frozen=True)
-class Vllm:
-    """vLLM without chunks: prefill before decode, never both in a batch.
+class Limited:
+    """A policy whose only option is a limit; see `TokenBudgetPolicy`.
 
     Parameters
     ----------
+    rule : TokenBudgetPolicy
+        The policy without a limit.
     limit : int
-        Maximum decode tokens in a batch.
+        Maximum requests in a batch.
     """
 
-    limit: int = option(0, WHOLE, "M", "maximum decode tokens in a batch; 0: no limit")
+    rule: TokenBudgetPolicy
+    limit: int = option(0, WHOLE, "M", _LIMIT)
 
     def policy(self) -> TokenBudgetPolicy:
         """Return the policy with these options."""
-        return TokenBudgetPolicy(mixing=Mixing.PREFILL_FIRST, limit=self.limit)
+        return replace(self.rule, limit=self.limit)
 
 
 @dataclass(frozen=True)
-class MixedOptions:
-    """Options shared by policies that mix phases; see `TokenBudgetPolicy`.
+class LimitedDecode(Limited):
+    """The same for a policy that mixes no phases: its limit is on decode tokens."""
+
+    limit: int = option(0, WHOLE, "M", _DECODE_LIMIT)
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """A policy that mixes phases, with all options; see `TokenBudgetPolicy`.
 
     Parameters
     ----------
+    rule : TokenBudgetPolicy
+        The policy without options.
     kp, kd, limit : int
         ``K_p``, ``K_d`` and ``M``.
     prefill, decode : Order
         Orders within the phases.
     """
 
+    rule: TokenBudgetPolicy
     kp: int = option(0, WHOLE, "K", "only the K_p oldest requests may prefill; 0: no limit")
     kd: int = option(0, WHOLE, "K", "only the K_d oldest requests may decode; 0: no limit")
     limit: int = option(0, WHOLE, "M", _LIMIT)
     prefill: str = option("arrival", TEXT, "ORDER", f"order of prompts: {_ORDERS} or `longest`")
     decode: str = option("arrival", TEXT, "ORDER", f"order of decode tokens: {_ORDERS}")
 
-    def _policy(self, *, decode_first: bool) -> TokenBudgetPolicy:
-        return TokenBudgetPolicy(
-            decode_first=decode_first,
+    def policy(self) -> TokenBudgetPolicy:
+        """Return the policy with these options."""
+        return replace(
+            self.rule,
             kp=self.kp,
             kd=self.kd,
             limit=self.limit,
@@ -82,58 +97,7 @@ class MixedOptions:
         )
 
 
-class Sarathi(MixedOptions):
-    """Sarathi: decode tokens first, then chunks of prompts."""
-
-    def policy(self) -> TokenBudgetPolicy:
-        """Return the policy with these options."""
-        return self._policy(decode_first=True)
-
-
-class Orca(MixedOptions):
-    """Orca: prompts first, then decode tokens in the same batch."""
-
-    def policy(self) -> TokenBudgetPolicy:
-        """Return the policy with these options."""
-        return self._policy(decode_first=False)
-
-
-@dataclass(frozen=True)
-class VllmChunked:
-    """vLLM with chunked prefill: running requests first, in the order of entry into decode.
-
-    Parameters
-    ----------
-    limit : int
-        Maximum requests in a batch.
-    """
-
-    limit: int = option(0, WHOLE, "M", _LIMIT)
-
-    def policy(self) -> TokenBudgetPolicy:
-        """Return the policy with these options."""
-        return TokenBudgetPolicy(limit=self.limit, decode_order=Order.ENTRY)
-
-
-@dataclass(frozen=True)
-class ShortestFirst:
-    """Shortest remaining length first in both phases, decode tokens before prompts.
-
-    Parameters
-    ----------
-    limit : int
-        Maximum requests in a batch.
-    """
-
-    limit: int = option(0, WHOLE, "M", _LIMIT)
-
-    def policy(self) -> TokenBudgetPolicy:
-        """Return the policy with these options."""
-        order = Order.SHORTEST
-        return TokenBudgetPolicy(limit=self.limit, prefill_order=order, decode_order=order)
-
-
-Recipe = FasterTransformer | Vllm | Sarathi | Orca | VllmChunked | ShortestFirst
+Recipe = FasterTransformer | Limited | Mixed
 
 #: The built-in policies.
 BUILT_IN: dict[str, Named[Recipe]] = by_name(
@@ -147,31 +111,31 @@ BUILT_IN: dict[str, Named[Recipe]] = by_name(
         "vllm",
         "prompts if any are waiting, else decode tokens; never both",
         "throughput paper, section 3, vanilla vLLM",
-        Vllm(),
+        LimitedDecode(TokenBudgetPolicy(mixing=Mixing.PREFILL_FIRST)),
     ),
     Named[Recipe](
         "orca",
         "prompts, then decode tokens in the same batch: work-conserving",
         "throughput paper, section 3, Orca with chunks",
-        Orca(),
+        Mixed(TokenBudgetPolicy(decode_first=False)),
     ),
     Named[Recipe](
         "sarathi",
         "decode tokens, then chunks of prompts in the same batch: work-conserving",
         "throughput paper, section 3, Sarathi-Serve",
-        Sarathi(),
+        Mixed(TokenBudgetPolicy()),
     ),
     Named[Recipe](
         "vllm-chunked",
         "as sarathi, decoding requests in order of their entry into the decode phase",
         "throughput paper, section 3, vLLM with chunked prefill",
-        VllmChunked(),
+        Limited(TokenBudgetPolicy(decode_order=Order.ENTRY)),
     ),
     Named[Recipe](
         "sjf",
         "as sarathi, shortest remaining length first in both phases; lengths known",
         "throughput paper, section 2.3: any work-conserving rule",
-        ShortestFirst(),
+        Limited(TokenBudgetPolicy(prefill_order=Order.SHORTEST, decode_order=Order.SHORTEST)),
     ),
 )
 

@@ -2,11 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.ticker import StrMethodFormatter
 
-from bfio.common.figure_style import STYLE, ShownFigure
+from bfio.common.figure_style import ShownFigure, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,9 +32,7 @@ def fit_figure(fit: "StepTimeFit") -> ShownFigure:
     steps = fit.steps
     fitted = fit.fitted_s if fit.own is None else fit.own.fitted_s
     off = 100 * (steps.duration_s / fitted - 1)
-    with mpl.rc_context(STYLE):
-        figure = ShownFigure(figsize=(7, 5.4), layout="constrained")
-        above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
+    with styled(7, 5.4, 2, 1, sharex=True, height_ratios=(3, 2)) as (figure, (above, below)):
         _draw_durations(above, fit)
         _scatter(below, fit, off)
         below.axhline(0, color="black", linewidth=0.9)
@@ -44,8 +41,7 @@ def fit_figure(fit: "StepTimeFit") -> ShownFigure:
         below.set_yscale("symlog", linthresh=linear)
         below.set_ylim(min(-linear, float(np.nanmin(off))), max(linear, float(np.nanmax(off))))
         below.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-        below.set_ylabel("measured − fitted [%]")
-        below.set_xlabel("load of the fullest worker [tokens]")
+        below.set(ylabel="measured − fitted [%]", xlabel="load of the fullest worker [tokens]")
         below.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     return figure
 

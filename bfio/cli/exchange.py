@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 from bfio.cli.command import DONE, NOTHING_FOUND
 from bfio.cli.output import naming, print_json, read_text
 from bfio.common.options import flag
-from formulations.errors import InputError, use_one_of
+from formulations.errors import InputError
 
 if TYPE_CHECKING:
+    from bfio.programs import ProgramKind
     from formulations.exchange import SolutionFile
-    from formulations.fluid import FluidObjective, FluidProblem
+    from formulations.fluid import FluidObjective, FluidProblem, LimitedProgram
     from formulations.statement import Statement
 
 
@@ -226,27 +227,54 @@ def _read_linear(args: argparse.Namespace, program: "Statement[Any]", name: str)
 
 
 def exchange_fluid(
-    args: argparse.Namespace, problem: "FluidProblem", objective: "FluidObjective"
+    args: argparse.Namespace,
+    problem: "FluidProblem",
+    kind: "ProgramKind",
+    objective: "FluidObjective",
+    limited: "LimitedProgram | None" = None,
 ) -> int:
     """Write a program of a fluid problem, or check a solution of it; return the exit status."""
-    from bfio.programs import FLUID_KINDS
-    from formulations.fluid import LimitedProgram, ServiceLimits
-
-    names = [kind.name for kind in FLUID_KINDS]
-    name = args.program or names[0]
-    if name not in names:
-        raise InputError("--program", f"{name!r} is unknown", use_one_of(name, names))
-    kind = FLUID_KINDS[names.index(name)]
-    limits = {key: text for key in ("latency", "ttft") if (text := getattr(args, key)) is not None}
-    if limits and name != names[0]:
-        raise InputError(flag(next(iter(limits))), f"no limit of program {name}", "omit it")
     options = kind.options
     options += "" if objective.value == "stages" else f" --objective {objective.value}"
-    options += "".join(f" {flag(key)} {text}" for key, text in limits.items())
-    if limits:
-        program = LimitedProgram(problem, ServiceLimits(**limits), objective=objective)
-    else:
-        made = kind.load("made")(problem) if kind.made else problem
-        chosen = {"objective": objective} if name == names[0] else {}
-        program = kind.load("program")(made, **chosen)
-    return exchange(args, program, "fluid", options=options, name=name)
+    if limited is not None:
+        options += "".join(f" {flag(key)} {text}" for key, text in given_limits(args).items())
+        return exchange(args, limited, "fluid", options=options, name=kind.name)
+    made = kind.load("made")(problem) if kind.made else problem
+    chosen = {"objective": objective} if kind.name == "throughput" else {}
+    program = kind.load("program")(made, **chosen)
+    return exchange(args, program, "fluid", options=options, name=kind.name)
+
+
+def add_service_limits(parser: argparse.ArgumentParser) -> None:
+    """Add ``--latency`` and ``--ttft``."""
+    parser.add_argument(
+        "--latency", metavar="S", help="limit on the mean latency of every admitted class [s]"
+    )
+    parser.add_argument("--ttft", metavar="S", help="limit on its mean time to first token [s]")
+
+
+def given_limits(args: argparse.Namespace) -> dict[str, str]:
+    """Return the given limits of `add_service_limits` by name."""
+    return {key: text for key in ("latency", "ttft") if (text := getattr(args, key)) is not None}
+
+
+def limited_program(
+    args: argparse.Namespace, problem: Any, kind: "ProgramKind", **objective: "FluidObjective"
+) -> "LimitedProgram | None":
+    """Return the throughput program under the given limits; None without limits.
+
+    Raises
+    ------
+    InputError
+        If the program of the file is another one, or it has several workers.
+    """
+    from formulations.fluid import LimitedProgram, ServiceLimits
+
+    limits: dict[str, Any] = given_limits(args)
+    if limits and kind.name != "throughput":
+        what = f"no limit of program {kind.name or kind.command}"
+        raise InputError(flag(next(iter(limits))), what, "omit it")
+    if not limits:
+        return None
+    with naming(args.file, "workers"):
+        return LimitedProgram(problem, ServiceLimits(**limits), **objective)

@@ -4,7 +4,7 @@ import argparse
 import re
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import bfio.decode.policies
 from bfio.cli.command import OneLineParser
@@ -16,7 +16,7 @@ from bfio.decode.options import RunOptions
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from bfio.decode.own_metrics import MetricChoice
     from bfio.decode.policy_registry import ChosenPolicy
@@ -39,6 +39,26 @@ POLICIES = textwrap.fill(
 )
 #: Number of requests of a synthetic workload without ``--requests``.
 _SYNTHETIC_REQUESTS = 4000
+
+
+#: Whether arguments contradict each other, what is wrong then, and the remedy.
+Conflict: TypeAlias = tuple[bool, str, str]
+
+
+def refuse_first(conflicts: "Iterable[Conflict]") -> None:
+    """Raise an `InputError` for the first conflict of arguments that there is."""
+    for is_there, what, remedy in conflicts:
+        if is_there:
+            raise InputError("command line", what, remedy)
+
+
+def unread_without_trace(
+    args: argparse.Namespace, *names: str, remedy: str = "add --trace, or omit the option"
+) -> "Iterator[Conflict]":
+    """Yield a conflict for each argument that is given but has no effect without ``--trace``."""
+    for name in names:
+        is_unread = args.trace is None and getattr(args, name) not in (None, False)
+        yield is_unread, f"{flag(name)} has no effect without --trace", remedy
 
 
 def given_options(

@@ -2,6 +2,8 @@
 
 import argparse
 from collections.abc import Callable
+from functools import partial
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from bfio.cli import options
@@ -16,70 +18,54 @@ if TYPE_CHECKING:
 
 def add_problem_actions(actions: Any) -> None:
     """Add ``to-hindsight``, ``to-makespan``, ``to-fluid`` and ``to-step``."""
-    for name, summary, add, make, next_command in (
-        (
-            "to-hindsight",
-            "write a problem of bfio hindsight: start times of least latency for one KV cache",
-            _add_hindsight,
-            _hindsight,
-            "hindsight",
-        ),
-        (
-            "to-makespan",
-            "write a problem of bfio makespan: workers in lockstep, all requests known",
-            _add_makespan,
-            _makespan,
-            "makespan",
-        ),
-        (
-            "to-fluid",
-            "write a problem of bfio fluid: classes of requests with rates",
-            _add_fluid,
-            _fluid,
-            "fluid",
-        ),
-        (
-            "to-step",
-            "write a problem of bfio solve: the state of a run at one step",
-            _add_step,
-            _step,
-            "solve",
-        ),
-    ):
-        parser = actions.add_parser(name, help=summary, description=f"{summary}.")
+    for name, (command, add, told) in _PROBLEMS.items():
+        summary = f"write a problem of bfio {command}: {told}"
+        parser = actions.add_parser(f"to-{name}", help=summary, description=f"{summary}.")
         parser.add_argument("trace", metavar="FILE", help="a trace file")
-        parser.add_argument("out", metavar="OUT", help=f"file for bfio {next_command} (.json)")
+        parser.add_argument("out", metavar="OUT", help=f"file for bfio {command} (.json)")
         add(parser)
         group = parser.add_argument_group("requests")
         group.add_argument("--requests", type=int, metavar="N", help="take N requests")
-        group.add_argument(
-            "--skip", type=int, default=0, metavar="N", help="leave out the first N (default 0)"
-        )
+        text = "leave out the first N (default 0)"
+        group.add_argument("--skip", type=int, default=0, metavar="N", help=text)
         options.add_reading(group)
         parser.add_argument("--overwrite", action="store_true", help="replace an existing OUT")
         options.add_common(parser)
-        parser.set_defaults(action=_action(make, next_command), synthetic=None)
+        parser.set_defaults(action=partial(_write, name), synthetic=None)
 
 
-def _action(
-    make: "Callable[[Workload, argparse.Namespace], TraceProblem[Any]]", command: str
-) -> Callable[[argparse.Namespace], None]:
-    def act(args: argparse.Namespace) -> None:
-        made = make(_chosen(args), args)
-        made.write(args.out, overwrite=args.overwrite)
-        told = {**made.provenance, "written": args.out}
-        if args.json:
-            print_json(told)
-            return
-        print(f"{args.out}: {made.provenance['requests']} requests of {args.trace}")
-        shown = ("rounding", "oversized_left_out", "classes", "policy", "step", "waiting")
-        lost = ("prompt_variance_kept", "output_variance_kept", "work_error")
-        for key in (*shown, *lost):
-            if key in told:
-                print(f"{key.replace('_', ' ')}: {told[key]}")
-        print(f"next: bfio {command} {args.out}")
+def _write(name: str, args: argparse.Namespace) -> None:
+    made = _made(name, args)
+    made.write(args.out, overwrite=args.overwrite)
+    told = {**made.provenance, "written": args.out}
+    if args.json:
+        print_json(told)
+        return
+    print(f"{args.out}: {made.provenance['requests']} requests of {args.trace}")
+    shown = ("rounding", "oversized_left_out", "classes", "policy", "step", "waiting")
+    lost = ("prompt_variance_kept", "output_variance_kept", "work_error")
+    for key in (*shown, *lost):
+        if key in told:
+            print(f"{key.replace('_', ' ')}: {told[key]}")
+    print(f"next: bfio {_PROBLEMS[name][0]} {args.out}")
 
-    return act
+
+def _made(name: str, args: argparse.Namespace) -> "TraceProblem[Any]":
+    """Return the problem: its function takes the given arguments under their own names."""
+    from bfio import from_trace
+
+    makers: dict[str, Callable[..., TraceProblem[Any]]] = {
+        "hindsight": from_trace.latency_problem,
+        "makespan": from_trace.makespan_problem,
+        "fluid": from_trace.fluid_problem,
+        "step": from_trace.step_problem,
+    }
+    workload = _chosen(args)
+    if name == "step":
+        args.cluster, args.options = options.cluster_from(args), options.run_options_from(args)
+    names = signature(makers[name]).parameters.keys() & vars(args).keys()
+    given = {key: value for key in names if (value := getattr(args, key)) is not None}
+    return makers[name](workload, **given)
 
 
 def _chosen(args: argparse.Namespace) -> "Workload":
@@ -118,18 +104,6 @@ def _add_hindsight(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--convention", default="C", metavar="NAME", help=text)
 
 
-def _hindsight(workload: "Workload", args: argparse.Namespace) -> "TraceProblem[Any]":
-    from bfio.from_trace import latency_problem
-
-    return latency_problem(
-        workload,
-        args.memory,
-        round_s=args.round_s,
-        convention=args.convention,
-        leave_out_oversized=args.leave_out_oversized,
-    )
-
-
 def _add_makespan(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--workers", type=int, metavar="G", required=True, help="workers")
     text = "slots of each worker"
@@ -138,19 +112,6 @@ def _add_makespan(parser: argparse.ArgumentParser) -> None:
     _add_memory(parser, text, required=False)
     text = "length of a step [s], exact (0.05 or 1/20); default: all requests arrive at step 0"
     parser.add_argument("--step-s", metavar="S", help=text)
-
-
-def _makespan(workload: "Workload", args: argparse.Namespace) -> "TraceProblem[Any]":
-    from bfio.from_trace import makespan_problem
-
-    return makespan_problem(
-        workload,
-        args.workers,
-        args.slots,
-        step_s=args.step_s,
-        memory=args.memory,
-        leave_out_oversized=args.leave_out_oversized,
-    )
 
 
 def _add_fluid(parser: argparse.ArgumentParser) -> None:
@@ -163,21 +124,6 @@ def _add_fluid(parser: argparse.ArgumentParser) -> None:
     machine = "default: the BF-IO simulator's"
     parser.add_argument("--d0", metavar="S", help=f"fixed time of an iteration [s] ({machine})")
     parser.add_argument("--d1", metavar="S", help=f"time per token [s] ({machine})")
-
-
-def _fluid(workload: "Workload", args: argparse.Namespace) -> "TraceProblem[Any]":
-    from bfio.from_trace import fluid_problem
-
-    times = {name: getattr(args, name) for name in ("d0", "d1") if getattr(args, name) is not None}
-    return fluid_problem(
-        workload,
-        args.memory,
-        classes=args.classes,
-        rate=args.rate,
-        workers=args.workers,
-        leave_out_oversized=args.leave_out_oversized,
-        **times,
-    )
 
 
 def _add_step(parser: argparse.ArgumentParser) -> None:
@@ -194,14 +140,10 @@ def _add_step(parser: argparse.ArgumentParser) -> None:
     add_options(parser.add_argument_group("run"), RunOptions)
 
 
-def _step(workload: "Workload", args: argparse.Namespace) -> "TraceProblem[Any]":
-    from bfio.from_trace import step_problem
-
-    return step_problem(
-        workload,
-        args.policy,
-        options.cluster_from(args),
-        step=args.step,
-        look_ahead=args.look_ahead,
-        options=options.run_options_from(args),
-    )
+#: The command of each problem, the arguments of its own, and what it is.
+_PROBLEMS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None], str]] = {
+    "hindsight": ("hindsight", _add_hindsight, "start times of least latency for one KV cache"),
+    "makespan": ("makespan", _add_makespan, "workers in lockstep, all requests known"),
+    "fluid": ("fluid", _add_fluid, "classes of requests with rates"),
+    "step": ("solve", _add_step, "the state of a run at one step"),
+}

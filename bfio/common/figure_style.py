@@ -1,9 +1,12 @@
 """Common style of figures, and figures that notebooks show."""
 
 import io
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import matplotlib as mpl
 from matplotlib.figure import Figure
 
 from formulations.errors import InputError
@@ -29,6 +32,26 @@ class ShownFigure(Figure):
         written = io.BytesIO()
         self.savefig(written, format="png", dpi=_DPI)
         return written.getvalue()
+
+
+@contextmanager
+def styled(
+    width: float, height: float, *grid: int, **panels: Any
+) -> Iterator[tuple[ShownFigure, Any]]:
+    """Yield an empty figure of a size [inches] with its `subplots`, in the common style."""
+    with mpl.rc_context(STYLE):
+        figure = ShownFigure(figsize=(width, height), layout="constrained")
+        yield figure, figure.subplots(*grid, **panels)
+
+
+def label_pair(figure: Figure, pair: Any, xlabel: str, *labels: tuple[str, str]) -> None:
+    """Give two panels over one time axis a title and an unit each, and one legend below both."""
+    for axes, (title, ylabel) in zip(pair, labels, strict=True):
+        axes.set(title=title, ylabel=ylabel, ylim=(0, None))
+    pair[1].set_xlabel(xlabel)
+    # Below both panels, so that it covers no line.
+    lines = pair[1].get_lines()
+    figure.legend(handles=lines, loc="outside lower center", ncols=min(4, len(lines)))
 
 
 def save(figure: Figure, path: Path) -> Path:

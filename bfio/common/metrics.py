@@ -17,7 +17,7 @@ import numpy as np
 from bfio.common.statistics import half_width
 from bfio.common.text import number
 from formulations.arrays import FloatArray, IntArray
-from formulations.errors import InputError, use_one_of
+from formulations.errors import InputError, did_you_mean
 from formulations.scalars import percent, percentage
 
 Value: TypeAlias = int | float | None
@@ -337,7 +337,8 @@ class MetricTable(Generic[Record]):
             If the metric does not exist.
         """
         if name not in self._metrics:
-            remedy = use_one_of(name, self._metrics)
+            listed = "docs/metrics.md lists all; module:NAME is one of your own"
+            remedy = f"{did_you_mean(name, self._metrics, 3)}{listed}"
             raise InputError("metrics", f"unknown metric {name!r}", remedy)
         metric = self._metrics[name]
         return metric.column or Column(f"{name}\n[{metric.unit}]" if metric.unit else name)

@@ -11,8 +11,8 @@ from bfio.common.metrics import Metric, MetricTable, Value
 from bfio.decode.metrics import METRICS
 from bfio.decode.options import ArrivalMode
 from bfio.decode.run_part import RunPart
-from formulations.errors import InputError, use_one_of
-from formulations.named_objects import OR_YOUR_OWN, check_call, is_users, load_object, users_code
+from formulations.errors import InputError
+from formulations.named_objects import check_call, is_users, load_object, users_code
 
 #: The name of a metric, or a function of `RunPart`.
 ChosenMetric: TypeAlias = str | Callable[[RunPart], Value] | Metric[RunPart]
@@ -106,9 +106,7 @@ def own_metric(name: str, function: Callable[[RunPart], Value]) -> Metric[RunPar
 def _own(chosen: ChosenMetric) -> Metric[RunPart] | None:
     """Return the user-defined metric of a choice, or None for the name of a built-in metric."""
     if isinstance(chosen, str) and not is_users(chosen):
-        if chosen not in {metric.name for metric in METRICS}:
-            remedy = use_one_of(chosen, [metric.name for metric in METRICS], OR_YOUR_OWN)
-            raise InputError("metrics", f"unknown metric {chosen!r}", remedy)
+        METRICS.column(chosen)  # Raises for an unknown metric.
         return None
     where = chosen if isinstance(chosen, str) else "metrics"
     found = load_object(chosen, "metric") if isinstance(chosen, str) else chosen

@@ -2,14 +2,13 @@
 
 import math
 import textwrap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import StrMethodFormatter
 
-from bfio.common.figure_style import STYLE, ShownFigure
+from bfio.common.figure_style import ShownFigure, styled
 from bfio.decode.energy import power_over_time
 
 if TYPE_CHECKING:
@@ -27,10 +26,9 @@ def trajectory_figure(comparison: "Comparison") -> ShownFigure:
     num_panels = len(comparison.runs)
     columns = min(num_panels, 2 if num_panels == 4 else 3)
     rows = math.ceil(num_panels / columns)
-    with mpl.rc_context(STYLE):
-        size = (max(4.2 * columns, 7), 2.6 * rows + 0.6)
-        figure = ShownFigure(figsize=size, layout="constrained")
-        grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    shared: dict[str, Any] = {"sharex": True, "sharey": True, "squeeze": False}
+    size = (max(4.2 * columns, 7), 2.6 * rows + 0.6)
+    with styled(*size, rows, columns, **shared) as (figure, grid):
         panels = list(grid.flat)
         for panel, label, run in zip(panels, comparison.labels, comparison.measured, strict=False):
             _draw_trajectory(panel, label, run)
@@ -49,22 +47,18 @@ def trajectory_figure(comparison: "Comparison") -> ShownFigure:
 
 def run_figure(run: "Run") -> ShownFigure:
     """Draw the load of every worker over the steps of one run (BF-IO, fig. 6)."""
-    with mpl.rc_context(STYLE):
-        figure = ShownFigure(figsize=(7, 3.2), layout="constrained")
-        axes = figure.subplots()
+    with styled(7, 3.2) as (figure, axes):
         _draw_trajectory(axes, run.policy, run)
-        axes.set_ylim(bottom=0)
         axes.legend(loc="upper right")
-        axes.set_xlabel("step (shaded: measured part)")
-        axes.set_ylabel("load of each worker [tokens]")
+        axes.set(xlabel="step (shaded: measured part)", ylabel="load of each worker [tokens]")
+        axes.set_ylim(bottom=0)
     return figure
 
 
 def idle_fraction_figure(comparison: "Comparison") -> Figure:
     """Draw the idle fraction of each step and its distribution (BF-IO, fig. 1)."""
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(10, 3.8), layout="constrained")
-        over_time, spread = figure.subplots(1, 2, width_ratios=(2, 1), sharey=True)
+    with styled(10, 3.8, 1, 2, width_ratios=(2, 1), sharey=True) as (figure, pair):
+        over_time, spread = pair
         for label, run in zip(comparison.labels, comparison.measured, strict=True):
             _draw_idle(over_time, label, run)
         _shade_measured(over_time, comparison.measured[0])
@@ -79,18 +73,14 @@ def idle_fraction_figure(comparison: "Comparison") -> Figure:
         spread.tick_params(axis="x", labelrotation=30)
         spread.set_title(f"{'whole run' if is_whole else 'measured part'}: quartiles over steps")
         over_time.set_title("idle fraction: 1 − mean load / max load (running mean)")
-        over_time.set_xlabel("step (shaded: measured part)")
-        over_time.set_ylabel("idle [%]")
-        over_time.set_ylim(bottom=0)
+        over_time.set(xlabel="step (shaded: measured part)", ylabel="idle [%]", ylim=(0, None))
         over_time.legend(loc="upper left", ncols=3)
     return figure
 
 
 def power_figure(comparison: "Comparison") -> ShownFigure:
     """Draw the mean power of a worker over time, a line per policy (BF-IO, figs. 2 and 7)."""
-    with mpl.rc_context(STYLE):
-        figure = ShownFigure(figsize=(8, 3.8), layout="constrained")
-        axes = figure.subplots()
+    with styled(8, 3.8) as (figure, axes):
         for label, run in zip(comparison.labels, comparison.runs, strict=True):
             curve = power_over_time(run, comparison.energy_model)
             assert curve is not None
@@ -98,9 +88,8 @@ def power_figure(comparison: "Comparison") -> ShownFigure:
             power = curve.power_w / run.cluster.workers
             axes.stairs(power, curve.edges_s, linewidth=1.1, label=named)
         axes.set_title("mean power of a worker; the area below is energy")
-        axes.set_xlabel(f"time [s]\n{_small(comparison.settings)}")
-        axes.set_ylabel("power [W]")
-        axes.set_ylim(bottom=0)
+        time = f"time [s]\n{_small(comparison.settings)}"
+        axes.set(xlabel=time, ylabel="power [W]", ylim=(0, None))
         axes.legend(loc="lower left")
     return figure
 

@@ -6,11 +6,10 @@ A geometric figure has a row of panels per trace: survival, hazard and mean resi
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
-from bfio.common.figure_style import STYLE, ShownFigure
+from bfio.common.figure_style import ShownFigure, styled
 from bfio.prediction.geometric import GeometricFit
 
 if TYPE_CHECKING:
@@ -26,10 +25,8 @@ _RARE = 0.01
 def evaluation_figure(reports: "Sequence[PredictorReport]") -> ShownFigure:
     """Draw ROC curves, calibration and stage-2 error by age: a row of panels per window."""
     horizons = list(dict.fromkeys(report.look_ahead for report in reports))
-    with mpl.rc_context(STYLE):
-        size = (10.5, 3.2 * len(horizons) + 0.4)
-        figure = ShownFigure(figsize=size, layout="constrained")
-        grid = figure.subplots(len(horizons), 3, squeeze=False)
+    rows = len(horizons)
+    with styled(10.5, 3.2 * rows + 0.4, rows, 3, squeeze=False) as (figure, grid):
         for row, look_ahead in zip(grid, horizons, strict=True):
             own = [report for report in reports if report.look_ahead == look_ahead]
             _draw_roc(row[0], own)
@@ -82,11 +79,8 @@ def _draw_by_age(axes: "Axes", reports: "Sequence[PredictorReport]") -> None:
     if (constant := reports[0].conditional_mae_constant) is not None:
         axes.axhline(constant, color="0.7", linewidth=0.8)
     axes.set_xscale("symlog", linthresh=10)
-    axes.set_xlim(left=0)
-    axes.set_ylim(bottom=0)
-    axes.set(
-        title="Stage-2 MAE (line: of a constant)", xlabel="age [tokens]", ylabel="error [steps]"
-    )
+    axes.set(xlim=(0, None), ylim=(0, None), xlabel="age [tokens]", ylabel="error [steps]")
+    axes.set_title("Stage-2 MAE (line: of a constant)")
 
 
 _PLAIN = StrMethodFormatter("{x:g}")
@@ -101,10 +95,8 @@ def geometric_figure(traces: "Mapping[str, tuple[IntArray, GeometricFit]]") -> S
     traces : mapping
         Lengths and their fit, by name of the trace.
     """
-    with mpl.rc_context(STYLE):
-        size = (10, 1.9 * len(traces) + 0.5)
-        figure = ShownFigure(figsize=size, layout="constrained")
-        grid = figure.subplots(len(traces), 3, squeeze=False)
+    rows = len(traces)
+    with styled(10, 1.9 * rows + 0.5, rows, 3, squeeze=False) as (figure, grid):
         for row, (name, (lengths, fit)) in zip(grid, traces.items(), strict=True):
             _draw_survival(row[0], name, lengths, fit)
             _draw_hazard(row[1], fit)

@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
-from bfio.common.figure_style import STYLE
+from bfio.common.figure_style import label_pair, styled
 from bfio.wait.run import StageRun
 from formulations.arrays import FloatArray, IntArray
 
@@ -28,27 +27,17 @@ def run_figure(runs: Sequence[StageRun]) -> Figure:
     runs : sequence of StageRun
         At least one run; all of the same instance, with one line each.
     """
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(8, 5), layout="constrained")
-        memory, queue = figure.subplots(2, 1, sharex=True)
+    with styled(8, 5, 2, 1, sharex=True) as (figure, (memory, queue)):
         for run in runs:
             _draw(memory, run, run.batches.memory, 0.0)
             _draw(queue, run, run.batches.waiting, np.nan)
         memory.axhline(runs[0].instance.memory, color="black", linestyle="--", linewidth=0.8)
-        memory.set_title(
-            "memory of the batch and of paused requests; 0: engine idle; dashed: capacity"
-        )
-        queue.set_title(
+        held = "memory of the batch and of paused requests; 0: engine idle; dashed: capacity"
+        before = (
             "requests before stage 0 at the start of a batch, including its own; idle: no line"
         )
-        memory.set_ylabel("memory [tokens]")
-        queue.set_ylabel("before stage 0 [requests]")
-        queue.set_xlabel("time [s]")
-        for axes in (memory, queue):
-            axes.set_ylim(bottom=0)
-        # Below both panels, so that it covers no line.
-        lines = queue.get_lines()
-        figure.legend(handles=lines, loc="outside lower center", ncols=min(3, len(lines)))
+        labels = (held, "memory [tokens]"), (before, "before stage 0 [requests]")
+        label_pair(figure, (memory, queue), "time [s]", *labels)
     return figure
 
 

@@ -10,12 +10,15 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 
 from bfio.workloads.tables import Table
 from bfio.workloads.trace_format import (
     Layout,
     RequestColumns,
+    RequestRow,
     Row,
     TimeColumn,
     TimeText,
@@ -211,6 +214,7 @@ def unused_columns(header: Sequence[str], used: Sequence[str]) -> list[str]:
     ]
 
 
+@lru_cache(maxsize=1024)
 def is_moment(name: str) -> bool:
     """Return whether a name looks like the time of an event."""
     words = _words(name)
@@ -302,7 +306,16 @@ def detected_format(
     guessed = guessed_columns(table.header, table.first_row)
     why = doubt(guessed, table.header, table.first_row)
     if why is None:
-        return named_format(guessed, table.layout, table.header, table.first_row)
+        found = named_format(guessed, table.layout, table.header, table.first_row)
+        if guessed.keys() & ARRIVALS.keys() or table.layout is Layout.CSV:
+            return found
+
+        def parse(row: Row) -> RequestRow:
+            # Keys of JSON Lines differ by row; the reader refuses times of only some rows.
+            is_timed = any(is_moment(name) for name in row)
+            return found.parse(row)._replace(arrival=Fraction(0) if is_timed else None)
+
+        return replace(found, parse=parse)
     _refuse_comment(table, source, {})
     raise _unknown(table, source, guessed, why, is_file)
 

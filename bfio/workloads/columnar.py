@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from fractions import Fraction
+from itertools import chain
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
@@ -291,7 +292,8 @@ def _frame_texts(frame: Any, name: str) -> pa.Table:
         If the frame cannot be interpreted as a table.
     """
     if isinstance(frame, list) and frame and all(isinstance(row, Mapping) for row in frame):
-        frame = pa.Table.from_pylist(frame)
+        # Of dicts, pyarrow reads only the keys of the first row.
+        frame = {name: [row.get(name) for row in frame] for name in dict.fromkeys(chain(*frame))}
     if isinstance(frame, Mapping):
         for column, cells in frame.items():
             _check_one_convention(cells, f"{name} column {column!r}")

@@ -16,10 +16,7 @@ import numpy as np
 
 from formulations.errors import CapabilityError, InputError, did_you_mean
 from formulations.exchange.program_file import CONSTANT, ExactProgram, of_form, of_linear
-from formulations.fluid.limited import LimitedProgram
 from formulations.formulation import COMBINATORIAL
-from formulations.linear import exact_vertex, is_optimal_pair
-from formulations.linear_program import LinearProgram
 from formulations.problem_data import shown
 from formulations.results import ProgramResult, Termination
 from formulations.standard_form import EXACT_LIMIT
@@ -390,8 +387,8 @@ def judge_linear(program: Statement[Any], file: SolutionFile) -> JudgedLinear:
 
     Parameters
     ----------
-    program : LinearProgram or LimitedProgram
-        The program that was written to the file.
+    program : Statement
+        The `fractional` program that was written to the file.
     file : SolutionFile
         The solver's solution.
 
@@ -402,28 +399,21 @@ def judge_linear(program: Statement[Any], file: SolutionFile) -> JudgedLinear:
     CapabilityError
         If the program is too large for exact arithmetic.
     """
-    linear, exact = program.linear, exact_program(program)
+    exact = exact_program(program)
     point = point_of(exact, file)
     excess = broken_rows(exact, point)
     sizes: dict[str, Fraction] = {
         name: max(Fraction(1), abs(side))
-        for name, side in zip(exact.row_names, linear.bound, strict=True)
+        for name, side in zip(exact.row_names, program.linear.bound, strict=True)
     }
     violated = {name: by for name, by in excess.items() if by > TOLERANCE * sizes.get(name, 1)}
-    value, optimum, is_vertex = Fraction(exact.multiplier * exact.objective(point)), None, False
-    if isinstance(program, LinearProgram):
-        vertex = exact_vertex(linear, np.array([float(x) for x in point]))
-        if vertex.point is not None and is_optimal_pair(linear, vertex.point, vertex.prices):
-            optimum = (1 if program.maximised else -1) * linear.value(vertex.point)
-            is_vertex = vertex.pivots == 0 and not violated
-    elif isinstance(program, LimitedProgram):
-        optimum = program.solved().value
+    optimum, is_vertex = program.optimum_near(point)
     return JudgedLinear(
-        value=value,
+        value=Fraction(exact.multiplier * exact.objective(point)),
         optimum=optimum,
         violations=violated,
         largest_excess=Fraction(max(excess.values(), default=0)),
-        describes_optimum=is_vertex,
+        describes_optimum=is_vertex and not violated,
         in_words={
             name: program.words.told(name, f"{float(by):.6g}") for name, by in violated.items()
         },

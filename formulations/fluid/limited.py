@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from formulations.deadline import TimeLimit
+from formulations.errors import CapabilityError
 from formulations.fluid.check import limited_bound, limited_violations, throughput_of
 from formulations.fluid.problem import FluidObjective, FluidProblem, ServiceLimits, equilibrium
 from formulations.fluid.solver import FluidResult, fill, proven_result
@@ -30,7 +32,7 @@ class LimitedResult(FluidResult):
     ----------
     problem, limits, objective
         As given.
-    rates : tuple of Fraction
+    admitted : tuple of Fraction
         Length m: admitted rates [1/s].
     work_prices : mapping
         Iteration rate s [1/s] to the price of work in its knapsack: the proof of optimality, for
@@ -42,7 +44,7 @@ class LimitedResult(FluidResult):
     problem: FluidProblem
     limits: ServiceLimits
     objective: FluidObjective
-    rates: tuple[Fraction, ...]
+    admitted: tuple[Fraction, ...]
     work_prices: Mapping[Fraction, Fraction]
     iteration_rate: Fraction
 
@@ -50,7 +52,7 @@ class LimitedResult(FluidResult):
     def iteration_time(self) -> Fraction:
         """``ΔT*`` of the admitted rates [s]."""
         worker = self.problem.single_worker()
-        return equilibrium(self.problem.classes, worker, self.rates).iteration_time
+        return equilibrium(self.problem.classes, worker, self.admitted).iteration_time
 
     @property
     def latencies(self) -> tuple[tuple[Fraction, Fraction] | None, ...]:
@@ -60,7 +62,7 @@ class LimitedResult(FluidResult):
         counts = (self.limits.iterations(kind) for kind in self.problem.classes)
         return tuple(
             (row[latency][0] * time, row[ttft][0] * time) if x else None
-            for x, row in zip(self.rates, counts, strict=True)
+            for x, row in zip(self.admitted, counts, strict=True)
         )
 
     @property
@@ -173,7 +175,7 @@ def solve_limited_throughput(
         problem=problem,
         limits=limits,
         objective=objective,
-        rates=rates,
+        admitted=rates,
         work_prices=prices,
         iteration_rate=s,
         method="knapsacks",
@@ -192,6 +194,11 @@ class LimitedProgram(Statement[FluidProblem]):
         Limits on latency and TTFT [s].
     objective : FluidObjective
         The throughput to maximise.
+
+    Raises
+    ------
+    InputError
+        If there are several workers.
     """
 
     maximised, fractional = True, True
@@ -222,6 +229,7 @@ class LimitedProgram(Statement[FluidProblem]):
         objective: FluidObjective = FluidObjective.STAGES,
     ) -> None:
         super().__init__(problem)
+        problem.single_worker()
         self.limits, self.objective = limits, member(FluidObjective, objective, "objective")
 
     def state(self) -> Any:
@@ -236,8 +244,17 @@ class LimitedProgram(Statement[FluidProblem]):
         """Return each constraint that admitted rates, length m, violate, and the amount."""
         return limited_violations(self.problem, solution, self.limits, value, self.objective)
 
-    def solved(self) -> LimitedResult:
-        """Return the exact optimum, see `solve_limited_throughput`."""
+    def optimum_near(self, point: Sequence[Fraction]) -> tuple[Fraction | None, bool]:
+        """Return the optimum, by the knapsacks; no point of the program is its vertex."""
+        return self.solved().value, False
+
+    def solved(
+        self, method: str = "exact", time_limit: TimeLimit = None, seed: int = 0
+    ) -> LimitedResult:
+        """Return the exact optimum, see `solve_limited_throughput`; other methods are refused."""
+        if method != "exact":
+            what = f"{method} does not solve the limited program"
+            raise CapabilityError("method", what, "use exact, or write it as a file")
         limits = self.limits
         return solve_limited_throughput(
             self.problem, latency=limits.latency, ttft=limits.ttft, objective=self.objective
@@ -249,7 +266,7 @@ def limited_answer(result: LimitedResult) -> dict[str, Any]:
     times = result.latencies
     return {
         "value": plain_number(result.value),
-        "rates": [plain_number(rate) for rate in result.rates],
+        "admitted_rates": [plain_number(rate) for rate in result.admitted],
         "iteration_time": plain_number(result.iteration_time),
         "latency": [None if t is None else plain_number(t[0]) for t in times],
         "ttft": [None if t is None else plain_number(t[1]) for t in times],
@@ -259,6 +276,9 @@ def limited_answer(result: LimitedResult) -> dict[str, Any]:
             "memory": plain_number(result.memory_price),
             "rates": [plain_number(price) for price in result.rate_prices],
         },
-        "exact": {"value": str(result.value), "rates": [str(rate) for rate in result.rates]},
+        "exact": {
+            "value": str(result.value),
+            "admitted_rates": [str(rate) for rate in result.admitted],
+        },
         "proof": result.proof,
     }

@@ -175,12 +175,10 @@ def build_limited_throughput(
 
     Parameters
     ----------
-    problem : FluidProblem
-        Data, with one worker.
+    problem, objective
+        See `build_throughput`; with one worker.
     limits : ServiceLimits
         Limits on latency and TTFT [s].
-    objective : FluidObjective
-        Throughput to maximise: stages or decode tokens.
 
     Returns
     -------
@@ -197,15 +195,27 @@ def build_limited_throughput(
     model.s = pyo.Var(domain=pyo.NonNegativeReals)
     work = pyo.quicksum(kind.work * model.x[j] for j, kind in enumerate(classes))
     model.rate = pyo.Constraint(
-        model.classes, rule=lambda model, j: model.x[j] <= classes[j].rate * model.z[j]
+        model.classes,
+        rule=lambda model, j: model.x[j] <= classes[j].rate * model.z[j],
+        doc="(1) No class is admitted above its rate, or without being chosen.",
     )
-    model.time = pyo.Constraint(expr=worker.d0 * model.s + worker.d1 * work <= 1)
-    model.memory = pyo.Constraint(expr=work <= worker.memory * model.s)
+    model.time = pyo.Constraint(
+        expr=worker.d0 * model.s + worker.d1 * work <= 1,
+        doc="(2) The iterations of a second take at most a second.",
+    )
+    model.memory = pyo.Constraint(
+        expr=work <= worker.memory * model.s, doc="(3) The tokens fit the memory."
+    )
     model.limits = pyo.Constraint(
         model.classes,
         rule=lambda model, j: limits.iteration_rate(classes[j]) * model.z[j] <= model.s,
+        doc="(4) Iterations are as frequent as the limits of each chosen class require.",
     )
-    model.choice = pyo.Constraint(model.classes, rule=lambda model, j: model.z[j] <= 1)
+    model.choice = pyo.Constraint(
+        model.classes,
+        rule=lambda model, j: model.z[j] <= 1,
+        doc="(5) A class is chosen at most once.",
+    )
     worth = (objective.worth(kind) * model.x[j] for j, kind in enumerate(classes))
     model.objective = pyo.Objective(expr=-pyo.quicksum(worth), sense=pyo.minimize)
     return model

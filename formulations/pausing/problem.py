@@ -196,14 +196,15 @@ class PausingProblem(ProblemData):
         fields = check_keys(document, "document", _REQUIRED_KEYS, _OPTIONAL_KEYS)
         columns = {"worker": (0, None), "load": (1, None), "paused": (0, 0)}
         active: dict[str, Any] = read_columns(fields["active"], "active", columns)
-        given = {name: fields[name] for name in _OPTIONAL_KEYS[1:] if name in fields}
-        return cls(
-            capacity=fields["capacity"],
-            **active,
-            waiting=fields.get("waiting", []),
-            max_pauses=fields["max_pauses"],
-            **given,
-        )
+        given = {"waiting": []} | {n: fields[n] for n in fields if n != "active"}
+        try:
+            return cls(**active, **given)
+        except InputError as error:
+            column, _, row = error.where.partition("[")
+            if column not in active:
+                raise
+            # The document has the columns as fields of the rows.
+            raise InputError(f"active[{row}.{column}", error.what, error.remedy) from None
 
     def to_mapping(self) -> dict[str, Any]:
         """Return the JSON document that `from_mapping` reads."""

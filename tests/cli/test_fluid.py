@@ -70,7 +70,7 @@ def test_service_limits(bfio: Bfio, tmp_path: Path) -> None:
     """ΔT <= 4/5 for class 1: 31/8 stages per second, as tests/formulations/fluid derives."""
     file = _write(tmp_path)
     limited = bfio("fluid", file, "--latency", "2.8", "--json").json["limited"]
-    assert limited["exact"] == {"value": "31/8", "rates": ["1", "5/8"]}
+    assert limited["exact"] == {"value": "31/8", "admitted_rates": ["1", "5/8"]}
     assert (limited["latency"], limited["ttft"]) == ([2, 2.8], [2, 2])
     text = bfio("fluid", file, "--latency", "1.5").out
     assert "within the limits: throughput 2 stages/s, iteration 0.6 s" in text

@@ -1,6 +1,7 @@
 """Damaged files: every error says where, what and what to do, and rows can be skipped."""
 
 import gzip
+import json
 import tempfile
 from fractions import Fraction
 from pathlib import Path
@@ -172,6 +173,23 @@ def test_mixed_blank_times(rows: bytes, skip: bool) -> None:
     """Times on some rows only are an error that skipping does not hide."""
     with pytest.raises(InputError, match="line 3: only some rows have an arrival time"):
         _read_bytes(HEADER + rows, skip_bad_rows=skip)
+
+
+@pytest.mark.parametrize("skip", [False, True])
+def test_json_rows_with_a_time_after_one_without(tmp_path: Path, skip: bool) -> None:
+    """Keys of later rows count: a trace with some times is never read as one without."""
+    rows = [{"prompt_tokens": 1, "output_tokens": 2}] * 2
+    rows.append({"arrival_time_s": 3, "prompt_tokens": 4, "output_tokens": 5})
+    path = tmp_path / "t.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    with pytest.raises(InputError, match="line 3: only some rows have an arrival time"):
+        read_trace(path, skip_bad_rows=skip)
+    with pytest.raises(InputError, match="row 1 column 'arrival_time_s'"):
+        Workload.from_frame(
+            rows, columns="arrival=arrival_time_s,prompt=prompt_tokens,output=output_tokens"
+        )
+    path.write_text("\n".join(map(json.dumps, rows[:2])))
+    assert read_trace(path).arrival_times is None
 
 
 def test_damage_after_the_limit_is_not_read() -> None:

@@ -15,13 +15,16 @@ from bfio.cli import so_far
 from bfio.cli.command import DONE, INTERRUPTED, Command
 from bfio.cli.exchange import add_exchange, exchange, is_exchange
 from bfio.cli.options import (
+    Conflict,
     add_common,
     add_engine,
     add_policies,
     add_trace,
     given_options,
     policies_from,
+    refuse_first,
     trace_from,
+    unread_without_trace,
 )
 from bfio.cli.output import (
     interruption,
@@ -122,9 +125,7 @@ def checked_sources(args: argparse.Namespace) -> SourceOptions:
     InputError
         If arguments contradict each other or a plot cannot be written.
     """
-    wrong = _conflict(args)
-    if wrong is not None:
-        raise InputError("command line", *wrong)
+    refuse_first(_conflicts(args))
     picture_place(args.plot)
     if args.show_batches is not None and not 1 <= args.show_batches <= _MOST_BATCHES:
         what = f"{args.show_batches} is out of range"
@@ -132,54 +133,35 @@ def checked_sources(args: argparse.Namespace) -> SourceOptions:
     return from_namespace(SourceOptions, args)
 
 
-def _conflict(args: argparse.Namespace) -> tuple[str, str] | None:
-    if (args.file is None) == (args.hardware is None):
-        found = (
-            "neither FILE nor --hardware is given"
-            if args.file is None
-            else "FILE and --hardware exclude each other"
-        )
-        return found, "give one of them"
+def _conflicts(args: argparse.Namespace) -> Iterator[Conflict]:
+    usual, traced, made = SourceOptions(), args.trace is not None, args.hardware is not None
     sized = args.prefill is not None or args.decode is not None
-    if args.hardware is None and sized:
-        return "--prefill and --decode need --hardware", "write mean token counts into FILE"
+    none, one = args.file is None and not made, "give one of them"
+    yield none, "neither FILE nor --hardware is given", one
+    yield args.file is not None and made, "FILE and --hardware exclude each other", one
+    what, remedy = "--prefill and --decode need --hardware", "write mean token counts into FILE"
+    yield sized and not made, what, remedy
     for name in ("budget", "engines"):
-        if args.hardware is None and getattr(args, name) != getattr(SourceOptions(), name):
-            return f"{flag(name)} needs --hardware", "write the value into FILE"
-    if args.hardware is None and args.rate is not None and args.trace is None:
-        return "--rate cannot be combined with FILE alone", "write rates into FILE, or add --trace"
-    if args.hardware is not None and args.trace is None:
-        missing = [n for n in ("rate", "prefill", "decode") if getattr(args, n) is None]
-        if missing:
-            return f"--hardware needs --{missing[0]}", "add it, or --trace FILE"
-    if args.trace is None:
-        for name in ("rate_scale", "skip_bad_rows", "columns"):
-            if getattr(args, name):
-                return (
-                    f"{flag(name)} has no effect without --trace",
-                    "add --trace, or omit the option",
-                )
-        return (
-            None
-            if args.horizon is not None
-            else ("--horizon is missing", "give the simulated time as --horizon T")
-        )
-    if sized or args.sizes != SourceOptions().sizes:
-        which = "--prefill and --decode" if sized else "--sizes"
-        return (
-            f"{which} cannot be combined with --trace",
-            "omit them: the trace gives token counts",
-        )
-    if args.rate is None and args.arrivals != SourceOptions().arrivals:
-        return (
-            "--arrivals needs --rate with --trace",
-            "omit it to use the times of the trace, or add --rate",
-        )
-    if args.rate is not None and args.rate_scale is not None:
-        return "--rate and --rate-scale exclude each other", "give one of them"
-    if args.rate is not None and args.horizon is None:
-        return "--rate needs --horizon", "give the simulated time as --horizon T"
-    return None
+        is_given = getattr(args, name) != getattr(usual, name)
+        yield is_given and not made, f"{flag(name)} needs --hardware", "write the value into FILE"
+    drawn, remedy = args.rate is not None, "write rates into FILE, or add --trace"
+    yield drawn and not (made or traced), "--rate cannot be combined with FILE alone", remedy
+    for name in ("rate", "prefill", "decode"):
+        lacks = made and not traced and getattr(args, name) is None
+        yield lacks, f"--hardware needs --{name}", "add it, or --trace FILE"
+    yield from unread_without_trace(args, "rate_scale", "skip_bad_rows", "columns")
+    remedy = "give the simulated time as --horizon T"
+    yield args.horizon is None and not traced, "--horizon is missing", remedy
+    which = "--prefill and --decode" if sized else "--sizes"
+    what = f"{which} cannot be combined with --trace"
+    again = sized or args.sizes != usual.sizes
+    yield traced and again, what, "omit them: the trace gives token counts"
+    what = "omit it to use the times of the trace, or add --rate"
+    own = traced and not drawn and args.arrivals != usual.arrivals
+    yield own, "--arrivals needs --rate with --trace", what
+    both = traced and drawn and args.rate_scale is not None
+    yield both, "--rate and --rate-scale exclude each other", one
+    yield traced and drawn and args.horizon is None, "--rate needs --horizon", remedy
 
 
 def scenarios_of(

@@ -5,7 +5,13 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from bfio.cli.command import DONE, Command
-from bfio.cli.exchange import add_exchange, exchange_fluid, is_exchange
+from bfio.cli.exchange import (
+    add_exchange,
+    add_service_limits,
+    exchange_fluid,
+    is_exchange,
+    limited_program,
+)
 from bfio.cli.options import add_common
 from bfio.cli.output import print_json, print_table, read_problem
 from bfio.common.text import number
@@ -58,10 +64,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="objective of admission: stages (default, output + 1 per request) or decode tokens",
     )
-    parser.add_argument(
-        "--latency", metavar="S", help="limit on the mean latency of every admitted class [s]"
-    )
-    parser.add_argument("--ttft", metavar="S", help="limit on its mean time to first token [s]")
+    add_service_limits(parser)
     parser.add_argument(
         "--nested", action="store_true", help="also compute thresholds of Nested WAIT"
     )
@@ -91,7 +94,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from formulations.fluid import FluidObjective, FluidProblem, solve_limited_throughput
+    from bfio.programs import FLUID_KINDS, chosen_kind
+    from formulations.fluid import FluidObjective, FluidProblem
     from formulations.fluid.limited import limited_answer
     from formulations.fluid.solver import fluid_answer
     from formulations.problem_data import member
@@ -99,21 +103,19 @@ def _run(args: argparse.Namespace) -> int:
 
     problem = read_problem(args.file, FluidProblem.from_json)
     objective = member(FluidObjective, args.objective, "--objective")
+    kind = chosen_kind(FLUID_KINDS, args.program, "--program")
+    limited = limited_program(args, problem, kind, objective=objective)
     if is_exchange(args):
         if _nested_wanted(args):
             raise InputError("--nested", "has no effect with --write", "use --program nested")
-        return exchange_fluid(args, problem, objective)
+        return exchange_fluid(args, problem, kind, objective, limited)
     if args.program is not None:
         raise InputError("--program", "no program is written or checked", "add --write FILE")
     answer = fluid_answer(problem, objective) | wait_answer(problem)
     if _nested_wanted(args):
         answer["nested"] = _nested(args, problem)
-    if args.latency is not None or args.ttft is not None:
-        answer["limited"] = limited_answer(
-            solve_limited_throughput(
-                problem, latency=args.latency, ttft=args.ttft, objective=objective
-            )
-        )
+    if limited is not None:
+        answer["limited"] = limited_answer(limited.solved())
     if args.json:
         print_json(answer)
     else:
@@ -215,7 +217,7 @@ def _print_limited(limited: dict[str, Any], unit: str) -> None:
         f"within the limits: throughput {number(limited['value'])} {unit}, iteration "
         f"{number(limited['iteration_time'])} s"
     )
-    columns = [limited[name] for name in ("rates", "latency", "ttft")]
+    columns = [limited[name] for name in ("admitted_rates", "latency", "ttft")]
     rows = [
         [str(j), *("none" if value is None else number(value) for value in values)]
         for j, values in enumerate(zip(*columns, strict=True))

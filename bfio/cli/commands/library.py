@@ -264,6 +264,7 @@ def _get(args: argparse.Namespace) -> int:
 
     from bfio.cli.exchange import exchange, exchange_fluid
     from bfio.library import entry
+    from bfio.programs import FLUID_KINDS, chosen_kind
     from bfio.workloads.tables import atomic_file
 
     e = entry(args.name)
@@ -281,14 +282,12 @@ def _get(args: argparse.Namespace) -> int:
             write=args.file,
             read_solution=None,
             file=f"{e.name}.json",
-            program=e.kind.fluid_program,
-            latency=None,
-            ttft=None,
             overwrite=args.overwrite,
             json=args.json,
         )
         if e.kind.fluid_program:
-            return exchange_fluid(options, e.problem, e.kind.fluid_objective)
+            kind = chosen_kind(FLUID_KINDS, e.kind.fluid_program, e.name)
+            return exchange_fluid(options, e.problem, kind, e.kind.fluid_objective)
         program = e.kind.program(e.problem)
         if program is None:
             what = f"kind {e.kind_name} has no program"

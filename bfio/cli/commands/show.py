@@ -2,18 +2,19 @@
 
 import argparse
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from bfio.cli.command import DONE, Command
+from bfio.cli.exchange import add_service_limits, limited_program
 from bfio.cli.options import add_common, add_time_limit
 from bfio.cli.output import naming, print_json, print_table, progress_bar, read_problem
 from bfio.common.text import number
 from formulations.errors import CapabilityError
 
 if TYPE_CHECKING:
-    from bfio.programs import ProgramKind
     from formulations.statement import Statement
 
 #: Seconds for each method by default.
@@ -28,6 +29,7 @@ capacity or batch --state, or a second program of a step ("-" reads stdin).
   bfio show step.json
   bfio show requests.json --methods exact,cp-sat,lp --time-limit 60
   bfio show load.json --program margin
+  bfio show load.json --latency 3
 
 status: "optimal, proven" if a bound derived in integers or fractions equals the value; "solved,
 bound in floats" if only a floating-point solver claims the optimum; "stopped, gap x %" if a limit
@@ -46,6 +48,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="of a fluid file: throughput (default), margin, equilibrium, wait, nested, segments",
     )
+    add_service_limits(parser)
     add_time_limit(parser, default=f"{_SECONDS:g}")
     add_common(parser)
 
@@ -59,9 +62,13 @@ def _run(args: argparse.Namespace) -> int:
     with naming(args.file):
         problem = kind.read(document)
         program = kind.load("program")(problem)
+    methods: Sequence[str] = kind.methods
+    solve: Callable[..., Any] = partial(kind.solved, problem)
+    if (limited := limited_program(args, problem, kind)) is not None:
+        program, methods, solve = limited, ("exact",), limited.solved
     seconds = _SECONDS if args.time_limit is None else args.time_limit
-    chosen = args.methods.split(",") if args.methods else None
-    answers = list(_answers(kind, problem, chosen, seconds, args.seed))
+    chosen = args.methods.split(",") if args.methods else methods
+    answers = list(_answers(chosen, lambda method: solve(method, seconds, args.seed)))
     sizes, why = _sizes(program)
     if args.json:
         print_json(
@@ -92,17 +99,16 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _answers(
-    kind: "ProgramKind", problem: Any, chosen: list[str] | None, seconds: float, seed: int
+    methods: Sequence[str], solve: Callable[[str], Any]
 ) -> Iterator[tuple[dict[str, Any], list[str]]]:
     """Yield the document and the table row of each method's answer."""
     from bfio.programs import value_of
 
-    methods = kind.methods if chosen is None else chosen
     with progress_bar() as bar:
         task = bar.add_task("methods", total=len(methods))
         for method in methods:
             try:
-                result = kind.solved(problem, method, seconds, seed)
+                result = solve(method)
             except CapabilityError as error:
                 refused = f"refused: {error.what}; {error.remedy}"
                 yield {"method": method, "error": str(error)}, [method, "–", "–", refused, "–"]

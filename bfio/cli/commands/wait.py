@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from fractions import Fraction
@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Any
 from bfio.cli import so_far
 from bfio.cli.command import DONE, INTERRUPTED, Command
 from bfio.cli.options import (
+    Conflict,
     add_common,
     add_engine,
     add_policies,
     add_trace,
     policies_from,
+    refuse_first,
     trace_from,
+    unread_without_trace,
 )
 from bfio.cli.output import (
     interruption,
@@ -35,7 +38,6 @@ from bfio.common.options import (
     TEXT,
     CheckedOptions,
     add_options,
-    flag,
     from_namespace,
     one_of,
     option,
@@ -93,53 +95,41 @@ def checked_arrivals(args: argparse.Namespace) -> ArrivalOptions:
     InputError
         If arguments contradict each other or a plot cannot be written.
     """
-    wrong = _trace_conflict(args) if args.trace is not None else _class_conflict(args)
-    if wrong is not None:
-        raise InputError("command line", *wrong)
+    refuse_first(_trace_conflicts(args) if args.trace is not None else _class_conflicts(args))
     arrivals = from_namespace(ArrivalOptions, args)
     picture_place(args.plot)
     return arrivals
 
 
-def _trace_conflict(args: argparse.Namespace) -> tuple[str, str] | None:
-    if args.arrivals == "even":
-        return (
-            "--arrivals even cannot be combined with --trace",
-            "use --arrivals trace, or poisson with --rate",
-        )
-    if args.arrivals == "poisson" and args.rate is None:
-        return "--arrivals poisson needs --rate with --trace", "add --rate"
-    if args.rate is not None and (args.arrivals == "trace" or args.rate_scale is not None):
-        return "--rate draws new arrival times", "omit --arrivals trace and --rate-scale"
-    if args.profile is not None:
-        return "--profile cannot be combined with --trace", "use --rate-scale, or omit --trace"
-    if args.scale is not None:
-        return (
-            "--scale cannot be combined with --trace",
-            "use --rate-scale, and change d0 and d1 in FILE",
-        )
-    if args.horizon is not None and args.drain:
-        return "--horizon and --drain exclude each other with --trace", "give one of them"
-    return None
+def _trace_conflicts(args: argparse.Namespace) -> Iterator[Conflict]:
+    what = "--arrivals even cannot be combined with --trace"
+    yield args.arrivals == "even", what, "use --arrivals trace, or poisson with --rate"
+    drawn, given = args.rate is not None, args.arrivals == "trace" or args.rate_scale is not None
+    what = "--arrivals poisson needs --rate with --trace"
+    yield args.arrivals == "poisson" and not drawn, what, "add --rate"
+    remedy = "omit --arrivals trace and --rate-scale"
+    yield drawn and given, "--rate draws new arrival times", remedy
+    what, remedy = "--profile cannot be combined with --trace", "use --rate-scale, or omit --trace"
+    yield args.profile is not None, what, remedy
+    remedy = "use --rate-scale, and change d0 and d1 in FILE"
+    yield args.scale is not None, "--scale cannot be combined with --trace", remedy
+    what = "--horizon and --drain exclude each other with --trace"
+    yield args.horizon is not None and args.drain, what, "give one of them"
 
 
-def _class_conflict(args: argparse.Namespace) -> tuple[str, str] | None:
-    if args.arrivals == "trace":
-        return "--arrivals trace needs --trace", "add --trace"
-    for name in ("rate", "rate_scale"):
-        if getattr(args, name) is not None:
-            return (
-                f"{flag(name)} has no effect without --trace",
-                "change the rates in FILE, or use --scale",
-            )
-    for name in ("skip_bad_rows", "columns"):
-        if getattr(args, name):
-            return f"{flag(name)} has no effect without --trace", "add --trace, or omit the option"
-    if args.profile is not None and (args.arrivals == "even" or args.scale is not None):
-        return "--profile draws Poisson arrivals at its own rates", "omit --arrivals and --scale"
-    if args.horizon is None:
-        return "--horizon is missing", "give the seconds of arrivals as --horizon T"
-    return None
+def _class_conflicts(args: argparse.Namespace) -> Iterator[Conflict]:
+    yield args.arrivals == "trace", "--arrivals trace needs --trace", "add --trace"
+    remedy = "change the rates in FILE, or use --scale"
+    yield from unread_without_trace(args, "rate", "rate_scale", remedy=remedy)
+    yield from unread_without_trace(args, "skip_bad_rows", "columns")
+    other = args.arrivals == "even" or args.scale is not None
+    what, remedy = (
+        "--profile draws Poisson arrivals at its own rates",
+        "omit --arrivals and --scale",
+    )
+    yield args.profile is not None and other, what, remedy
+    remedy = "give the seconds of arrivals as --horizon T"
+    yield args.horizon is None, "--horizon is missing", remedy
 
 
 _ABOVE = (

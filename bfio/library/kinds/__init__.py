@@ -1,9 +1,8 @@
 """The kinds of problems in the library, by name."""
 
 from bfio.library.kinds.fluid import Decode, Margin, NestedWait, Stages, Wait
+from bfio.library.kinds.hindsight import Latency, Makespan
 from bfio.library.kinds.kind import CLOSED_FORM, Judged, Kind
-from bfio.library.kinds.latency import Latency
-from bfio.library.kinds.makespan import Makespan
 from bfio.library.kinds.step import Step
 
 #: In the order of tables.

@@ -91,7 +91,7 @@ def test_it_equals_enumeration(
     )
     assert result.is_optimal
     assert result.value == best
-    for times, x in zip(result.latencies, result.rates, strict=True):
+    for times, x in zip(result.latencies, result.admitted, strict=True):
         assert (times is None) == (x == 0)
         assert times is None or latency is None or times[0] <= latency
         assert times is None or ttft is None or times[1] <= ttft
@@ -153,7 +153,7 @@ def test_by_hand() -> None:
     with s = 5/4, that is 225/56, so 225/112.
     """
     result = solve_limited_throughput(golden(), latency=Fraction(14, 5))
-    assert plain(result.value, *result.rates) == (Fraction(31, 8), 1, Fraction(5, 8))
+    assert plain(result.value, *result.admitted) == (Fraction(31, 8), 1, Fraction(5, 8))
     assert (result.iteration_time, result.latency_price) == (Fraction(4, 5), Fraction(225, 112))
     assert result.latencies[1] == (Fraction(14, 5), Fraction(2))
     assert result.memory_price == 0
@@ -162,7 +162,7 @@ def test_by_hand() -> None:
     assert plain(same.value, same.latency_price) == (Fraction(31, 8), 0)
     # Class 1 cannot finish within 7/2·d0 = 7/4 s; class 0 alone needs ΔT = (1/2)/(1 − 1/6) = 3/5.
     short = solve_limited_throughput(golden(), latency=Fraction(3, 2))
-    assert plain(short.value, *short.rates) == (2, 1, 0)
+    assert plain(short.value, *short.admitted) == (2, 1, 0)
     assert solve_limited_throughput(golden(), latency=Fraction(1)).value == 0
     assert solve_limited_throughput(golden()).value == knapsack(golden()).value
 

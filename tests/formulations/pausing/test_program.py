@@ -174,7 +174,7 @@ def test_times_are_exact() -> None:
     ("changes", "error"),
     [
         ({"capacity": []}, "capacity: no worker"),
-        ({"active": [{"worker": 2, "load": 1}]}, r"worker\[0\]: 2 is out of range"),
+        ({"active": [{"worker": 2, "load": 1}]}, r"^active\[0\].worker: 2 is out of range"),
         ({"active": [{"worker": 0, "load": 0}]}, r"active\[0\].load"),
         ({"active": [{"worker": 0}]}, r"active\[0\].load: missing"),
         ({"active": 3}, "active: a number; write a list"),

@@ -1,4 +1,4 @@
-"""Hindsight latency: `formulations.hindsight_latency`."""
+"""Hindsight latency and makespan: `formulations.hindsight_latency` and `hindsight_makespan`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,14 +11,18 @@ from bfio.library.kinds.kind import (
     field_of,
     integers,
 )
+from formulations import hindsight_makespan as makespan
 from formulations.errors import InputError
 from formulations.hindsight_latency import (
     LatencyProblem,
+    LatencyProgram,
     PriceCertificate,
     certified_bound,
     total_latency,
     violations,
 )
+from formulations.hindsight_makespan import MakespanProblem
+from formulations.hindsight_makespan.problem import Schedule
 
 
 class Latency(Kind):
@@ -56,9 +60,42 @@ class Latency(Kind):
 
     def program(self, problem: LatencyProblem) -> Any:
         """Return the integer program."""
-        from formulations.hindsight_latency import LatencyProgram
-
         return LatencyProgram(problem)
+
+
+class Makespan(Kind):
+    """Starts and workers of requests on barrier-synchronised workers."""
+
+    name = "makespan"
+    command = "bfio makespan"
+    unit = "seconds, tokens or steps"
+
+    def read(self, document: Any) -> MakespanProblem:
+        """Return the problem."""
+        return MakespanProblem.from_mapping(document)
+
+    def solution(self, problem: MakespanProblem, document: Mapping[str, Any]) -> Schedule:
+        """Return start and worker of each request."""
+        n = problem.num_requests
+        return integers(document, "starts", n), integers(document, "workers", n)
+
+    def judge(self, problem: MakespanProblem, solution: Schedule) -> Judged:
+        """Return the scaled objective and the violations."""
+        violated = makespan.violations(problem, *solution)
+        return Judged(0 if violated else makespan.objective_value(problem, *solution), violated)
+
+    def certified_bound(self, problem: MakespanProblem, certificate: Mapping[str, Any]) -> int:
+        """Return the maximum of the bounds by packing, peaks and completions."""
+        check_certificate(certificate, {CLOSED_FORM: ()})
+        return makespan.lower_bound(problem)
+
+    def program(self, problem: MakespanProblem) -> Any:
+        """Return the integer program."""
+        return makespan.MakespanProgram(problem)
+
+    def scale(self, problem: MakespanProblem) -> int:
+        """Return the scale of times."""
+        return problem.scale
 
 
 def written_prices(certificate: PriceCertificate) -> dict[str, Any]:
