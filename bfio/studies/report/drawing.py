@@ -108,7 +108,8 @@ def to_svg(figure: Canvas) -> str:
     buffer = io.StringIO()
     with look():
         # `savefig` would draw twice, the first time for the layout.
-        FigureCanvasSVG(figure).print_svg(buffer, metadata={"Date": None, "Creator": None})
+        writer = FigureCanvasSVG(figure)
+        writer.print_svg(buffer, metadata={"Date": None, "Creator": None})  # type: ignore[no-untyped-call]
     return buffer.getvalue()
 
 
@@ -117,7 +118,8 @@ def to_png(figure: Canvas) -> bytes:
     buffer = io.BytesIO()
     with look():
         figure.set_dpi(_DPI)
-        FigureCanvasAgg(figure).print_png(buffer, metadata={"Software": None})
+        writer = FigureCanvasAgg(figure)
+        writer.print_png(buffer, metadata={"Software": None})  # type: ignore[no-untyped-call]
     return buffer.getvalue()
 
 
