@@ -8,7 +8,9 @@ _scipy = sys.modules.pop("scipy", None)
 import pyomo.environ as pyo  # noqa: E402
 from pyomo.common.dependencies import scipy_available  # noqa: E402
 
-scipy_available._callback = None  # noqa: SLF001
+# If others have loaded Pyomo before, all is loaded by now.
+if not isinstance(scipy_available, bool):
+    scipy_available._callback = None  # noqa: SLF001
 if _scipy:
     sys.modules["scipy"] = _scipy
 
