@@ -18,7 +18,7 @@ os.environ.pop("COLUMNS", None)
 # Compiled kernels and solvers make the first example slow; the suite has its own time limit.
 _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 # Enough examples to find the planted faults; the long profile has more.
-settings.register_profile("fast", max_examples=15, deadline=None, suppress_health_check=_SLOW)
+settings.register_profile("fast", max_examples=10, deadline=None, suppress_health_check=_SLOW)
 settings.register_profile("ci", settings.get_profile("fast"), derandomize=True)
 settings.register_profile("deep", max_examples=2000, deadline=None, suppress_health_check=_SLOW)
 settings.register_profile(

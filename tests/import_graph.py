@@ -79,7 +79,10 @@ def _imported(path: Path, names: Mapping[str, Path]) -> Iterator[str]:
 
 def _is_executed(node: ast.AST) -> bool:
     """Return whether a statement is executed, not only read by type checkers."""
-    return not (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test))
+    return not (
+        isinstance(node, ast.If)
+        and any(getattr(each, "id", None) == "TYPE_CHECKING" for each in ast.walk(node.test))
+    )
 
 
 def statements(

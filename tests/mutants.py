@@ -60,11 +60,11 @@ def mutants(module: ModuleType) -> list[Mutant]:
     """Return all mutants of the functions and methods of a module."""
     tree = ast.parse(inspect.getsource(module))
     found: dict[str, Mutant] = {}
-    for name, function, body in _functions(tree, module):
+    for name, function, body, around in _functions(tree, module):
         right = ast.unparse(body)
         for make, undo in _edits(body):
             make()
-            code = _code_of(compile(tree, f"<mutant of {module.__name__}>", "exec"), name)
+            code = _code_of(compile(around, f"<mutant of {module.__name__}>", "exec"), name)
             place = f"{name}: {_changed(right, ast.unparse(body))}"
             undo()
             found[place] = Mutant(place, function, code)
@@ -73,8 +73,8 @@ def mutants(module: ModuleType) -> list[Mutant]:
 
 def _functions(
     tree: ast.Module, module: ModuleType
-) -> Iterator[tuple[str, FunctionType, ast.AST]]:
-    """Yield qualified name, function and syntax tree of each function of a module."""
+) -> Iterator[tuple[str, FunctionType, ast.AST, ast.Module]]:
+    """Yield name, function, syntax tree, and the tree around it, of each function of a module."""
     for node in tree.body:
         inner = node.body if isinstance(node, ast.ClassDef) else [node]
         owner: Any = getattr(module, node.name) if isinstance(node, ast.ClassDef) else module
@@ -82,7 +82,8 @@ def _functions(
             if isinstance(each, ast.FunctionDef):
                 function = owner.__dict__[each.name]
                 assert isinstance(function, FunctionType)
-                yield function.__qualname__, function, ast.Module(each.body, [])
+                around = ast.Module([node], [])
+                yield function.__qualname__, function, ast.Module(each.body, []), around
 
 
 def _code_of(code: CodeType, name: str) -> CodeType:

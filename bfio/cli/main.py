@@ -68,7 +68,8 @@ def main(argv: Sequence[str] | None = None, *, guarded: bool = False) -> int:
     spoken: Callable[[InputError], str] = str
     try:
         _check_formulations()
-        parser = _parser(commands())
+        argv = sys.argv[1:] if argv is None else argv
+        parser = _parser(commands(), argv)
         args = parser.parse_args(argv)
         command: Command = args.command
         spoken = partial(in_flags, parser=parser, command=command.name)
@@ -118,7 +119,8 @@ def _hear_no_more() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _parser(known: dict[str, Command]) -> argparse.ArgumentParser:
+def _parser(known: dict[str, Command], argv: Sequence[str]) -> argparse.ArgumentParser:
+    """Return the parser of all commands, with the arguments only of those that are named."""
     parser = OneLineParser(
         prog="bfio",
         allow_abbrev=False,
@@ -136,7 +138,8 @@ def _parser(known: dict[str, Command]) -> argparse.ArgumentParser:
             allow_abbrev=False,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        command.add_arguments(sub)
+        if command.name in argv:
+            command.add_arguments(sub)
         sub.set_defaults(command=command)
     return parser
 

@@ -214,7 +214,7 @@ def test_the_seed_decides_where_something_draws(policy: str) -> None:
     """Equal seeds give equal runs; different ones differ only with a policy that draws."""
     case = _case(policy, 0)
     for engine in ENGINES:
-        runs = [case.fresh(engine, seed=seed) for seed in (5, 5, 6, 7, 8)]
+        runs = [case.fresh(engine, seed=seed) for seed in (5, 5, 6, 7)]
         made = [run for run in runs if run is not None]
         if not made:
             continue

@@ -218,7 +218,7 @@ def test_a_gap_measures_the_run_that_there_is_without_it(policy: str, predictor:
     seen = []
     for horizon in (None, 0, 12):
         starts = _Starts()
-        given: dict[str, Any] = {"predictor": predictor, "observers": [starts], "steps": 400}
+        given: dict[str, Any] = {"predictor": predictor, "observers": [starts], "steps": 150}
         if horizon is None:
             simulate(FEW, policy, MACHINE, engine="reference", **given)
         else:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.decode.cluster import Cluster
@@ -200,7 +200,6 @@ def test_without_pauses_it_is_the_base_policy(base: str, scenario: Scenario) -> 
 
 @pytest.mark.parametrize("method", ["heuristic", "exact"])
 @pytest.mark.parametrize("base", ["br-0", "fcfs", "program"])
-@settings(max_examples=20)
 @given(scenario=scenarios(prefill=True), max_pauses=st.integers(0, 3))
 def test_the_policy_keeps_the_rules(
     base: str, method: str, scenario: Scenario, max_pauses: int

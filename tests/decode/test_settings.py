@@ -87,7 +87,7 @@ def test_windows_that_show_nothing_to_come_are_told(capsys: pytest.CaptureFixtur
     """
 
     def told(*policies: str, **options: object) -> int:
-        made = compare(LONG, policies, Cluster(1, 3), **options)
+        made = compare(LONG, policies, Cluster(1, 3), repeat=1, **options)
         return sum(said.startswith("Look-ahead has no effect") for said in made.remarks())
 
     assert told("fcfs", "br-h") == told("bf-io", horizon=3) == 1
@@ -109,9 +109,10 @@ def test_a_predictor_that_is_an_object_is_named() -> None:
         def finished(self, requests: IntArray, outputs: IntArray) -> None:
             del requests, outputs
 
-    found = compare(LONG, "fcfs", Cluster(workers=2, slots=4), predictor=Guess())
+    given = {"cluster": Cluster(workers=2, slots=4), "predictor": Guess(), "repeat": 1}
+    found = compare(LONG, "fcfs", **given)
     assert "predictor guess (not asked)" in found._repr_html_()
-    looking = compare(LONG, "br-h", Cluster(workers=2, slots=4), predictor=Guess())
+    looking = compare(LONG, "br-h", **given)
     assert "predictor guess (predicted lengths of active requests)" in looking._repr_html_()
 
 
@@ -172,7 +173,7 @@ def test_growing_loads_that_nobody_sees_are_told() -> None:
     """Without look-ahead no window shows them."""
 
     def told(*policies: str, **options: object) -> list[str]:
-        made = compare(LONG, policies, Cluster(1, 3), **options)
+        made = compare(LONG, policies, Cluster(1, 3), repeat=1, **options)
         return [said for said in made.remarks() if "projection" in said]
 
     assert told("fcfs", "br-0", projection="growing") == [

@@ -24,7 +24,7 @@ FOUND = Path(__file__).with_name("found")
 def main() -> int:
     """Return 1 if something was found."""
     args = _arguments()
-    process.warm_up()
+    process.warm_up(with_kernels=args.inputs > _TELL_EVERY)
     with process.quiet_collector():
         cases = _cases(args)
         return _report(cases, minimise=args.minimise)

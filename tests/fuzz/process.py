@@ -73,15 +73,15 @@ class Outcome:
     left: tuple[str, ...]
 
 
-def warm_up() -> None:
-    """Load the modules of all commands, and adopt orphaned processes of cases."""
+def warm_up(*, with_kernels: bool) -> None:
+    """Load the modules of all commands, and kernels; adopt orphaned processes of cases."""
     import rich.console  # noqa: F401
 
     from bfio.cli.command import commands
     from bfio.common.kernel_groups import groups
 
     commands()
-    for group in groups().values():
+    for group in groups().values() if with_kernels else ():
         if group.is_ready():
             group.warm_up_here()
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)

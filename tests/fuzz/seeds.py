@@ -239,7 +239,9 @@ def _all_constants() -> Iterator[Any]:
             if isinstance(node, ast.Call):
                 words = [a for a in node.args if not isinstance(a, ast.Starred)]
                 yield [a.value if isinstance(a, ast.Constant) else None for a in words]
-            elif isinstance(node, ast.List | ast.Tuple | ast.Dict | ast.Constant):
+            elif isinstance(node, ast.Constant):
+                yield node.value
+            elif isinstance(node, ast.List | ast.Tuple | ast.Dict):
                 try:
                     yield ast.literal_eval(node)
                 except (ValueError, TypeError):

@@ -141,7 +141,7 @@ def compare(case: dict[str, Any], policy: Any, **options: Any) -> None:
     memory=st.none() | st.integers(55, 120),
     speeds=st.booleans(),
 )
-@settings(max_examples=8)
+@settings(max_examples=settings().max_examples // 2)
 def test_pooled_decisions_equal_the_simulators(
     policy: Any, case: Any, predictor: str, memory: int | None, speeds: bool
 ) -> None:

@@ -217,7 +217,7 @@ def test_a_users_predictor_learns_and_sees_no_future(users_module: str) -> None:
 def test_installed_predictors_join(users_module: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """An entry point of the group is listed and built."""
     point = EntryPoint("mean", f"{users_module}:Mean", registry.GROUP)
-    monkeypatch.setattr("bfio.common.plugins.entry_points", lambda group: [point])
+    monkeypatch.setattr(registry, "installed", lambda group: {"mean": point})
     assert registry.names()[-1] == "mean"
     assert registry.build("mean", LOAD).name == "mean"
 

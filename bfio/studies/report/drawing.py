@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import matplotlib as mpl
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
@@ -105,7 +107,9 @@ def to_svg(figure: Canvas) -> str:
     """Return the figure as SVG text; equal figures give equal texts."""
     buffer = io.StringIO()
     with look():
-        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+        # `savefig` would draw twice, the first time for the layout.
+        writer = FigureCanvasSVG(figure)
+        writer.print_svg(buffer, metadata={"Date": None, "Creator": None})  # type: ignore[no-untyped-call]
     return buffer.getvalue()
 
 
@@ -113,7 +117,9 @@ def to_png(figure: Canvas) -> bytes:
     """Return the figure as PNG bytes."""
     buffer = io.BytesIO()
     with look():
-        figure.savefig(buffer, format="png", dpi=_DPI, metadata={"Software": None})
+        figure.set_dpi(_DPI)
+        writer = FigureCanvasAgg(figure)
+        writer.print_png(buffer, metadata={"Software": None})  # type: ignore[no-untyped-call]
     return buffer.getvalue()
 
 

@@ -225,10 +225,13 @@ def test_a_histogram_counts_everything() -> None:
     assert lows[1:] == [10, 1000]
 
 
-@pytest.mark.parametrize("log", ["", "xy"])
+@pytest.mark.parametrize("log", [pytest.param("", marks=pytest.mark.deep), "xy"])
 @pytest.mark.parametrize("series", [[0, 0], [5], [1e-9, 1e9], [10, 100, 1000], [-1, -2]])
 def test_odd_series_are_drawn(series: list[float], log: str) -> None:
-    """No positive entry, one, a wide range, all on edges of bins, none but negative ones."""
+    """No positive entry, one, a wide range, all on edges of bins, none but negative ones.
+
+    Logarithms are what may fail on them; linear axes are those of the other tests.
+    """
     histogram = draw(Figure("t", FigureKind.HISTOGRAM, "s", log=log), [row({}, series=series)])
     assert sum(int(line[1]) for line in data(histogram)) == len(series)
     trajectory = draw(Figure("t", FigureKind.TRAJECTORY, "s", log=log), [row({}, series=series)])

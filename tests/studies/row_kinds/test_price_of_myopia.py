@@ -109,7 +109,7 @@ def test_a_perfect_optimum_leaves_no_finite_price(tmp_path: Path) -> None:
     assert (perfect["imbalance.price_at_most"], perfect["imbalance.has_no_limit"]) == (1, False)
 
 
-@pytest.mark.parametrize("more", [{}, POISSON], ids=["at-once", "poisson"])
+@pytest.mark.parametrize("more", [{}, {**POISSON, "requests": 3}], ids=["at-once", "poisson"])
 @pytest.mark.parametrize(("policy", "seed"), [("br-0", 0), ("bf-io", 1)])
 def test_the_optimum_is_that_of_enumeration(more: dict[str, Any], policy: str, seed: int) -> None:
     """Every criterion, recomputed without the row's solver."""

@@ -33,21 +33,19 @@ EVENTS = {
 }
 
 
-def _row(folder: Path, kind: str, given: dict[str, Any]) -> tuple[bool, dict[str, Any]]:
-    """Return whether a row says that it draws, and its values."""
-    planned = kinds.find(kind).planned(given, RowContext(folder))
-    result = planned.compute()
-    assert isinstance(result, RowResult)
-    return planned.draws, dict(result.values)
-
-
 def _check(folder: Path, kind: str, given: dict[str, Any]) -> bool:
     """Check that a row whose numbers differ by seed says so; return whether it does."""
     (folder / "trace.csv").write_text(TRACE)
-    rows = [_row(folder, kind, given | {"seed": seed}) for seed in range(3)]
-    (draws,) = {draws for draws, _ in rows}
+    rows = [
+        kinds.find(kind).planned(given | {"seed": seed}, RowContext(folder)) for seed in range(3)
+    ]
+    (draws,) = {row.draws for row in rows}
     if not draws:
-        assert rows[0][1] == rows[1][1] == rows[2][1]
+        first, *others = [row.compute() for row in rows]
+        assert isinstance(first, RowResult)
+        for other in others:
+            assert isinstance(other, RowResult)
+            assert other.values == first.values
     return draws
 
 
@@ -82,14 +80,14 @@ def test_seeds_that_draw_are_replicates(given: dict[str, Any], tmp_path: Path) -
     chosen = {"policy": "br-0"} | given
 
     def results(fixed: dict[str, Any], name: str) -> Results:
-        grid = Grid({"seed": [0, 1, 2, 3]})
+        grid = Grid({"seed": [0, 1, 2]})
         study = Study(name, "Which?", "simulate", [grid], SLOW | fixed, folder=tmp_path)
         return run_study(study, tmp_path / f"{name}.sqlite", StudyRunOptions(jobs=1))
 
     drawn = results(chosen, "drawn")
     assert drawn.repeated == 0
     assert len({tuple(row.values.items()) for row in drawn.done}) > 1
-    assert results({"policy": chosen["policy"]}, "plain").repeated == 3
+    assert results({"policy": chosen["policy"]}, "plain").repeated == 2
 
 
 def test_a_gap_asks_a_predictor_that_draws(tmp_path: Path) -> None:
