@@ -1,13 +1,10 @@
 """Pyomo is loaded only if a program is stated."""
 
-import importlib
 import subprocess
 import sys
 
 import pytest
-import scipy
 
-from formulations import modelling
 from formulations.deadline import OutOfTime
 from formulations.modelling import pyo
 from tests.processes import PATIENCE_S
@@ -21,13 +18,11 @@ problem = StepProblem.from_mapping(
 )
 print(solve(problem, backend="highs").objective)
 print({"pyomo", "scipy.stats"} & {*sys.modules})
-import scipy.sparse, formulations.modelling
-print({"pyomo", "scipy.sparse", "scipy.stats"} - {*sys.modules})
 """
 
 
 def test_pyomo_is_loaded_by_who_states_a_program() -> None:
-    """Solving without a statement does not load Pyomo; a statement loads no more of scipy."""
+    """Solving without a statement does not load Pyomo, which is slower than most solves."""
     done = subprocess.run(
         [sys.executable, "-c", _USE],
         capture_output=True,
@@ -35,14 +30,7 @@ def test_pyomo_is_loaded_by_who_states_a_program() -> None:
         timeout=PATIENCE_S,
         check=True,
     )
-    assert done.stdout.splitlines() == ["1", "set()", "{'scipy.stats'}"]
-
-
-def test_others_may_have_loaded_pyomo(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Then it has found scipy, and says so by a truth value."""
-    monkeypatch.setattr("pyomo.common.dependencies.scipy_available", True)
-    assert importlib.reload(modelling).pyo is pyo
-    assert sys.modules["scipy"] is scipy
+    assert done.stdout.splitlines() == ["1", "set()"]
 
 
 def test_a_statement_cut_short_writes_nothing(capfd: pytest.CaptureFixture[str]) -> None:
