@@ -412,7 +412,10 @@ class Router:
 
         def take(events: list[bytes]) -> bool:
             nonlocal wants_more
-            wants_more = any(self._read(ticket, Chunk(data), before) for data in events)
+            for data in events:
+                if self._read(ticket, Chunk(data), before):
+                    wants_more = True
+                    break
             return wants_more
 
         try:

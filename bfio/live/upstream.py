@@ -102,17 +102,17 @@ class _Answer(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self._pieces: list[bytes] = []
         self._has_length = self._is_whole = False
-
-    @property
-    def status(self) -> int:
-        """Status of the answer; 0 before it has come."""
-        return self._parser.get_status_code()
+        self.status = 0  # 0 before it has come.
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Read what tells the form of the body."""
         name = name.lower()
         self._has_length |= name in (b"content-length", b"transfer-encoding")
         self.is_json |= name == b"content-type" and b"json" in value
+
+    def on_headers_complete(self) -> None:
+        """Read the status."""
+        self.status = self._parser.get_status_code()
 
     def on_body(self, piece: bytes) -> None:
         """Keep a piece: what is raised here would be wrapped by the parser."""

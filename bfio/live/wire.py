@@ -148,6 +148,9 @@ class EventReader:
 
     def feed(self, piece: bytes) -> list[bytes]:
         """Return the data of the events that this piece completes."""
+        is_one = piece[:6] == b"data: " and piece.find(b"\n") == len(piece) - 2
+        if is_one and not self._rest and piece[-1:] == b"\n" and b"\r" not in piece:
+            return [piece[6:-2]]  # As nearly always.
         whole = self._rest + piece
         if b"\r" in whole:
             whole = whole.replace(b"\r\n", b"\n")

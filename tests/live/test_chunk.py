@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from bfio.live import chunk
 from bfio.live.chunk import Chunk
-from bfio.live.wire import Payload
+from bfio.live.wire import EventReader, Payload
 
 USAGE = '"usage":{"prompt_tokens":5,%s}'
 #: Places of an event: what usually stands there, and what hardly differs from it or is no JSON.
@@ -128,3 +128,30 @@ def test_other_documents_are_no_events(document: Any) -> None:
     """Any other JSON is read, or an error of one kind."""
     with suppress(ValueError):
         Chunk(json.dumps(document).encode())
+
+
+@given(
+    events=st.lists(st.text("ab :\n", max_size=6).filter(lambda text: "\n\n" not in text)),
+    comments=st.lists(st.sampled_from([": alive", "event: a", "data:b", "data: \ndata: c"])),
+    newline=st.sampled_from(["\n", "\r\n"]),
+    size=st.integers(1, 12) | st.none(),
+)
+def test_events_are_the_same_however_they_are_cut(
+    events: list[str], comments: list[str], newline: str, size: int | None
+) -> None:
+    """One event in a piece, several, or less than one; with other lines between them."""
+    stream, expected = [], []
+    for text, other in itertools.zip_longest(events, comments):
+        if text is not None:
+            stream.append("\n".join(f"data: {line}" for line in text.split("\n")))
+            expected.append(text)
+        if other is not None:
+            stream.append(other)
+            expected += {"data:b": ["b"], "data: \ndata: c": ["\nc"]}.get(other, [])
+    pieces = [f"{each}\n\n".replace("\n", newline).encode() for each in stream]
+    if size is not None:
+        whole = b"".join(pieces)
+        pieces = [whole[i : i + size] for i in range(0, len(whole), size)]
+    reader = EventReader()
+    found = [data.decode() for piece in pieces for data in reader.feed(piece)]
+    assert found == expected
