@@ -377,20 +377,6 @@ class ColumnGeneration:
         owner[members] = g
         return True
 
-    def clearest(self) -> IntArray:
-        """Return the owner of each size in the third of the columns with the largest weight."""
-        columns = self._basis.column[np.argsort(-self._basis.primal, kind="stable")]
-        columns = columns[columns >= 0]
-        owner = np.full(len(self._core.sizes), -1, dtype=np.int64)
-        taken = np.zeros(self._num_workers, dtype=np.bool_)
-        for j in columns.tolist():
-            g = int(self._pool.worker[j])
-            if not taken[g]:
-                taken[g] = self._take(j, owner)
-            if 3 * int(taken.sum()) >= self._num_workers:
-                break
-        return owner
-
     def raise_bounds(self, first: int, prices: IntArray, bounds: IntArray, incumbent: int) -> None:
         """Raise the bounds of all peaks from ``first`` on that are below ``incumbent``."""
         core = self._core

@@ -9,13 +9,11 @@ import numpy as np
 from bfio.step.exact.branch import BranchSearch
 from bfio.step.exact.columns import LONG, PRICE_SCALE, SHORT, ColumnGeneration, Patience
 from bfio.step.exact.cover import IMPOSSIBLE
-from bfio.step.exact.dive import dive
 from bfio.step.exact.effort import CALL, Effort
 from bfio.step.exact.enumerate import NODE, enumerate_placements
 from bfio.step.exact.fill import FillProblem
 from bfio.step.exact.peaks import peak_bounds
 from bfio.step.exact.phases import Phase
-from bfio.step.exact.place import place_under_peak
 from bfio.step.exact.result import ExactResult, Seconds
 from bfio.step.exact.sums import floors
 from bfio.step.exact.swap import spread_largest, swap_requests
@@ -31,9 +29,6 @@ _SUM = 1
 _PEAK = 2
 #: Start of every pseudo-random sequence: the same problem is always searched alike.
 _SEED = 88172645463325252
-#: Peaks tried per round of placements, and re-placements under each (for 128 requests).
-_PEAKS_PER_ROUND = 8
-_PLACEMENT_ROUNDS = (100, 500)
 #: Peaks under which requests are swapped at first. Swaps looked at, and the first loss accepted as
 #: a part of the mean size admitted: at first, and in turns once a peak is priced. The more
 #: requests there are, the dearer is what follows: they decide how many of those turns are taken.
@@ -43,10 +38,8 @@ _SWAPS = ((200_000, 8), (400_000, 4), (400_000, 8), (400_000, 16), (800_000, 8),
 _REQUESTS_PER_TURN = 64
 #: Price vectors tried, and table cells they may visit in all (some tenths of a second).
 _PRICE_WORK = 10**10
-#: Distances from a peak's bound at which placements are sought [tokens], and of these the ones at
-#: which a dive follows: nearer it seldom ends in one, and cases take over farther away.
+#: Distances from a peak's bound at which placements are sought [tokens].
 _DISTANCES = (0, 4, 32, 256)
-_DIVES = (4, 32)
 #: Cases of the first search by cases, and most: more would take long to derive again.
 _CASES = 40
 _MAX_CASES = 500
@@ -84,7 +77,6 @@ class FillSearch:
         self._prices: list[IntArray] = []
         self._generation: ColumnGeneration | None = None
         self._priced: dict[int, IntArray] = {}
-        self._guide: IntArray = np.zeros_like(core.sizes)
         self._state = np.array([_SEED], dtype=np.uint64)
         self._seconds = {"bound": 0.0, "search": 0.0}
         self._first = core.first_peak()
@@ -142,50 +134,21 @@ class FillSearch:
             self._close_peaks()
         if self._open and not self._effort.is_over and Phase.BRANCHES not in self._skip:
             self._branch(_CASES)
-        if self._open and not self._effort.is_over and Phase.REPLACEMENTS not in self._skip:
-            self._improve(_PLACEMENT_ROUNDS)
         if self._open and not self._effort.is_over:
             self._search_again()
         if self._open and not self._effort.is_over and Phase.BRANCHES not in self._skip:
             self._branch(_MAX_CASES)
 
     def _place_first(self) -> None:
-        """Fill the slots under the lowest peak for which a first heuristic succeeds."""
+        """Fill the slots largest first, under the first peak tried that is high enough."""
         core = self._core
         owner = np.empty_like(self._owner)
         peak = self._first
         step = 1
-        while True:
-            spread_out = spread_largest(peak - core.base, core.capacity, core.sizes, owner) >= 0
-            if spread_out:
-                self._accept(owner)
-            placed = (
-                Phase.FIRST_PLACEMENT not in self._skip
-                and self._place(peak, core.largest_total, 0, owner) >= 0
-            )
-            if placed:
-                self._accept(owner)
-            if spread_out or placed:
-                return
+        while spread_largest(peak - core.base, core.capacity, core.sizes, owner) < 0:
             peak += step
             step *= 2
-
-    def _place(self, peak: int, target: int, rounds: int, owner: IntArray) -> int:
-        core = self._core
-        margins = peak - core.base
-        order = np.argsort(margins / core.capacity, kind="stable")
-        return place_under_peak(
-            margins,
-            core.capacity,
-            core.sizes,
-            self._guide,
-            order,
-            target,
-            rounds,
-            owner,
-            self._state,
-            self._effort.spent,
-        )
+        self._accept(owner)
 
     def _bound_peaks(self) -> None:
         core = self._core
@@ -245,23 +208,6 @@ class FillSearch:
             if found >= 0:
                 self._accept(owner)
                 self._raise_lower()
-
-    def _improve(self, rounds: tuple[int, ...]) -> None:
-        """Search placements under the peaks with the weakest bounds, in longer rounds."""
-        if self._bounds is None:
-            return
-        owner = np.empty_like(self._owner)
-        with self._phase("search"):
-            for length in rounds:
-                for k in np.argsort(self._bounds, kind="stable")[:_PEAKS_PER_ROUND].tolist():
-                    if self._bounds[k] >= self._best or self._effort.is_over:
-                        break
-                    peak = self._first + k
-                    target = self._core.value(peak, 0) - int(self._bounds[k])
-                    turns = length * 128 // max(128, len(self._owner))
-                    if self._place(peak, target, turns, owner) >= 0:
-                        self._accept(owner)
-                        self._raise_lower()
 
     def _close_peaks(self) -> None:
         """Bound the weakest peak by prices repeatedly, until no peak is open."""
@@ -344,23 +290,10 @@ class FillSearch:
         # Requests that fit nowhere have price 0. Searches rest on prices that raise nothing, too.
         rest = np.zeros(len(core.sizes) - len(prices), dtype=np.int64)
         self._prices.append(np.concatenate([prices, rest]))
-        self._guide[: len(prices)] = prices // PRICE_SCALE
         placement = generation.placement()
         if placement is not None:
             self._accept(placement)
         return prices
-
-    def _dive(self, generation: ColumnGeneration, k: int, target: int) -> None:
-        """Search for a placement of at most ``target`` by diving, unless none exists."""
-        assert self._bounds is not None
-        target = min(target, self._best - 1)
-        if Phase.DIVES in self._skip or self._bounds[k] > target:
-            return
-        peak = self._first + k
-        needed = self._core.value(peak, 0) - target
-        owner = dive(self._core, peak, needed, self._effort, generation.found(), self._priced[k])
-        if owner is not None:
-            self._accept(owner)
 
     def _search(self, generation: ColumnGeneration, k: int, patience: Patience) -> None:
         """Search under one peak for placements close to its bound, then farther away."""
@@ -372,8 +305,6 @@ class FillSearch:
             # What is found is seldom the best within its distance.
             while self._open_at(k) and self._find(generation, k, lowest + distance, patience):
                 pass
-            if patience is SHORT and distance in _DIVES and self._open_at(k):
-                self._dive(generation, k, lowest + distance)
             if not self._open_at(k) or lowest + distance >= self._best - 1:
                 return
 

@@ -5,8 +5,7 @@ import numpy as np
 from bfio.common.array_kernels import copy_to
 from bfio.common.compilable import compilable
 from bfio.common.kernels import entry_point
-from bfio.common.words import RandomState, Words
-from bfio.step.exact.place import random_below
+from bfio.common.words import RandomState, Words, random_below
 from formulations.arrays import BoolArray, IntArray
 
 #: Workers emptied at least before they are filled anew.

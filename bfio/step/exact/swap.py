@@ -10,8 +10,7 @@ import numpy as np
 from bfio.common.array_kernels import copy_to
 from bfio.common.compilable import compilable
 from bfio.common.kernels import entry_point
-from bfio.common.words import RandomState
-from bfio.step.exact.place import next_random
+from bfio.common.words import RandomState, next_random
 from formulations.arrays import IntArray
 
 #: Tokens of admission that a token above a margin outweighs while requests are swapped.
@@ -163,7 +162,7 @@ def swap_requests(
         Shape (N,): worker of each size or -1, margins possibly exceeded; replaced by the best
         placement found.
     state : IntArray
-        State of the generator `bfio.step.exact.place.random_below`, shape (1,), uint64; updated.
+        State of the generator `bfio.common.words.random_below`, shape (1,), uint64; updated.
     spent : IntArray
         Shape (1,): number of operations (`bfio.step.exact.effort`); increased.
 

@@ -180,8 +180,8 @@ def test_near_best_subsets_are_searched(seed: int) -> None:
 
 
 def test_long_lists_close_what_short_ones_leave(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fourteen workers, two slots each: open by 3 tokens at first, then proven and verified."""
-    problem = crowded(59, 14, 56, 2000, 28)
+    """Fourteen workers, two slots each: open by 2 tokens at first, then proven and verified."""
+    problem = crowded(219, 14, 56, 2000, 28)
     result = solve_exact(problem, fallback=None, skip=["branches"])
     assert result.proven
     assert result.certificate is not None

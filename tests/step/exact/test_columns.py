@@ -1,6 +1,5 @@
-"""The linear program over subsets, its bounds, the search for disjoint subsets, and dives."""
+"""The linear program over subsets, its bounds, and the search for disjoint subsets."""
 
-from dataclasses import replace
 from itertools import combinations, product
 
 import numpy as np
@@ -11,11 +10,10 @@ from scipy.optimize import linprog
 
 from bfio.step.exact.columns import PRICE_SCALE, ColumnGeneration
 from bfio.step.exact.cover import Columns, cover_workers
-from bfio.step.exact.dive import dive
 from bfio.step.exact.effort import Effort
 from bfio.step.exact.fill import FillProblem, reduce_to_fill
 from bfio.step.exact.master import Pool, empty_basis, improve_basis, start_basis
-from tests.step.exact.cases import crowded, instant, spent
+from tests.step.exact.cases import instant, spent
 
 
 def _core(capacity: list[int], base: list[int], sizes: list[int]) -> FillProblem:
@@ -78,8 +76,6 @@ def test_bound_and_search_agree_with_enumeration(case: tuple[FillProblem, int]) 
     assert owner is not None
     assert _check(core, peak, owner) >= best
     assert generation.search(peak, prices, best + 1) == (None, True)
-    found = dive(core, peak, best, Effort())
-    assert found is None or _check(core, peak, found) == best
 
 
 @given(_tight_cores())
@@ -225,28 +221,3 @@ def test_cover_agrees_with_enumeration() -> None:
         assert found[0] or least > budget
         met += found[0]
     assert 20 < met < 130
-
-
-def test_dive_fills_a_crowded_step() -> None:
-    """Sixteen workers, ninety requests: a dive for one token less than the bound succeeds.
-
-    So it does with the subsets in hand that the linear program has found.
-    """
-    core = reduce_to_fill(crowded(3, 16, 90, 400, 40))
-    assert core is not None
-    peak = core.first_peak() + 300
-    generation = ColumnGeneration(core, peak - int(core.base.min()), Effort())
-    generation.start(peak, np.full(len(core.sizes), -1))
-    total, _ = generation.bound_total(peak, -1)
-    for found in (None, generation.found()):
-        owner = dive(core, peak, total - 1, Effort(), found)
-        assert owner is not None
-        assert _check(core, peak, owner) in (total - 1, total)
-    assert dive(core, peak, total + 1, Effort()) is None
-
-
-@pytest.mark.parametrize(("sizes", "peak"), [([9, 9], 7), ([1, 9, 9], 7)])
-def test_dive_where_too_few_fit(sizes: list[int], peak: int) -> None:
-    """With room for 2 and 1, no request of 9 fits: of two slots at most one could be filled."""
-    core = replace(_core([1, 1], [5, 6], [1, 1, 1]), sizes=np.array(sizes))
-    assert dive(core, peak, 0, Effort()) is None

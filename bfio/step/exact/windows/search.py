@@ -205,9 +205,6 @@ class WindowSearch:
     def _closed_otherwise(self, solution: Solution | None) -> bool:
         """Try new placements and exhaustive search; return whether the case is closed."""
         placements = self.placements
-        if solution is not None and len(self.cases) == 1:
-            # Mixed sets of a worker often have one sum: then only who takes which is open.
-            placements.fill_margins(solution.peaks)
         for turn in range(_LAST_PLACEMENTS if len(self.cases) == 1 else _CASE_PLACEMENTS):
             if self.proven or self._effort.is_over or solution is None:
                 break
