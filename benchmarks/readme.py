@@ -11,13 +11,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bfio.common.import_closure import ROOT
-from bfio.common.number_text import percent
-from bfio.common.table_text import TextTable
+from bfio.common.text import TextTable
 from bfio.library import Entry, Status, entries
 from bfio.library.kinds.kind import value_text
 from bfio.studies.report.files import write_text
 from bfio.studies.report.markdown import filled, markdown_tables, read_records
 from bfio.studies.study_file import read_study
+from formulations.scalars import percent
 
 #: Columns of a plain table on the code that measured a line; not shown.
 COMMIT, CODE = "commit", "code"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bfio.gap.report import GapReport
     from bfio.prediction.evaluation import evaluate_predictor
     from bfio.prediction.report import PredictorReport
-    from bfio.programs import solve
+    from bfio.programs import build, check, relaxation, solve, write
     from bfio.step.solve import solve_step
     from bfio.version import __version__
     from bfio.workloads import Workload, read_trace, synthetic
@@ -36,14 +36,18 @@ _HOMES = {
     "RunOptions": "bfio.decode.options",
     "StepProblem": "formulations.step",
     "Workload": "bfio.workloads",
+    "build": "bfio.programs",
+    "check": "bfio.programs",
     "compare": "bfio.decode.comparison",
     "evaluate_predictor": "bfio.prediction.evaluation",
     "measure_gap": "bfio.gap.measure",
     "read_trace": "bfio.workloads",
+    "relaxation": "bfio.programs",
     "simulate": "bfio.decode.simulation",
     "solve": "bfio.programs",
     "solve_step": "bfio.step.solve",
     "synthetic": "bfio.workloads",
+    "write": "bfio.programs",
     "__version__": "bfio.version",
 }
 
@@ -59,14 +63,18 @@ __all__ = [
     "StepProblem",
     "Workload",
     "__version__",
+    "build",
+    "check",
     "compare",
     "evaluate_predictor",
     "measure_gap",
     "read_trace",
+    "relaxation",
     "simulate",
     "solve",
     "solve_step",
     "synthetic",
+    "write",
 ]
 
 

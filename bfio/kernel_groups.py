@@ -1,8 +1,74 @@
-"""List the kernel groups of the sub-packages that are compiled as a whole."""
+"""Kernel groups: the kernels of this project that are compiled together.
+
+Each kind of decode policy has two loops: one without the features of the machine, and one with all
+of them. A loop contains the decisions of its policies, so that a run compiles no further kernel.
+"""
+
+from functools import partial
+from typing import TYPE_CHECKING
 
 from bfio.common.kernel_groups import KernelGroup
 
+if TYPE_CHECKING:
+    from bfio.decode.machine.whole_run import CompiledLoop
+
+#: The loop of each kind of policy, one of its policies, and the compile time of the loop without
+#: and with features [s].
+_LOOPS = {
+    "baselines": ("bfio.decode.policy_registry:run_greedy", "fcfs", (14, 22)),
+    "two-stage": ("bfio.decode.machine.two_stage:run", "br-0", (20, 35)),
+    "rolling-horizon": ("bfio.decode.rolling.plan:run", "rolling-horizon", (12, 25)),
+    "adaptive": ("bfio.decode.adaptive.rehearsal:run", "adaptive", (30, 40)),
+}
+
+
+def _loop(kind: str, features: bool) -> "CompiledLoop":
+    from bfio.decode.machine.whole_run import EVERY_PART, loop_of, machine_code_of
+    from bfio.decode.policy_registry import built_in
+
+    parts = EVERY_PART if features else frozenset()
+    return machine_code_of(loop_of(built_in()[_LOOPS[kind][1]], parts))
+
+
+def _warm_up(kind: str, features: bool) -> None:
+    """Compile a loop of runs in this process, or load it from disk."""
+    from bfio.decode.machine.whole_run import EVERY_PART, loop_of, warm_up
+    from bfio.decode.policy_registry import built_in
+
+    warm_up(loop_of(built_in()[_LOOPS[kind][1]], EVERY_PART if features else frozenset()))
+
+
 GROUPS = (
+    # Kernels that interpreted runs call for a single decision.
+    KernelGroup(
+        "two-stage decisions",
+        ("bfio.step.two_stage.kernels",),
+        "bfio.step.two_stage.kernels.decide:warm_up",
+        15,
+    ),
+    KernelGroup(
+        "rolling-horizon decisions",
+        ("bfio.decode.rolling.kernel",),
+        "bfio.decode.rolling.plan:warm_up",
+        5,
+    ),
+    KernelGroup(
+        "adaptive decisions",
+        ("bfio.decode.adaptive.rehearsal:rehearse",),
+        "bfio.decode.adaptive.rehearsal:warm_up",
+        20,
+    ),
+    *(
+        KernelGroup(
+            kind + " with features" * features,
+            (partial(_loop, kind, features),),
+            partial(_warm_up, kind, features),
+            seconds[features],
+            made=(name + "+features" * features,),
+        )
+        for features in (False, True)
+        for kind, (name, _, seconds) in _LOOPS.items()
+    ),
     KernelGroup(
         "batching",
         ("bfio.batching.engine:run_slots_compiled",),
@@ -36,4 +102,12 @@ GROUPS = (
         "bfio.wait.simulation:compile_kernels",
         4,
     ),
+    KernelGroup("exact", ("bfio.step.exact",), "bfio.step.exact.prepare:prepare", 16),
+    KernelGroup(
+        "windows",
+        ("bfio.step.exact.windows",),
+        "bfio.step.exact.windows.prepare:prepare_windows",
+        20,
+    ),
+    KernelGroup("second", ("bfio.step.second",), "bfio.step.second:prepare_second", 4),
 )

@@ -255,7 +255,8 @@ def solve_pausing(
         The pausing problem.
     method : str
         ``exact`` (ours), ``heuristic`` (fast, without a bound), ``brute-force``, or a backend:
-        ``cp-sat``, ``highs``, ``pyomo``, ``pyomo:SOLVER``.
+        ``cp-sat``, ``highs``, ``pyomo``, ``pyomo:SOLVER``; or ``lp`` (the bound of the linear
+        relaxation).
     time_limit : float or Deadline, optional
         Wall-clock seconds.
     seed : int

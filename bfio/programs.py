@@ -1,30 +1,40 @@
-"""The programs that `bfio.solve` and ``bfio show`` handle, by kind of problem."""
+"""One face of all programs: build, solve, relaxation, check and write, by kind of problem."""
 
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from formulations.deadline import TimeLimit
-from formulations.errors import InputError
+from formulations.errors import InputError, use_one_of
+
+if TYPE_CHECKING:
+    from formulations.statement import Statement
 
 
 @dataclass(frozen=True)
 class ProgramKind:
-    """One kind of problem: where its data, its statement and its solver stand.
+    """One kind of program: where its data, its statement and its solver stand.
 
     Parameters
     ----------
     command : str
-        Command of `bfio` that solves a file of it.
+        Command of `bfio` that reads a file of it.
     problem, program, solve : str
-        ``module:name`` of the `ProblemData`, of its `Formulation`, and of the function
-        ``solve(problem, method=..., time_limit=..., seed=..., model=...)``.
+        ``module:name`` of the class of its data, of its `Statement`, and of the function
+        ``solve(problem, method=..., time_limit=..., seed=...)``.
     methods : tuple of str
         Methods, ``exact`` first; ``pyomo:SOLVER`` besides.
     fields : frozenset of str
         Fields by which a document of this kind is recognised.
+    name : str
+        Name of the program, if a file has several; the first is the default.
+    made : str
+        ``module:name`` of a function from the problem of the file to the data, if they differ.
+    exact : str
+        The name of ``exact`` among the methods of ``solve``.
     """
 
     command: str
@@ -33,29 +43,62 @@ class ProgramKind:
     solve: str
     methods: tuple[str, ...]
     fields: frozenset[str] = frozenset()
+    name: str = ""
+    made: str = ""
+    exact: str = "exact"
 
     def load(self, what: str) -> Any:
-        """Return the object behind ``problem``, ``program`` or ``solve``."""
-        module, _, name = getattr(self, what).partition(":")
-        return attrgetter(name)(importlib.import_module(module))
+        """Return the object behind ``problem``, ``program``, ``solve`` or ``made``."""
+        return _load(getattr(self, what))
+
+    def read(self, document: object) -> Any:
+        """Return the problem of a document."""
+        if not self.made:
+            return self.load("problem").from_mapping(document)
+        return self.load("made")(_load(FLUID).from_mapping(document))
+
+    def solved(self, problem: Any, method: str, time_limit: TimeLimit, seed: int) -> Any:
+        """Return the result of a problem by a method."""
+        solve, method = self.load("solve"), self.exact if method == "exact" else method
+        return solve(problem, method=method, time_limit=time_limit, seed=seed)
+
+    @property
+    def options(self) -> str:
+        """Further arguments of the command for this program of the file."""
+        return "" if self.name in ("", FLUID_KINDS[0].name) else f" --program {self.name}"
 
 
-_METHODS = ("exact", "cp-sat", "highs", "pyomo", "brute-force", "lp")
+def _load(where: str) -> Any:
+    module, _, name = where.partition(":")
+    return attrgetter(name)(importlib.import_module(module))
+
+
+_BACKENDS = ("cp-sat", "highs", "pyomo", "brute-force", "lp")
+_METHODS = ("exact", *_BACKENDS)
 STEP = ProgramKind(
     "solve",
     "formulations.step:StepProblem",
     "formulations.step:StepProgram",
     "bfio.step.solve:solve_step",
-    ("exact", "two-stage", *_METHODS[1:]),
+    ("exact", "two-stage", *_BACKENDS),
     frozenset({"capacity", "base", "contribution"}),
 )
-LATENCY = ProgramKind(
-    "hindsight",
-    "formulations.hindsight_latency:LatencyProblem",
-    "formulations.hindsight_latency:LatencyProgram",
-    "bfio.hindsight.latency:solve_latency",
-    _METHODS,
-    frozenset({"memory", "requests"}),
+SECOND = ProgramKind(
+    "show",
+    "formulations.second:SecondProblem",
+    "formulations.second:SecondProgram",
+    "formulations.second:SecondProgram.solve_by",
+    _BACKENDS,
+    frozenset({"step", "most"}),
+    exact="cp-sat",
+)
+PAUSING = ProgramKind(
+    "pause",
+    "formulations.pausing:PausingProblem",
+    "formulations.pausing:PausingProgram",
+    "bfio.pausing:solve_pausing",
+    ("exact", "heuristic", *_BACKENDS),
+    frozenset({"capacity", "active", "max_pauses"}),
 )
 MAKESPAN = ProgramKind(
     "makespan",
@@ -65,74 +108,339 @@ MAKESPAN = ProgramKind(
     _METHODS,
     frozenset({"workers", "slots", "requests"}),
 )
-#: Solved by a sequence of programs, so that no single one can be shown.
-PAUSING = ProgramKind(
-    "pause",
-    "formulations.pausing:PausingProblem",
-    "",
-    "bfio.pausing:solve_pausing",
-    ("exact", "heuristic", *_METHODS[1:-1]),
-    frozenset({"capacity", "active", "max_pauses"}),
+LATENCY = ProgramKind(
+    "hindsight",
+    "formulations.hindsight_latency:LatencyProblem",
+    "formulations.hindsight_latency:LatencyProgram",
+    "bfio.hindsight.latency:solve_latency",
+    _METHODS,
+    frozenset({"memory", "requests"}),
+)
+BATCH = ProgramKind(
+    "batch --state",
+    "formulations.batch_composition:BatchProblem",
+    "formulations.batch_composition:BatchProgram",
+    "formulations.batch_composition:solve",
+    _METHODS,
+    frozenset({"budget", "requests"}),
+    exact="auto",
+)
+_LINEAR = ("exact", "highs", "pyomo", "lp")
+CAPACITY = ProgramKind(
+    "capacity",
+    "formulations.batching:AgentNetwork",
+    "formulations.stability:CapacityProgram",
+    "formulations.stability:CapacityProgram.solve_by",
+    _LINEAR,
+    frozenset({"agents", "stages"}),
+)
+FLUID = "formulations.fluid:FluidProblem"
+
+
+def _fluid(name: str, methods: tuple[str, ...], **parts: str) -> ProgramKind:
+    return ProgramKind("fluid", methods=methods, fields=frozenset({"classes"}), name=name, **parts)
+
+
+def _linear(name: str, program: str) -> ProgramKind:
+    program = f"formulations.fluid:{program}"
+    return _fluid(name, _LINEAR, problem=FLUID, program=program, solve=f"{program}.solve_by")
+
+
+def _thresholds(name: str, made: str) -> ProgramKind:
+    home = "formulations.thresholds:"
+    return _fluid(
+        name,
+        _METHODS,
+        problem=f"{home}ThresholdProblem",
+        program=f"{home}ThresholdProgram",
+        solve=f"{home}solve",
+        made=f"{home}{made}",
+        exact="fixed-point",
+    )
+
+
+#: The programs of a fluid problem and of its thresholds, the default first.
+FLUID_KINDS = (
+    _linear("throughput", "ThroughputProgram"),
+    _linear("margin", "MarginProgram"),
+    _linear("equilibrium", "EquilibriumProgram"),
+    _thresholds("wait", "WaitProblem"),
+    _thresholds("nested", "NestedProblem.from_fluid"),
+    _fluid(
+        "segments",
+        _BACKENDS,
+        problem="formulations.thresholds:NestedProblem",
+        program="formulations.thresholds:SegmentProgram",
+        solve="formulations.thresholds:solve_segments",
+        made="formulations.thresholds:NestedProblem.single_from_fluid",
+        exact="cp-sat",
+    ),
 )
 #: The kinds, those with the most fields first: a makespan document may have a memory, too.
-KINDS = (STEP, MAKESPAN, LATENCY)
+KINDS = (STEP, SECOND, PAUSING, MAKESPAN, LATENCY, BATCH, CAPACITY, *FLUID_KINDS)
 
 
-def kind_of(document: object, where: str) -> ProgramKind:
-    """Return the kind of problem in a document.
+def kind_of(document: object, where: str, program: str | None = None) -> ProgramKind:
+    """Return the kind of program of a document.
 
     Raises
     ------
     InputError
-        If it is none of `KINDS`.
+        If it is none of `KINDS`, or has no program of this name.
     """
-    if isinstance(document, Mapping):
-        for kind in KINDS:
-            if kind.fields <= document.keys():
-                return kind
-    wanted = "; ".join(f"{kind.command}: {', '.join(sorted(kind.fields))}" for kind in KINDS)
-    raise InputError(where, "no problem with a program", f"give the fields of one ({wanted})")
+    fields = document.keys() if isinstance(document, Mapping) else ()
+    kinds = [kind for kind in KINDS if kind.fields <= set(fields)]
+    if not kinds:
+        named = {kind.command: ", ".join(sorted(kind.fields)) for kind in KINDS}
+        wanted = "; ".join(f"{command}: {fields}" for command, fields in named.items())
+        raise InputError(where, "no problem with a program", f"give the fields of one ({wanted})")
+    return _chosen(kinds, program, "--program")
+
+
+def _kind_for(problem: object, program: str | None) -> ProgramKind:
+    kinds = [kind for kind in KINDS if isinstance(problem, kind.load("problem"))]
+    if not kinds:
+        names = ", ".join(dict.fromkeys(kind.problem.partition(":")[2] for kind in KINDS))
+        what = f"a {type(problem).__name__} is none of {names}"
+        raise InputError("problem", what, "see docs/programs.md for the programs of problems")
+    return _chosen(kinds, program, "program")
+
+
+def _chosen(kinds: list[ProgramKind], program: str | None, where: str) -> ProgramKind:
+    if program is None:
+        return kinds[0]
+    if program in (names := [kind.name for kind in kinds]):
+        return kinds[names.index(program)]
+    if names == [""]:
+        raise InputError(where, "this problem has one program", "leave it out")
+    raise InputError(where, f"{program!r} is unknown", use_one_of(program, names))
+
+
+def _statement(problem: Any, program: str | None) -> "Statement[Any]":
+    statement: Statement[Any] = _kind_for(problem, program).load("program")(problem)
+    return statement
+
+
+def build(problem: Any, *, program: str | None = None) -> Any:
+    """Return the Pyomo model of a problem, which any solver of Pyomo minimises.
+
+    Parameters
+    ----------
+    problem : StepProblem, SecondProblem, LatencyProblem, MakespanProblem, PausingProblem, \
+            BatchProblem, AgentNetwork, FluidProblem, WaitProblem or NestedProblem
+        Data.
+    program : str, optional
+        Of a fluid problem ``throughput`` (default), ``margin`` or ``equilibrium``; of a nested
+        problem ``nested`` (default) or ``segments``.
+
+    Returns
+    -------
+    pyomo.environ.ConcreteModel
+        Its objective is the value of `solve` in units (`Statement.units`), or the negative of a
+        value that is maximised. Rows may be added, and the model given to `solve`.
+
+    Raises
+    ------
+    InputError
+        If the problem is of another kind, or has no program of this name.
+    CapabilityError
+        If nothing is to be decided.
+    """
+    from formulations.exchange.solution import refuse_settled
+
+    statement = _statement(problem, program)
+    refuse_settled(statement)
+    return statement.model
 
 
 def solve(
     problem: Any,
     *,
+    program: str | None = None,
     method: str = "exact",
     time_limit: TimeLimit = None,
     seed: int = 0,
     model: Any = None,
 ) -> Any:
-    """Solve any integer program of the toolkit: a step, hindsight latency, or makespan problem.
+    """Solve any problem that has a program.
 
     Parameters
     ----------
-    problem : StepProblem, LatencyProblem or MakespanProblem
-        Data.
+    problem, program
+        See `build`.
     method : str
-        ``exact``, ``cp-sat``, ``highs``, ``pyomo`` or ``pyomo:SOLVER``, ``brute-force`` (tiny
-        problems), ``lp`` (the bound of the linear relaxation); for a step also ``two-stage``.
+        ``exact`` (this project's own method, else CP-SAT or HiGHS), ``cp-sat``, ``highs``,
+        ``pyomo`` or ``pyomo:SOLVER``, ``brute-force`` (tiny problems), ``lp`` (the bound of the
+        linear relaxation); for a step also ``two-stage``, for pausing also ``heuristic``. Linear
+        programs take ``exact``, ``highs``, ``pyomo`` and ``lp``.
     time_limit : float or Deadline, optional
-        Wall-clock seconds.
+        Wall-clock seconds. A closed form needs none.
     seed : int
-        Random seed of the solver.
+        Random seed of the solver. A closed form needs none.
     model : pyomo.environ.ConcreteModel, optional
-        The statement of ``build(problem)`` with rows added, or another objective
-        (`formulations.changed`).
+        The statement of `build` with rows added, or another objective (`formulations.changed`);
+        not for pausing and linear programs.
 
     Returns
     -------
-    ProgramResult
-        Optimal only if a bound derived in integers equals the objective.
+    ProgramResult, PausingResult or FluidResult
+        Optimal only if a bound derived in integers or fractions equals the objective.
 
     Raises
     ------
     InputError
         If the problem is of another kind, or the method is unknown.
     """
-    for kind in KINDS:
-        if isinstance(problem, kind.load("problem")):
-            return kind.load("solve")(
-                problem, method=method, time_limit=time_limit, seed=seed, model=model
-            )
-    what = f"a {type(problem).__name__} is no StepProblem, LatencyProblem or MakespanProblem"
-    raise InputError("problem", what, "see docs/step.md for the functions of other problems")
+    kind = _kind_for(problem, program)
+    if model is None:
+        return kind.solved(problem, method, time_limit, seed)
+    from formulations.changed import solve_changed
+    from formulations.formulation import Formulation
+
+    statement = kind.load("program")(problem)
+    if not isinstance(statement, Formulation):
+        what = f"a {type(problem).__name__} is not solved from one model"
+        raise InputError("model", what, "leave it out")
+    return solve_changed(statement, model, method, time_limit=time_limit, seed=seed)
+
+
+def relaxation(
+    problem: Any, *, program: str | None = None, time_limit: float | None = None
+) -> float | None:
+    """Return the value of the linear relaxation in floats, by HiGHS.
+
+    It bounds the value of `solve`: from below, or from above if the value is maximised. As a float
+    it proves nothing; method ``lp`` of `solve` states which bound is proven.
+
+    Parameters
+    ----------
+    problem, program
+        See `build`.
+    time_limit : float, optional
+        Seconds for HiGHS.
+
+    Returns
+    -------
+    float, optional
+        In the unit of the result of `solve`; None if time ran out or there is no solution.
+    """
+    statement = _statement(problem, program)
+    value = statement.relaxation_value(time_limit=time_limit)
+    if value is None:
+        return None
+    return -value if statement.maximised else value / statement.value_units
+
+
+def value_of(result: Any) -> Any:
+    """Return the objective of a result of `solve`, or the value of a linear program."""
+    return result.value if hasattr(result, "value") else result.objective
+
+
+def check(
+    problem: Any, solution: Any, value: Any = None, *, program: str | None = None
+) -> Mapping[str, Any]:
+    """Check a solution by the problem's checker, which knows the data only.
+
+    Parameters
+    ----------
+    problem, program
+        See `build`.
+    solution
+        A result of `solve`, whose value is checked too, or its ``solution`` alone.
+    value : int or Fraction, optional
+        A claimed value, compared with the recomputed one.
+
+    Returns
+    -------
+    mapping
+        Each violated constraint and the amount; empty for a feasible solution.
+
+    Raises
+    ------
+    InputError
+        If the result has no solution.
+    """
+    from formulations.results import Solved
+
+    if isinstance(solution, Solved):
+        value, solution = value_of(solution) if value is None else value, solution.solution
+        if solution is None:
+            raise InputError("solution", "the result has none", "raise the time limit")
+    return _statement(problem, program).violations(solution, value)
+
+
+def write(
+    problem: Any, file: str | Path, *, program: str | None = None, overwrite: bool = False
+) -> dict[str, object]:
+    """Write the program of a problem as an LP or MPS file for other solvers.
+
+    Parameters
+    ----------
+    problem, program
+        See `build`.
+    file : str or Path
+        Name that ends with ``.lp`` or ``.mps``.
+    overwrite : bool
+        Whether an existing file is replaced.
+
+    Returns
+    -------
+    dict
+        Sizes, source and digest; value of the model = ``multiplier`` times the objective of the
+        file.
+
+    Raises
+    ------
+    InputError
+        If the file exists or has another suffix.
+    CapabilityError
+        If nothing is to be decided, or the program is too large.
+    """
+    kind = _kind_for(problem, program)
+    back = f"bfio {kind.command} PROBLEM.json{kind.options} --read-solution SOLUTION"
+    if kind is SECOND:
+        back = "bfio.check(problem, assignment)"
+    return write_statement(kind.load("program")(problem), file, back, overwrite=overwrite)
+
+
+def write_statement(
+    statement: "Statement[Any]", file: str | Path, back: str, *, overwrite: bool
+) -> dict[str, object]:
+    """Write a stated program as a file; ``back`` is what checks a solution. See `write`."""
+    from bfio.common.provenance import version_and_commit
+    from bfio.workloads.tables import atomic_file
+    from formulations.exchange import FORMATS, exact_program, program_text
+    from formulations.exchange.program_file import head
+
+    path = Path(file)
+    format_ = path.suffix[1:].lower()
+    if format_ not in FORMATS:
+        raise InputError(str(file), "has no known suffix", "use .lp or .mps")
+    words, program = statement.words, exact_program(statement)
+    version, digest = version_and_commit(), statement.problem.digest()
+    comments = head(
+        program,
+        words,
+        digest=digest,
+        version=version,
+        back=back,
+        criterion=str(getattr(statement.problem, "objective", "")),
+        groups=statement.groups(),
+        prices=statement.told_prices(),
+    )
+    with atomic_file(path, overwrite=overwrite) as (stream, _):
+        for line in program_text(program, format_, comments):
+            stream.write(f"{line}\n".encode("ascii", "replace"))
+    return {
+        "written": str(path),
+        "format": format_,
+        "program": words.title,
+        "source": words.source,
+        "digest": digest,
+        "columns": len(program.column_names),
+        "rows": len(program.row_names),
+        "entries": program.num_entries,
+        "multiplier": str(program.multiplier),
+        "constant": program.constant,
+        "version": version,
+    }

@@ -178,8 +178,8 @@ def _checked_array(
         if values.dtype.kind == "f" and not np.isfinite(values).all():
             index = np.argwhere(~np.isfinite(values))[0].tolist()
             place = "".join(f"[{k}]" for k in index)
-            remedy = "remove entries that are no integers, and give an integer array"
-            raise InputError(f"{where}{place}", f"{values[tuple(index)]} is not a number", remedy)
+            remedy = "remove such entries, and give an integer array"
+            raise InputError(f"{where}{place}", f"{values[tuple(index)]} is not finite", remedy)
         raise InputError(where, f"array of {values.dtype}", "give an integer array")
     bad = np.argwhere((values < minimum) | (values > maximum))
     if len(bad):
@@ -198,6 +198,22 @@ def _check_columns(found: int, expected: int | None, where: str) -> None:
         raise InputError(
             where, f"{found} entries where {expected} are expected", "make all rows equally long"
         )
+
+
+def entries(values: object, where: str) -> list[Any]:
+    """Return the entries of a list, tuple or array as a list.
+
+    Raises
+    ------
+    InputError
+        If it is none of these.
+    """
+    values = plain_array(values)
+    if isinstance(values, np.ndarray):
+        values = values.tolist()
+    if not _is_sequence(values):
+        raise InputError(where, f"expected a list, found {shown(values)}", "write a list")
+    return list(values)
 
 
 def _is_sequence(values: object) -> TypeGuard[Sequence[object]]:

@@ -17,10 +17,11 @@ import numpy as np
 
 from formulations.arrays import FloatArray
 from formulations.backends import SolveLimits, check_method
-from formulations.deadline import TimeLimit, checked_work_limit
+from formulations.deadline import TimeLimit
 from formulations.errors import CapabilityError, InputError
-from formulations.formulation import Formulation, P, R, S
+from formulations.formulation import Formulation, R, S
 from formulations.standard_form import StandardForm, compile_model
+from formulations.statement import P
 
 #: Violation of a row with continuous variables or fractional data that counts as rounding.
 _TOLERANCE = Fraction(1, 1_000_000)
@@ -209,7 +210,7 @@ def solve_changed(
         what = f"{method} does not read the rows of a model"
         raise CapabilityError("method", what, 'use method="cp-sat" or "highs"')
     check_method(method, ("lp",))
-    limits = SolveLimits(time_limit, seed, work_limit=checked_work_limit(work_limit))
+    limits = SolveLimits(time_limit, seed, work_limit=work_limit)
     changed: ChangedProgram[P, S, R] = ChangedProgram(original, model)
     return changed.solved(method, limits)
 

@@ -17,7 +17,8 @@ every machine. Definition of a tick for each method:
   limited, so the root node may take much longer than the limit suggests;
 - solvers driven by Pyomo are limited by nodes if the option is known (`SCIP`, `HiGHS`), or by
   Gurobi's own units of work, and refused otherwise;
-- the two-stage heuristic and brute force ignore the limit and count no ticks.
+- the two-stage heuristic, brute force and the linear relaxation count no ticks and refuse the
+  limit.
 
 Stating and writing a program counts no ticks.
 """
@@ -34,6 +35,7 @@ from math import inf
 from typing import Any, Protocol, TypeAlias
 
 from formulations.errors import InputError
+from formulations.problem_data import shown
 from formulations.scalars import integer
 
 
@@ -87,8 +89,10 @@ class Deadline:
             return limit
         if limit is None:
             return Deadline()
-        if not (isinstance(limit, int | float) and limit >= 0):
-            raise InputError("time_limit", f"{limit!r} is not a number >= 0", "give seconds >= 0")
+        if isinstance(limit, bool) or not (isinstance(limit, int | float) and limit >= 0):
+            raise InputError(
+                "time_limit", f"{shown(limit)} is not a number >= 0", "give seconds >= 0"
+            )
         return Deadline(limit)
 
     def share(self, of_rest: float) -> "Deadline":

@@ -23,7 +23,8 @@ class InputError(ValueError):
     """
 
     def __init__(self, where: str, what: str, remedy: str) -> None:
-        super().__init__(f"{where}: {what}; {remedy}")
+        # On one line, even where a name or a value of the user has several.
+        super().__init__(" ".join(f"{where}: {what}; {remedy}".splitlines()))
         self.where = where
         self.what = what
         self.remedy = remedy
@@ -56,7 +57,7 @@ def use_one_of(name: str, known: Iterable[str], also: str = "") -> str:
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return "did you mean NAME?" for the most similar known name; empty if none is similar."""
-    close = get_close_matches(name, list(known), n=1)
+    close = get_close_matches(str(name), list(known), n=1)
     return f"did you mean {close[0]}? " if close else ""
 
 

@@ -10,15 +10,14 @@ decides which claims of a backend are accepted.
 
 import math
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from formulations.arrays import FloatArray, integer
+from formulations.arrays import FloatArray
 from formulations.backends import (
     Outcome,
     SolveLimits,
@@ -27,14 +26,13 @@ from formulations.backends import (
     check_method,
     run_backend,
 )
-from formulations.deadline import FIRST_GRACE_S, Deadline, OutOfTime, TimeLimit, checked_work_limit
-from formulations.errors import CapabilityError
+from formulations.deadline import FIRST_GRACE_S, Deadline, OutOfTime, TimeLimit
+from formulations.errors import CapabilityError, InputError
+from formulations.problem_data import shown
 from formulations.results import BoundKind, ProgramResult, Termination, own_solver
-from formulations.standard_form import StandardForm, compile_model
-from formulations.words import Words
+from formulations.statement import P, Statement
 
-#: Problem, solution and result of a formulation.
-P = TypeVar("P")
+#: Solution and result of a formulation.
 S = TypeVar("S")
 R = TypeVar("R", bound=ProgramResult[Any])
 
@@ -43,7 +41,7 @@ NO_LIMITS = SolveLimits()
 _PROVEN = (Termination.OPTIMAL, Termination.INFEASIBLE)
 
 
-class Formulation(ABC, Generic[P, S, R]):
+class Formulation(Statement[P], Generic[P, S, R]):
     """The integer program of one problem: statement, standard form, checks and bounds.
 
     Parameters
@@ -56,17 +54,8 @@ class Formulation(ABC, Generic[P, S, R]):
     result: type[R]
     #: Whether every problem has a solution, so that "infeasible" is an error.
     always_feasible = False
-    #: Plain-language descriptions of the program.
-    words = Words()
-
-    def __init__(self, problem: P) -> None:
-        self.problem = problem
 
     # Required of each formulation.
-
-    @abstractmethod
-    def state(self) -> Any:
-        """Return the Pyomo statement."""
 
     @abstractmethod
     def solution_at(self, values: FloatArray) -> S:
@@ -82,10 +71,6 @@ class Formulation(ABC, Generic[P, S, R]):
 
     # Optional for each formulation.
 
-    def write(self) -> StandardForm:
-        """Return the standard form of the program; by default, compile the Pyomo statement."""
-        return compile_model(self.model)
-
     def lower_bound(self) -> int:
         """Return an integer bound on the objective of every solution, derived without a solver."""
         raise NotImplementedError
@@ -97,14 +82,11 @@ class Formulation(ABC, Generic[P, S, R]):
     def brute_force(self) -> tuple[int, S] | None:
         """Return the optimum and an optimal solution by enumeration; None if infeasible."""
         raise CapabilityError(
-            "method", "this program has no brute-force solver", "use --method cp-sat"
+            "method", "this program has no brute-force solver", 'use method="cp-sat"'
         )
 
     def settled(self, method: str) -> R | None:
-        """Return the result of a problem in which nothing is to be decided; None for all others.
-
-        Such a problem is never stated or written.
-        """
+        """Return the result if nothing is to be decided; None for all other problems."""
         return None
 
     def details(self) -> dict[str, Any]:
@@ -115,21 +97,7 @@ class Formulation(ABC, Generic[P, S, R]):
         """Return the result fields for a solution."""
         return self.result.fields_of(solution)
 
-    def groups(self) -> Sequence[str]:
-        """Return one text per request kind that lists its requests; empty without kinds."""
-        return ()
-
     # Derived from the methods above.
-
-    @cached_property
-    def model(self) -> Any:
-        """The Pyomo statement."""
-        return self.state()
-
-    @cached_property
-    def standard_form(self) -> StandardForm:
-        """The same program as sparse arrays."""
-        return self.write()
 
     @classmethod
     def solve(
@@ -173,22 +141,27 @@ class Formulation(ABC, Generic[P, S, R]):
         CapabilityError
             If the program is too large to write, or the solver cannot be limited by work.
         """
-        limits = SolveLimits(time_limit, seed, work_limit=checked_work_limit(work_limit))
+        limits = SolveLimits(time_limit, seed, work_limit=work_limit)
         return cls(problem).solved(backend, limits, hint)
 
     def solved(
         self, method: str = "cp-sat", limits: SolveLimits = NO_LIMITS, hint: S | None = None
     ) -> R:
         """Solve this program with a backend; see `solve`."""
+        self._check_read(method, limits, hint)
         if (answer := self.settled(method)) is not None:
             proven = "there being nothing to choose" if answer.termination in _PROVEN else None
             return replace(answer, solver=own_solver(), proof=proven)
-        if method == "lp":
-            return self._relaxed(limits.deadline)
-        solver, deadline, lower = backend(method), limits.deadline, None
+        is_relaxed = method == "lp"
+        solver = backend("highs" if is_relaxed else method)
+        deadline, lower, began = limits.deadline, None, time.perf_counter()
         try:
-            with deadline.interrupting(FIRST_GRACE_S):
+            with deadline.interrupting(0.0 if is_relaxed else FIRST_GRACE_S):
                 lower = self.lower_bound()
+                if is_relaxed:
+                    _ = self.standard_form
+            if is_relaxed:
+                return self._relaxed(lower, deadline)
             deadline.found(lambda: self._nothing(method, lower))
             found = self._listener(deadline, method, lower)
             outcome, compile_seconds = run_backend(
@@ -199,7 +172,7 @@ class Formulation(ABC, Generic[P, S, R]):
             )
             outcome = self._confirmed(outcome, replace(limits, time_limit=deadline))
         except OutOfTime:
-            return self._nothing(method, lower)
+            return self._nothing(method, lower, time.perf_counter() - began)
         solution = None if outcome.values is None else self.solution_at(outcome.values)
         objective = None if solution is None else self.objective_value(solution)
         known = (self._checked_value(one) for one in (solution, hint))
@@ -221,18 +194,13 @@ class Formulation(ABC, Generic[P, S, R]):
             ticks=outcome.ticks,
         )
 
-    def _relaxed(self, deadline: Deadline) -> R:
+    def _relaxed(self, lower: int, deadline: Deadline) -> R:
         """Return the bound of the linear relaxation: HiGHS's value, rounded up within 1e-6."""
-        lower = None
-        try:
-            with deadline.interrupting():
-                lower = self.lower_bound()
-                _ = self.standard_form
-        except OutOfTime:
-            return self._nothing("lp", lower)
         outcome = self._relaxation(deadline)
         if outcome.termination is not Termination.OPTIMAL:
-            return self._nothing("lp", lower)
+            is_late = outcome.termination is Termination.TIME_LIMIT
+            said = Termination.TIME_LIMIT if is_late else Termination.FAILED
+            return self.answer(None, said, lower, method="lp", seconds=outcome.seconds)
         bound, kind = trusted_bound(outcome, lower, None)
         return self.answer(
             None,
@@ -243,6 +211,14 @@ class Formulation(ABC, Generic[P, S, R]):
             seconds=outcome.seconds,
             solver=outcome.details,
         )
+
+    def _check_read(self, method: str, limits: SolveLimits, hint: S | None) -> None:
+        """Refuse a hint that is no solution, and what the linear relaxation does not read."""
+        for where, value in (("hint", hint), ("work_limit", limits.work_limit)):
+            if value is not None and method == "lp":
+                what = "the linear relaxation (lp) does not read it"
+                raise CapabilityError(where, what, "leave it out")
+        is_feasible(hint, self.violations)
 
     def _checked_value(self, solution: S | None) -> int | None:
         """Return the objective of a solution in integers; None if it is missing or infeasible."""
@@ -266,6 +242,11 @@ class Formulation(ABC, Generic[P, S, R]):
         details = {**outcome.details, "confirmed_by": name_of(asked)}
         return replace(outcome, bound_kind=asked.bound_kind, details=details)
 
+    def _misstated(self, solution: S, objective: int | None) -> dict[str, int]:
+        """Return the error of a claimed objective, as a violation; empty if there is none."""
+        error = 0 if objective is None else abs(objective - self.objective_value(solution))
+        return {"objective": error} if error else {}
+
     def _listener(
         self, deadline: Deadline, method: str, bound: int | None
     ) -> Callable[[FloatArray], None] | None:
@@ -281,9 +262,9 @@ class Formulation(ABC, Generic[P, S, R]):
 
         return found
 
-    def _nothing(self, method: str, bound: int | None) -> R:
+    def _nothing(self, method: str, bound: int | None, seconds: float = 0.0) -> R:
         """Return the result of a solve that reached its time limit without a solution."""
-        return self.answer(None, Termination.TIME_LIMIT, bound, method=method)
+        return self.answer(None, Termination.TIME_LIMIT, bound, method=method, seconds=seconds)
 
     @classmethod
     def solve_by(
@@ -320,17 +301,16 @@ class Formulation(ABC, Generic[P, S, R]):
         CapabilityError
             If the problem is too large for a backend or for enumeration.
         """
-        integer(seed, "seed", maximum=2**31 - 1)
+        limits = SolveLimits(Deadline.of(time_limit), seed, work_limit=work_limit)
         methods = dict(own or {})
         methods.setdefault(
-            "brute-force", lambda: cls.solve_by_enumeration(problem, time_limit=time_limit)
+            "brute-force",
+            lambda: cls.solve_by_enumeration(problem, time_limit=limits.time_limit),
         )
         check_method(method, (*methods, "lp"))
         if method in methods:
             return methods[method]()
-        return cls.solve(
-            problem, backend=method, time_limit=time_limit, seed=seed, work_limit=work_limit
-        )
+        return cls(problem).solved(method, limits)
 
     @classmethod
     def solve_by_enumeration(cls, problem: P, *, time_limit: TimeLimit = None) -> R:
@@ -341,7 +321,7 @@ class Formulation(ABC, Generic[P, S, R]):
             with Deadline.of(time_limit).interrupting():
                 best = program.brute_force()
         except OutOfTime:
-            return program._nothing("brute-force", None)
+            return program._nothing("brute-force", None, time.perf_counter() - began)
         return program.enumerated(best, time.perf_counter() - began)
 
     def enumerated(
@@ -412,24 +392,28 @@ class Formulation(ABC, Generic[P, S, R]):
             **(self.details() | report),
         )
 
-    def relaxation_value(self, *, time_limit: float | None = None) -> float | None:
-        """Return the value of the linear relaxation as HiGHS computes it; None if time ran out.
-
-        The value is a float: it shows the strength of the program and is no certified bound.
-        """
-        if (answer := self.settled("highs")) is not None:
-            return None if answer.objective is None else float(answer.objective)
-        bound = self._relaxation(time_limit).bound
-        return None if bound is None else float(bound)
-
-    def _relaxation(self, time_limit: TimeLimit) -> Outcome:
-        form = self.standard_form
-        relaxation = replace(form, integral=np.zeros(form.num_columns, dtype=np.bool_))
-        return backend("highs").solve(WrittenProgram(relaxation), SolveLimits(time_limit), None)
-
 
 #: Text for results whose optimality is proven by our own `lower_bound`.
 COMBINATORIAL = "a combinatorial bound, derived in integers"
+
+
+def is_feasible(hint: S | None, violated: Callable[[S], object]) -> bool:
+    """Return whether a hint of the user is a feasible solution.
+
+    Raises
+    ------
+    InputError
+        If the checker ``violated`` cannot read it, as it is no solution of the problem at all.
+    """
+    if hint is None:
+        return False
+    try:
+        if not isinstance(hint, str):
+            return not violated(hint)
+    except (AttributeError, IndexError, TypeError, ValueError):
+        pass
+    what = f"{shown(hint)} is no solution of this problem"
+    raise InputError("hint", what, "give the solution of a result")
 
 
 def trusted_outcome(outcome: Outcome, known: int | None) -> Outcome:

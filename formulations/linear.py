@@ -12,15 +12,12 @@ with Bland's rule (primal or dual) until it is optimal. A correct vertex needs n
 wrong one costs further pivots, and the result is still exact.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
-
 from formulations.arrays import FloatArray
-from formulations.backends import ModelProgram, Outcome, SolveLimits, backend, run_backend
 from formulations.errors import CapabilityError
 
 _ZERO = Fraction(0)
@@ -312,75 +309,3 @@ def is_optimal_pair(
     """Return whether point and prices are feasible with equal value, hence both optimal."""
     feasible = not program.primal_violations(point) and not program.dual_violations(prices)
     return feasible and program.value(point) == program.dual_value(prices)
-
-
-@dataclass(frozen=True)
-class LinearSolve:
-    """The solve of a linear program: backend outcome in floats, and the exact result.
-
-    Parameters
-    ----------
-    linear : ExactLinear
-        The program in rationals.
-    outcome : Outcome
-        Outcome of the backend for the stated minimisation.
-    vertex : ExactVertex
-        The exact optimum, or a proof of infeasibility.
-    compile_seconds : float
-        Time to write the program [s].
-    """
-
-    linear: ExactLinear
-    outcome: Outcome
-    vertex: ExactVertex
-    compile_seconds: float
-
-    @property
-    def values(self) -> dict[str, Fraction]:
-        """The exact optimal point by column name; empty if infeasible."""
-        point = self.vertex.point
-        return {} if point is None else dict(zip(self.linear.columns, point, strict=True))
-
-    @property
-    def prices(self) -> dict[str, Fraction]:
-        """The exact prices (or the Farkas certificate) by row name."""
-        return dict(zip(self.linear.rows, self.vertex.prices, strict=True))
-
-    def claimed(self, sign: int = 1) -> float | None:
-        """Return the backend's objective times ``sign`` (-1 for a program that maximises)."""
-        return None if self.outcome.bound is None else sign * float(self.outcome.bound)
-
-    def report(self, method: str) -> dict[str, Any]:
-        """Return the fields of a `FluidResult` that describe the solve."""
-        return {
-            "method": method,
-            "pivots": self.vertex.pivots,
-            "seconds": self.outcome.seconds,
-            "compile_seconds": self.compile_seconds,
-            "solver": self.outcome.details,
-        }
-
-
-def solve_linear(write: Callable[[], Any], method: str, limits: SolveLimits) -> LinearSolve:
-    """Solve a linear Pyomo model with a backend, then exactly in rationals.
-
-    Parameters
-    ----------
-    write : callable
-        Returns the model; see `exact_linear` for its requirements.
-    method : str
-        A backend for continuous variables: ``highs``, ``pyomo`` or ``pyomo:SOLVER``.
-    limits : SolveLimits
-        Time and seed of the backend. If the backend fails, the exact method solves from the start.
-    """
-    program = ModelProgram(write)
-    outcome, seconds = run_backend(backend(method), program, limits)
-    linear = exact_linear(program.model)
-    near = None
-    if outcome.values is not None:
-        # The form may order columns differently, and omits columns without a row.
-        index = program.standard_form.column_index()
-        near = np.array(
-            [outcome.values[index[name]] if name in index else 0.0 for name in linear.columns]
-        )
-    return LinearSolve(linear, outcome, exact_vertex(linear, near), seconds)

@@ -40,7 +40,7 @@ def found_from(folder: Path) -> Iterator[None]:
 
 def is_users(name: str) -> bool:
     """Return whether a name has the form of a user's own object."""
-    return ":" in name or name.endswith(".py")
+    return isinstance(name, str) and (":" in name or name.endswith(".py"))
 
 
 def load_object(name: str, kind: str) -> object:

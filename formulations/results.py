@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Generic, TypeVar, cast
 import numpy as np
 
 from formulations.errors import InputError
+from formulations.scalars import percent
 
 
 class Termination(StrEnum):
@@ -72,7 +73,7 @@ def check_bound(method: str, objective: Any, bound: Any, *, checked: bool) -> No
     """
     if checked and objective is not None and bound is not None and bound > objective:
         what = f"the lower bound {bound} exceeds the objective {objective} of a checked solution"
-        raise InputError(method, what, "report this as an error of bfio, and use another --method")
+        raise InputError(method, what, "report this as an error of bfio, and use another method")
 
 
 def own_solver(**details: object) -> dict[str, object]:
@@ -132,6 +133,9 @@ class Solved:
         Ticks used (`formulations.deadline`), equal on every machine; None if they are not counted.
     """
 
+    #: Names of the fields that together are the solution.
+    solution_fields: ClassVar[tuple[str, ...]] = ()
+
     method: str
     termination: Termination
     seconds: float = 0.0
@@ -139,6 +143,42 @@ class Solved:
     solver: Mapping[str, object] = field(default_factory=dict)
     proof: str | None = None
     ticks: int | None = None
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        """Give every result the short text, instead of all arrays that a dataclass would print."""
+        super().__init_subclass__(**keywords)
+        cls.__repr__ = Solved.__repr__  # type: ignore[method-assign]
+
+    def _facts(self) -> dict[str, str]:
+        """Return the values to show first, as texts by name."""
+        names = ("objective", "value", "bound")
+        given = {
+            name: value
+            for name in names
+            if (value := _cell(getattr(self, name, None))) is not None
+        }
+        texts = {n: str(v) if isinstance(v, int | str) else f"{v:.9g}" for n, v in given.items()}
+        return texts | {"time": f"{self.seconds * 1e3:.1f} ms"}
+
+    def __repr__(self) -> str:
+        facts = ", ".join(f"{name} {text}" for name, text in self._facts().items())
+        return f"<{type(self).__name__} {self.method}: {self.status}, {facts}>"
+
+    def _repr_html_(self) -> str:
+        rows = {"status": self.status} | self._facts() | {"proof": self.proof or "none"}
+        title = f"{type(self).__name__} by {self.method}"
+        return html_table(("", ""), [list(row) for row in rows.items()], title)
+
+    @property
+    def status(self) -> str:
+        """The outcome in words: ``optimal, proven``, ``stopped, gap 3 %``, ``bound only``, ..."""
+        if self.termination in (Termination.TIME_LIMIT, Termination.WORK_LIMIT):
+            gap = getattr(self, "gap", None)
+            return "stopped" if gap is None else f"stopped, gap {percent(gap)}"
+        if self.termination is Termination.FEASIBLE:
+            return "solved, bound in floats" if self.solver.get("finished") else "feasible"
+        words = {Termination.OPTIMAL: "optimal, proven", Termination.RELAXED: "bound only"}
+        return words.get(self.termination, self.termination.value)
 
     def origin(self) -> str:
         """Return one line that names the solver and the proof of the result."""
@@ -148,6 +188,14 @@ class Solved:
     def is_optimal(self) -> bool:
         """Whether the solution is proven optimal, exactly."""
         return self.termination is Termination.OPTIMAL
+
+    @property
+    def solution(self) -> Any:
+        """The solution: its field, or the tuple of its fields if there are several, or None."""
+        parts = tuple(getattr(self, name) for name in self.solution_fields)
+        if any(part is None for part in parts):
+            return None
+        return parts[0] if len(parts) == 1 else parts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,9 +218,6 @@ class ProgramResult(Solved, Generic[S]):
         Units of objective and bound per unit of the problem's own objective, whose weights or
         times may be fractional.
     """
-
-    #: Names of the fields that together are the solution.
-    solution_fields: ClassVar[tuple[str, ...]] = ()
 
     objective: int | None = None
     bound: int | None = None
@@ -210,14 +255,6 @@ class ProgramResult(Solved, Generic[S]):
         bounded = self.bound is not None and self.bound_kind is BoundKind.INTEGER
         return origin(self.solver or {"name": self.method}, self.proof, bounded=bounded)
 
-    @property
-    def solution(self) -> S | None:
-        """The solution: its field, or the tuple of its fields if there are several."""
-        parts: Any = tuple(getattr(self, name) for name in self.solution_fields)
-        if self.objective is None:
-            return None
-        return cast("S", parts[0] if len(parts) == 1 else parts)
-
     def required_solution(self) -> S:
         """Return the solution.
 
@@ -230,7 +267,7 @@ class ProgramResult(Solved, Generic[S]):
             raise InputError(
                 self.method, f"found no solution ({self.termination})", "raise the time limit"
             )
-        return self.solution
+        return cast("S", self.solution)
 
     @property
     def gap(self) -> float | None:

@@ -1,4 +1,4 @@
-"""Validate integers, reals and exact rationals; errors name the field.
+"""Validate integers, reals and exact rationals; format shares. Errors name the field.
 
 This module does not import numpy, unlike `arrays`.
 """
@@ -13,6 +13,8 @@ from formulations.problem_data import shown
 
 #: Largest number of tokens accepted anywhere, so that sums fit in 64-bit integers.
 MAX_TOKENS = 10**12
+#: Largest seed that every solver accepts.
+MAX_SEED = 2**31 - 1
 
 
 def real(value: object, where: str) -> float:
@@ -26,6 +28,21 @@ def real(value: object, where: str) -> float:
     if isinstance(value, bool) or not isinstance(value, Real):
         raise InputError(where, f"expected a number, found {shown(value)}", "write a number")
     return cast("float", value)
+
+
+def truth(value: object, where: str) -> bool:
+    """Return ``value`` if it is True or False; texts such as ``"no"`` are not.
+
+    Raises
+    ------
+    InputError
+        If it is neither.
+    """
+    if not isinstance(value, bool):
+        raise InputError(
+            where, f"expected true or false, found {shown(value)}", "write one of them"
+        )
+    return value
 
 
 def integer(value: object, where: str, *, minimum: int = 0, maximum: int = MAX_TOKENS) -> int:
@@ -143,3 +160,21 @@ def _is_plain(text: str, *, exponents: bool) -> bool:
     if len(text) > _MAX_CHARACTERS:
         return False
     return "e" not in text.lower() or (exponents and _SHORT_EXPONENT.fullmatch(text) is not None)
+
+
+def percent(value: float | None, digits: int = 1) -> str:
+    """Format a share in percent; a dash for None."""
+    return "–" if value is None else f"{percentage(value, digits)} %"
+
+
+def percentage(value: float, digits: int = 1) -> str:
+    """Format a share in percent without the percent sign.
+
+    A share strictly between 0 and 1 is never shown as 0 or 100: 0.99996 gives ``> 99.9``.
+    """
+    text, unit = f"{100 * value:.{digits}f}", 10.0**-digits
+    if 0 < value < 1 and float(text) == 100:
+        return f"> {100 - unit:.{digits}f}"
+    if 0 < value < 1 and float(text) == 0:
+        return f"< {unit:.{digits}f}"
+    return text

@@ -79,7 +79,7 @@ class StandardForm:
                 raise CapabilityError(
                     "coefficient",
                     f"{np.abs(finite).max():.3e} is beyond 2^53, where float64 rounds integers",
-                    "use smaller or coarser numbers, or --method exact",
+                    'use smaller or coarser numbers, or method="exact"',
                 )
 
     @property

@@ -17,10 +17,16 @@ from formulations.fluid import (
     FluidProblem,
     FluidWorker,
     RequestClass,
+    ServiceLimits,
+    ThroughputProgram,
     admission_price_violations,
     admission_violations,
+    build_limited_throughput,
     build_throughput,
     knapsack,
+    limited_bound,
+    limited_violations,
+    solve_limited_throughput,
     solve_throughput,
 )
 from formulations.hindsight_latency import LatencyProblem
@@ -39,8 +45,23 @@ RUN = bfio.simulate(WORKLOAD, "fcfs", bfio.Cluster(workers=2, slots=2), pool=5)
 #: What shows what the argument did; `Any`, as no type checker would let a text be given.
 CHOICES: dict[tuple[str, str], Callable[[Any], object]] = {
     ("solve_throughput", "objective"): lambda o: solve_throughput(LOAD, objective=o).value,
+    ("ThroughputProgram", "objective"): lambda o: (
+        ThroughputProgram(LOAD, objective=o).solved().value
+    ),
     ("build_throughput", "objective"): lambda o: str(
         build_throughput(LOAD, objective=o).objective.expr
+    ),
+    ("solve_limited_throughput", "objective"): lambda o: (
+        solve_limited_throughput(LOAD, latency=Fraction(1), objective=o).value
+    ),
+    ("build_limited_throughput", "objective"): lambda o: str(
+        build_limited_throughput(LOAD, ServiceLimits(), objective=o).objective.expr
+    ),
+    ("limited_bound", "objective"): lambda o: limited_bound(
+        LOAD, ServiceLimits(), {ZERO: ZERO}, o
+    ),
+    ("limited_violations", "objective"): lambda o: limited_violations(
+        LOAD, [Fraction(1, 10), ZERO], ServiceLimits(), Fraction(3), o
     ),
     ("knapsack", "objective"): lambda o: knapsack(LOAD, objective=o).value,
     ("admission_violations", "objective"): lambda o: admission_violations(

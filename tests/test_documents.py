@@ -47,7 +47,7 @@ def _run_page(page: Path, folder: Path) -> int:
     return ran
 
 
-@pytest.mark.slow
+@pytest.mark.site
 def test_the_readme_runs_as_written(tmp_path: Path) -> None:
     """The README's files are written and its marked blocks run in order, in an empty folder."""
     assert _run_page(ROOT / "README.md", tmp_path) == 3
@@ -59,6 +59,14 @@ def test_the_readme_runs_as_written(tmp_path: Path) -> None:
 def test_the_blocks_of_a_page_run(page: Path, tmp_path: Path) -> None:
     """The marked blocks of a page run in order, including their assertions."""
     assert _run_page(page, tmp_path) == page.read_text().count(_MARK)
+
+
+def test_recipes_have_ten_lines() -> None:
+    """Each of the five scripts has at most ten lines of code."""
+    scripts = [code for _, _, code in _BLOCK.findall((DOCS / "recipes.md").read_text())]
+    lengths = [len([line for line in code.splitlines() if line]) for code in scripts]
+    assert len(lengths) == 6
+    assert max(lengths) <= 10
 
 
 def test_every_page_is_in_the_index() -> None:

@@ -161,7 +161,7 @@ def test_frames() -> None:
         (lambda: ANY.Workload([1, 2], [3]), "output_tokens: 1 output lengths for 2 prompts"),
         (
             lambda: ANY.Workload(pd.Series([1.0, None]), [1, 2]),
-            "prompt_tokens[1]: nan is not a number; remove",
+            "prompt_tokens[1]: nan is not finite; remove",
         ),
         (lambda: ANY.Workload(pd.Series([1.5]), [1]), "prompt_tokens: array of float64"),
         (lambda: ANY.Workload([1], pd.Series([-1])), "output_tokens[0]: -1 is out of range"),

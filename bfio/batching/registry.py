@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from bfio.batching.policy import BatchPolicy, Mixing, Order, TokenBudgetPolicy
 from bfio.common.options import TEXT, WHOLE, Named, by_name, option, read_named
-from bfio.common.users_code import load_callable
+from bfio.common.plugins import load_callable
 from formulations.arrays import integer
 from formulations.problem_data import member
 

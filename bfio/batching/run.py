@@ -31,7 +31,7 @@ from bfio.batching.tallies import (
     Tallies,
     percentile,
 )
-from bfio.common.engine_choice import Engine
+from bfio.common.kernel_groups import Engine
 from bfio.common.metrics import Average, Column, Domain, MetricTable, Value
 from formulations.arrays import FloatArray, IntArray
 from formulations.errors import InputError

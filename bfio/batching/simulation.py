@@ -21,7 +21,7 @@ from bfio.batching.tallies import (
     Moment,
     Tallies,
 )
-from bfio.common.engine_choice import Engine, takes_compiled
+from bfio.common.kernel_groups import Engine, takes_compiled
 from bfio.common.options import spelled_out
 from formulations.errors import InputError
 

@@ -23,7 +23,7 @@ import numpy as np
 from bfio.batching.run import BatchRun
 from bfio.batching.scenario import Scenario
 from bfio.batching.simulation import simulate
-from bfio.common.engine_choice import Engine
+from bfio.common.kernel_groups import Engine
 from bfio.common.statistics import batch_means, fit_line, student_t
 from formulations.arrays import integer
 from formulations.batching import AgentNetwork

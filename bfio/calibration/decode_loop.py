@@ -155,7 +155,7 @@ def _device(options: MeasureOptions) -> Any:
 
 def _require_room(options: MeasureOptions, device: Any) -> None:
     size = f"{options.layers} layers and {options.batch} caches of {max(options.cache_lengths)}"
-    remedy = "shorten --lengths, or use fewer --layers or a smaller --batch"
+    remedy = "give shorter lengths, fewer layers or a smaller batch"
     if device.type == "cpu":
         require_memory(options.num_bytes, "model", size, remedy)
         return

@@ -11,11 +11,12 @@ import numpy as np
 from bfio.calibration.measurements import MeasuredSteps
 from bfio.calibration.per_worker import LEAST_CRITICAL, WorkerLines, fit_lines
 from bfio.calibration.result import Constant, Goodness, StepTimeFit, WorkerConstants, WorkerFit
-from bfio.common.number_text import number, percent
 from bfio.common.regression import Loss, Regression, are_independent, regress
+from bfio.common.text import number
 from bfio.decode.cluster import MIN_TIME_S
 from formulations.arrays import FloatArray
 from formulations.errors import InputError, check_kind
+from formulations.scalars import percent
 
 #: Maximum number of workers with their own constants.
 MAX_OWN = 256

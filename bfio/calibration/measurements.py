@@ -170,7 +170,7 @@ def read_steps(
     if "max_load" not in columns:
         if workers not in (None, len(names) - 1):
             what = f"has the loads of {len(names) - 1} workers, not of {workers}"
-            raise InputError(str(path), what, "omit --workers")
+            raise InputError(str(path), what, "omit workers")
         return MeasuredSteps.from_loads(durations, cells[:, 1:])
     return MeasuredSteps(durations, columns["max_load"], _mean(columns, workers, path))
 
@@ -249,5 +249,5 @@ def _mean(columns: dict[str, FloatArray], workers: int | None, path: Path) -> Fl
         return None
     if workers is None:
         what = "total_load needs the number of workers"
-        raise InputError(str(path), what, "add --workers G")
+        raise InputError(str(path), what, "add workers=G")
     return columns["total_load"] / workers

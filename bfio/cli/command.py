@@ -143,6 +143,41 @@ def _with_choices(message: str) -> str:
     return f"{what}; {meant or 'use one of ' + ', '.join(names)}"
 
 
+#: A keyword with its value, and further values: ``method="cp-sat" or "highs"``.
+_KEYWORD = re.compile(
+    r"""(?<![\w:,'".=-])([a-z]\w*)=(?:True|"([^"]*)"|([\w./-]+))((?:,? or "[^"]*")*)"""
+)
+
+
+def in_flags(error: InputError, parser: argparse.ArgumentParser, command: str) -> str:
+    """Return the message of an error with the flags of a command in place of keywords."""
+    flags = _flags(parser, command)
+
+    def spoken(found: re.Match[str]) -> str:
+        name, quoted, plain, others = found.groups()
+        flag = flags.get(name) or flags.get(name.removesuffix("_s"))
+        if flag is None:
+            return found[0]
+        value = quoted or plain or ""
+        return f"{flag} {value}".rstrip() + others.replace('"', "")
+
+    where = flags.get(error.where, error.where)
+    return f"{where}: {_KEYWORD.sub(spoken, f'{error.what}; {error.remedy}')}"
+
+
+def _flags(parser: argparse.ArgumentParser, command: str = "") -> dict[str, str]:
+    """Return the flag of each argument of a command and of its subcommands, by keyword."""
+    found: dict[str, str] = {}
+    for action in parser._actions:  # noqa: SLF001  (argparse lists them nowhere else)
+        if isinstance(action.choices, dict):
+            for name, sub in action.choices.items():
+                if command in ("", name):
+                    found |= _flags(sub)
+        elif action.option_strings:
+            found[action.dest] = action.option_strings[0]
+    return found
+
+
 def say(line: str) -> None:
     """Print a line on stderr. If stderr is closed, do nothing, so that the exit status stays."""
     try:

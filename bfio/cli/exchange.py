@@ -11,11 +11,10 @@ from bfio.common.options import flag
 from formulations.errors import InputError, use_one_of
 
 if TYPE_CHECKING:
-    from formulations.exchange import ExactProgram, SolutionFile
+    from formulations.exchange import SolutionFile
     from formulations.fluid import FluidObjective, FluidProblem
-    from formulations.formulation import Formulation
-    from formulations.linear import ExactLinear
-    from formulations.words import Words
+    from formulations.linear_program import LinearProgram
+    from formulations.statement import Statement
 
 
 def add_exchange(parser: argparse.ArgumentParser) -> None:
@@ -56,83 +55,46 @@ def is_exchange(args: argparse.Namespace) -> bool:
 
 def exchange(
     args: argparse.Namespace,
-    program: "Formulation[Any, Any, Any]",
+    program: "Statement[Any]",
     command: str,
-    details: Mapping[str, object],
+    details: Mapping[str, object] | None = None,
+    *,
+    options: str = "",
+    name: str = "",
 ) -> int:
-    """Write an integer program, or check a solution of it; return the exit status."""
-    from formulations.exchange.solution import exact_program
+    """Write a program, or check a solution of it; return the exit status.
+
+    Parameters
+    ----------
+    args : argparse.Namespace
+        With ``file``, ``json`` and the arguments of `add_exchange`.
+    program : Statement
+        The program.
+    command : str
+        The command that reads the solution.
+    details : mapping, optional
+        Further fields of the JSON answer on a solution.
+    options : str
+        Further arguments that identify the program, if a file has several.
+    name : str
+        Name of a linear program in the JSON answer; by default the command.
+    """
+    from bfio.programs import write_statement
+    from formulations.linear_program import LinearProgram
 
     if args.read_solution is not None:
-        return _read(args, program, command, details)
-    return write_program(
-        args,
-        exact_program(program),
-        program.words,
-        command,
-        program.problem.digest(),
-        criterion=str(getattr(program.problem, "objective", "")),
-        groups=program.groups(),
-    )
-
-
-def write_program(
-    args: argparse.Namespace,
-    program: "ExactProgram",
-    words: "Words",
-    command: str,
-    digest: str,
-    *,
-    criterion: str = "",
-    groups: Sequence[str] = (),
-    prices: Sequence[str] = (),
-    options: str = "",
-) -> int:
-    """Write a program in the format given by the file's suffix, and print a summary."""
-    from bfio.common.provenance import version_and_commit
-    from bfio.workloads.tables import atomic_file
-    from formulations.exchange import FORMATS, program_text
-    from formulations.exchange.program_file import head
-
-    path = Path(args.write)
-    format_ = path.suffix[1:].lower()
-    if format_ not in FORMATS:
-        raise InputError(args.write, "has no known suffix", "use .lp or .mps")
-    version = version_and_commit()
+        if isinstance(program, LinearProgram):
+            return _read_linear(args, program, name or command)
+        return _read(args, program, command, details or {})
     back = f"bfio {command} {Path(args.file).name}{options} --read-solution SOLUTION"
-    comments = head(
-        program,
-        words,
-        digest=digest,
-        version=version,
-        back=back,
-        criterion=criterion,
-        groups=groups,
-        prices=prices,
-    )
-    with atomic_file(path, overwrite=args.overwrite) as (stream, _):
-        for line in program_text(program, format_, comments):
-            stream.write(f"{line}\n".encode("ascii", "replace"))
-    answer = {
-        "written": str(path),
-        "format": format_,
-        "program": words.title,
-        "source": words.source,
-        "digest": digest,
-        "columns": len(program.column_names),
-        "rows": len(program.row_names),
-        "entries": program.num_entries,
-        "multiplier": str(program.multiplier),
-        "constant": program.constant,
-        "version": version,
-    }
+    answer = write_statement(program, args.write, back, overwrite=args.overwrite)
     if args.json:
         print_json(answer)
         return DONE
     print(
-        f"{words.title}: {answer['columns']:,} columns, {answer['rows']:,} rows, "
-        f"{answer['entries']:,} entries, written to {path}\n"
-        f"value of the model = {program.multiplier} * objective of the file\n"
+        f"{answer['program']}: {answer['columns']:,} columns, {answer['rows']:,} rows, "
+        f"{answer['entries']:,} entries, written to {answer['written']}\n"
+        f"value of the model = {answer['multiplier']} * objective of the file\n"
         f"bring a solution back: {back}"
     )
     return DONE
@@ -149,7 +111,7 @@ def read_solution(name: str) -> "SolutionFile":
 
 def _read(
     args: argparse.Namespace,
-    program: "Formulation[Any, Any, Any]",
+    program: "Statement[Any]",
     command: str,
     details: Mapping[str, object],
 ) -> int:
@@ -174,7 +136,8 @@ def _read(
     if status == "infeasible":
         lines = violated_lines(answer["violated"])
     else:
-        scaled = "" if result.scale == 1 else f", both scaled by {result.scale}"
+        scale = getattr(result, "scale", 1)
+        scaled = "" if scale == 1 else f", both scaled by {scale}"
         why = "not proven, because no known bound equals the objective"
         if result.proof:
             why = f"proven by {result.proof}"
@@ -220,64 +183,8 @@ def violated_lines(told: Sequence[str]) -> list[str]:
     return [f"violated: {sentence}" for sentence in told[:_MOST]] + more
 
 
-def exchange_linear(
-    args: argparse.Namespace,
-    linear: "ExactLinear",
-    words: "Words",
-    command: str,
-    *,
-    name: str,
-    digest: str,
-    minimised: bool = False,
-    prices: Mapping[str, str],
-    options: str = "",
-) -> int:
-    """Write a linear program, or check a solution of it; return the exit status.
-
-    Parameters
-    ----------
-    args : argparse.Namespace
-        With ``file``, ``json`` and the arguments of `add_exchange`.
-    linear : ExactLinear
-        The program in rational numbers, in the form of its statement.
-    words : Words
-        Title, source and names of the program.
-    command, name : str
-        The command that reads the solution, and the name of the program in it.
-    digest : str
-        Digest of the problem.
-    minimised : bool
-        Whether the model minimises, see `formulations.exchange.of_linear`.
-    prices : mapping
-        Meanings of dual prices, by family of rows.
-    options : str
-        Further arguments that identify the program, if a file has several.
-    """
-    from formulations.exchange import of_linear
-
-    if args.read_solution is not None:
-        return _read_linear(args, name, linear, words, minimised)
-    families = {name.partition("[")[0] for name in linear.rows}
-    told = [
-        "dual prices: price of a row = value factor above * factor of the row (default 1) * "
-        "dual of the row in this file (derivative of the objective by the right-hand side)",
-        *(f"  {meaning}" for family, meaning in prices.items() if family in families),
-    ]
-    return write_program(
-        args,
-        of_linear(linear, minimised=minimised),
-        words,
-        command,
-        digest,
-        prices=told,
-        options=options,
-    )
-
-
-def _read_linear(
-    args: argparse.Namespace, name: str, linear: "ExactLinear", words: "Words", minimised: bool
-) -> int:
-    from bfio.common.number_text import number
+def _read_linear(args: argparse.Namespace, program: "LinearProgram[Any, Any]", name: str) -> int:
+    from bfio.common.text import number
     from formulations.exchange.solution import judge_linear
     from formulations.fluid.solver import DUALITY
     from formulations.results import own_solver
@@ -285,7 +192,7 @@ def _read_linear(
 
     file = read_solution(args.read_solution)
     with naming(args.read_solution):
-        judged = judge_linear(linear, words, file, minimised=minimised)
+        judged = judge_linear(program, file)
     status = "feasible" if judged.largest_excess == 0 else "feasible within 1e-6"
     if judged.violations:
         status = "infeasible"
@@ -320,44 +227,20 @@ def _read_linear(
     return _answered(args, file, answer, lines)
 
 
-PROGRAMS = ("throughput", "margin", "equilibrium")
-
-
 def exchange_fluid(
     args: argparse.Namespace, problem: "FluidProblem", objective: "FluidObjective"
 ) -> int:
-    """Write a fluid program, or check a solution of it; return the exit status."""
-    from formulations.fluid.solver import PRICES
+    """Write a program of a fluid problem, or check a solution of it; return the exit status."""
+    from bfio.programs import FLUID_KINDS
 
-    name = args.program or PROGRAMS[0]
-    linear, words = _stated(name, problem, objective)
-    options = "" if name == PROGRAMS[0] else f" --program {name}"
+    names = [kind.name for kind in FLUID_KINDS]
+    name = args.program or names[0]
+    if name not in names:
+        raise InputError("--program", f"{name!r} is unknown", use_one_of(name, names))
+    kind = FLUID_KINDS[names.index(name)]
+    made = kind.load("made")(problem) if kind.made else problem
+    chosen = {"objective": objective} if name == names[0] else {}
+    options = kind.options
     options += "" if objective.value == "stages" else f" --objective {objective.value}"
-    return exchange_linear(
-        args,
-        linear,
-        words,
-        "fluid",
-        name=name,
-        digest=problem.digest(),
-        minimised=name == "equilibrium",
-        prices=PRICES,
-        options=options,
-    )
-
-
-def _stated(
-    name: str, problem: "FluidProblem", objective: "FluidObjective"
-) -> tuple["ExactLinear", "Words"]:
-    """Return a fluid program in rational numbers, and the words that describe it."""
-    from formulations.fluid.programs import build_equilibrium, build_margin, build_throughput
-    from formulations.fluid.solver import EQUILIBRIUM, MARGIN, THROUGHPUT
-    from formulations.linear import exact_linear
-
-    if name not in PROGRAMS:
-        raise InputError("--program", f"{name!r} is unknown", use_one_of(name, PROGRAMS))
-    if name == "equilibrium":
-        return exact_linear(build_equilibrium(problem)), EQUILIBRIUM
-    if name == "margin":
-        return exact_linear(build_margin(problem)), MARGIN
-    return exact_linear(build_throughput(problem, objective=objective)), THROUGHPUT
+    program = kind.load("program")(made, **chosen)
+    return exchange(args, program, "fluid", options=options, name=name)

@@ -15,8 +15,9 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
@@ -31,6 +32,7 @@ from bfio.cli.command import (
     Command,
     OneLineParser,
     commands,
+    in_flags,
     say,
 )
 from formulations.errors import InputError
@@ -62,10 +64,13 @@ def main(argv: Sequence[str] | None = None, *, guarded: bool = False) -> int:
     """
     _open_streams()
     so_far.forget()
+    spoken: Callable[[InputError], str] = str
     try:
         _check_formulations()
-        args = _parser(commands()).parse_args(argv)
+        parser = _parser(commands())
+        args = parser.parse_args(argv)
         command: Command = args.command
+        spoken = partial(in_flags, parser=parser, command=command.name)
         if guarded:
             fork()
         status = command.run(args)
@@ -73,7 +78,7 @@ def main(argv: Sequence[str] | None = None, *, guarded: bool = False) -> int:
         if guarded:
             _hear_no_more()
     except InputError as error:
-        return _fail(str(error))
+        return _fail(spoken(error))
     except KeyboardInterrupt:
         so_far.print_interrupted()
         say("interrupted")

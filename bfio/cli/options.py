@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import bfio.decode.policies
 from bfio.cli.command import OneLineParser
 from bfio.common.options import add_options, flag, from_namespace
-from bfio.common.table_text import TableForm
+from bfio.common.text import TableForm
 from bfio.decode.cluster import Cluster
 from bfio.decode.energy_model import EnergyModel
 from bfio.decode.options import RunOptions

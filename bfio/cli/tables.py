@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bfio.cli.output import console, print_table
 from bfio.cli.so_far import note
-from bfio.common.number_text import number, percent
-from bfio.common.table_text import TableForm, TextTable, joined_csv
+from bfio.common.text import TableForm, TextTable, joined_csv, number
+from formulations.scalars import percent
 
 if TYPE_CHECKING:
     from bfio.decode.own_metrics import MetricChoice

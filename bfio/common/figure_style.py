@@ -37,6 +37,8 @@ def save(figure: Figure, path: Path) -> Path:
         figure.savefig(path, dpi=_DPI)
     except OSError as error:
         raise InputError(
-            str(path), f"cannot be written ({error.strerror})", "choose another --output"
+            str(path),
+            f"cannot be written ({error.strerror})",
+            "choose another output=FOLDER",
         ) from None
     return path

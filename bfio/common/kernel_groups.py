@@ -3,6 +3,8 @@
 Every module ``kernel_groups`` of this project defines the groups of its sub-package in the tuple
 ``GROUPS``. Other packages name such a tuple in the entry point group ``bfio.kernels``. Numba is
 loaded by the compiling processes, not by this module.
+
+`takes_compiled` chooses between the reference engine (Python) and the compiled one.
 """
 
 import os
@@ -12,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -25,9 +28,11 @@ from bfio.common.kernels import EntryPoint, cache_folders, entry_of
 from bfio.common.numba_parts import uses_private_parts
 from bfio.common.processes import interrupts_blocked
 from formulations.errors import InputError
+from formulations.problem_data import member
 
 if TYPE_CHECKING:
     from rich.progress import Progress
+
 
 #: Entry-point group for kernel groups of other packages.
 GROUP = "bfio.kernels"
@@ -310,3 +315,76 @@ def _alone(name: str) -> Iterator[None]:
             file = stack.enter_context((folder / f"{name}.lock").open("w"))
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+class Engine(StrEnum):
+    """The engine of a run. Both engines give the same run."""
+
+    #: Compiled for long runs of built-in policies, otherwise the reference.
+    AUTO = "auto"
+    COMPILED = "compiled"
+    REFERENCE = "reference"
+
+
+#: Time to load Numba with the machine code of a group, and the code alone [s].
+LOADING_S, CODE_S = 0.5, 0.1
+#: Time that compiled runs would have saved in this process so far, by group of kernels [s].
+_saveable_s: dict[str, float] = {}
+
+
+def is_worthwhile(
+    kernels: str, saved_s: float, find: Callable[[], KernelGroup] | None = None
+) -> bool:
+    """Return whether to compile a run; all engines use this rule.
+
+    Kernels are loaded, or compiled if not on disk, as soon as the runs of this process together
+    would have saved the time for loading. So many short runs load the kernels just as one long run
+    does. Whatever runs follow, the total time is at most twice that of the best choice in
+    hindsight (the ski-rental rule).
+
+    Parameters
+    ----------
+    kernels : str
+        Name of the kernels of the run.
+    saved_s : float
+        Approximate time that the compiled run saves once kernels are loaded [s].
+    find : callable, optional
+        Returns the group of these kernels; by default the group of that name. Called only where
+        the answer depends on the group, because listing groups imports the packages that define
+        them.
+    """
+    saveable = _saveable_s[kernels] = _saveable_s.get(kernels, 0.0) + saved_s
+    if saveable <= (CODE_S if "numba" in sys.modules else LOADING_S):
+        return False
+    group = groups()[kernels] if find is None else find()
+    return saveable > group.seconds or group.is_ready()
+
+
+def takes_compiled(engine: Engine | str, *, able: bool, kernels: str, saved_s: float) -> bool:
+    """Return whether to use the compiled engine.
+
+    Parameters
+    ----------
+    engine : Engine or str
+        The requested engine.
+    able : bool
+        Whether the policy can be compiled.
+    kernels, saved_s
+        See `is_worthwhile`.
+
+    Raises
+    ------
+    InputError
+        If the engine is unknown, or the compiled engine is requested for a policy that cannot be
+        compiled.
+    """
+    engine = member(Engine, engine, "engine")
+    if engine is Engine.COMPILED and not able:
+        raise InputError(
+            "engine",
+            "'compiled' does not support this policy, only built-in ones",
+            "use auto or reference",
+        )
+    if engine is Engine.AUTO:
+        return able and is_worthwhile(kernels, saved_s)
+    return engine is Engine.COMPILED

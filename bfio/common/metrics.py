@@ -14,10 +14,11 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
-from bfio.common.number_text import number, percent, percentage
 from bfio.common.statistics import half_width
+from bfio.common.text import number
 from formulations.arrays import FloatArray, IntArray
 from formulations.errors import InputError, use_one_of
+from formulations.scalars import percent, percentage
 
 Value: TypeAlias = int | float | None
 Record = TypeVar("Record")

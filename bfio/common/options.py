@@ -16,7 +16,7 @@ from fractions import Fraction
 from functools import cache, partial, wraps
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
-from formulations.errors import InputError, check_keywords, use_one_of
+from formulations.errors import InputError, check_keywords, check_kind, use_one_of
 from formulations.named_objects import OR_YOUR_OWN, is_users
 from formulations.scalars import exact_number, exact_rational, integer
 
@@ -317,7 +317,7 @@ def options_table(*owners: type[Any], heading: str = "argument") -> str:
     """Return the options of dataclasses as a Markdown table, with each name once."""
     meanings = {entry.name: entry.help for owner in owners for entry in options_of(owner)}
     # Imported here because every command loads this module, and only pages need tables.
-    from bfio.common.table_text import TextTable
+    from bfio.common.text import TextTable
 
     lines = [(f"`{name}`", text) for name, text in meanings.items()]
     return TextTable("", (heading, "meaning"), lines, words=2).markdown()
@@ -328,16 +328,19 @@ def names_of(*owners: type[Any]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(entry.name for owner in owners for entry in options_of(owner)))
 
 
-def add_options(parser: argparse._ActionsContainer, owner: type[Any]) -> None:
-    """Add the options of a dataclass to the argument parser of a command."""
+def add_options(
+    parser: argparse._ActionsContainer, owner: type[Any], names: Container[str] | None = None
+) -> None:
+    """Add the options of a dataclass, or those of the given names, to the parser of a command."""
     for entry in options_of(owner):
-        parser.add_argument(
-            entry.flag,
-            type=entry.kind.from_text,
-            default=entry.default,
-            metavar=entry.metavar,
-            help=entry.help,
-        )
+        if names is None or entry.name in names:
+            parser.add_argument(
+                entry.flag,
+                type=entry.kind.from_text,
+                default=entry.default,
+                metavar=entry.metavar,
+                help=entry.help,
+            )
 
 
 def from_namespace(owner: type[T], args: argparse.Namespace, **others: Any) -> T:
@@ -553,6 +556,8 @@ def spelled_out(
             given = {name: keywords.pop(name) for name in names if name in keywords}
             known = [*(each.name for each in own), *names, *others()]
             check_keywords(function.__name__, keywords, known)
+            if keywords.get("options") is not None:
+                check_kind(keywords["options"], owner, "options", f"options={owner.__name__}(...)")
             if given:
                 keywords["options"] = replace(keywords.get("options") or owner(), **given)
             return function(*args, **keywords)

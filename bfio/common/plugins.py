@@ -1,13 +1,24 @@
-"""Plugins found by location: modules of a folder, entry points of installed packages."""
+"""Code from outside: plugins found by location, and policies that users name.
 
+Plugins are modules of a folder and entry points of installed packages. Users' policies are loaded,
+their answers checked and their sources digested; a time limit applies and statistics are kept.
+"""
+
+import hashlib
 import importlib
 import pkgutil
-from collections.abc import Iterable, Iterator
+import signal
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import EntryPoint, entry_points
+from itertools import islice
+from numbers import Integral
 from typing import Any
 
+from bfio.common.import_closure import closure_digest
 from formulations.errors import InputError
+from formulations.named_objects import check_call, load_object, make_object, source_of, users_code
 
 
 def members(package: str, path: Iterable[str], name: str) -> Iterator[tuple[str, Any]]:
@@ -57,3 +68,135 @@ def loading(
     except Exception as error:
         why = " ".join(f"{type(error).__name__}: {error}".split())
         raise InputError(where, f"{what} cannot be loaded ({why})".strip(), remedy) from error
+
+
+def load_callable(text: str, kind: str) -> Callable[..., Any]:
+    """Load a policy function from ``module:NAME`` or ``FILE.py:NAME``; a class is instantiated.
+
+    Raises
+    ------
+    InputError
+        As for `load_object` and `make_object`; if the object cannot be called with a state; or if
+        options follow the name.
+    """
+    if text.count(":") > 1:
+        raise InputError(
+            text, "options cannot follow module:NAME", "set them as attributes instead"
+        )
+    found = load_object(text, kind)
+    if isinstance(found, type):
+        found = make_object(text, found)
+    check_call(found, text, "state")
+    return found  # type: ignore[return-value]
+
+
+def call_check(policy: object, name: str, instance: object) -> None:
+    """Call the ``check`` method of a policy with an instance, if the policy has one.
+
+    Raises
+    ------
+    InputError
+        If the check rejects the instance, cannot be called, or raises another exception.
+    """
+    if (check := getattr(policy, "check", None)) is not None:
+        with users_code(f"policy {name}", "its check ", remedy="mend the policy"):
+            check(instance)
+
+
+def policy_statistics(policy: object, name: str) -> dict[str, object]:
+    """Return the policy's own statistics of a run, if the policy has a method ``statistics``.
+
+    If the method raises an error, the run is kept, and ``error`` holds the reason in one line.
+    """
+    method = getattr(policy, "statistics", None)
+    try:
+        with users_code(f"policy {name}", "its statistics ", remedy="return a mapping"):
+            return dict(method()) if callable(method) else {}
+    except InputError as error:
+        return {"error": str(error)}
+
+
+def checked_choice(answer: object, present: Collection[int], where: str, noun: str) -> list[int]:
+    """Return the integers in a policy's answer, in order, after checks.
+
+    Parameters
+    ----------
+    answer : object
+        The object that the policy returned.
+    present : collection of int
+        Valid integers.
+    where : str
+        Policy and time, for errors.
+    noun : str
+        Kind of the integers, for errors, such as ``"request"``.
+
+    Raises
+    ------
+    InputError
+        If the answer is not a collection of distinct valid integers.
+    """
+    remedy = f"return {noun}s of the state, each once"
+    if not isinstance(answer, Iterable) or isinstance(answer, str | bytes):
+        raise InputError(where, f"returned {answer!r:.40}", remedy)
+    with users_code(where, "its answer ", remedy="mend the policy"):
+        # Read at most one entry too many, because an iterator may be infinite.
+        entries = list(islice(answer, len(present) + 1))
+    for entry in entries:
+        if isinstance(entry, bool) or not isinstance(entry, int | Integral):
+            raise InputError(where, f"the answer {entry!r:.40} is no {noun} number", remedy)
+        if entry not in present:
+            raise InputError(where, f"{noun} {entry} is not in the state", remedy)
+    if len(set(entries)) < len(entries):
+        raise InputError(where, f"a {noun} occurs twice", remedy)
+    return [int(entry) for entry in entries]
+
+
+def users_digest(name: str) -> str:
+    """Return a digest of the sources of a user's policy ``module:NAME`` or ``FILE.py:NAME``.
+
+    For a compiled module, the digest covers only its file. Built-in modules have no digest.
+    """
+    module_name, path = source_of(name)
+    if path is None:
+        return ""
+    if path.suffix != ".py":
+        return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+    # The folder of the module's top-level package is the root for resolving imports.
+    depth = module_name.count(".") + (path.name == "__init__.py")
+    return closure_digest(module_name, root=path.parents[depth])
+
+
+@contextmanager
+def patience(seconds: float, where: str, what: str, remedy: str) -> Iterator[None]:
+    """Raise an error in Python code that exceeds a time limit.
+
+    Outside the main thread, or on systems without interval timers, the code is not interrupted.
+
+    Parameters
+    ----------
+    seconds : float
+        Wall-clock limit [s].
+    where, what, remedy : str
+        The three parts of the error: place, problem and remedy.
+
+    Raises
+    ------
+    InputError
+        If the limit is exceeded.
+    """
+    if threading.current_thread() is not threading.main_thread() or not hasattr(
+        signal, "setitimer"
+    ):
+        yield
+        return
+
+    def on_alarm(number: int, frame: object) -> None:
+        raise InputError(where, f"{what} takes more than {seconds:g} s", remedy)
+
+    before = signal.signal(signal.SIGALRM, on_alarm)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

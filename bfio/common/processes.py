@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 
 
 def in_processes(
-    function: Callable[[Item], Result], items: Sequence[Item], jobs: int, what: str = "--jobs"
+    function: Callable[[Item], Result], items: Sequence[Item], jobs: int, what: str = "jobs"
 ) -> Generator[Result, None, None]:
     """Yield the results of a function for each item, in order, from up to ``jobs`` processes.
 
@@ -57,7 +57,7 @@ def in_processes(
         for result in results:
             yield pickle.loads(result.result())
     except BrokenProcessPool:
-        remedy = "use fewer processes, or --jobs 1"
+        remedy = "use fewer processes, or jobs=1"
         raise InputError(
             what, "the system killed a process, perhaps for lack of memory", remedy
         ) from None

@@ -202,6 +202,9 @@ def compare(
     if not isinstance(policies, str | Iterable) and not callable(policies):
         what = f"a {type(policies).__name__} is neither a policy nor a list of policies"
         raise InputError("policies", what, f"write {form}")
+    if progress is not None and not callable(progress):
+        what = f"a {type(progress).__name__} cannot be called"
+        raise InputError("progress", what, "give a function")
     asked = options or RunOptions()
     passes = repeats(workload, cluster or Cluster(), asked, repeat)
     task = RunTask(workload, cluster or Cluster(), policy_options, engine, asked, passes)

@@ -88,7 +88,7 @@ POLICIES = (
 )
 
 _OTHER = "or another policy"
-_NO_EVENTS = "use --overflow reserve, no failures and no cancellations"
+_NO_EVENTS = 'use overflow="reserve", no failures and no cancellations'
 _NO_WINDOW = f"use {LOOK_AHEAD} 0, or predictor none or oracle"
 
 #: Conflicts of policies that track requests; each message begins "tracks requests that".
@@ -197,9 +197,9 @@ TOGETHER = (
 #: Facts that compiled runs do not support; ``what`` is the object of a sentence.
 INTERPRETED = (
     # Which request finds no memory then depends on the order in which decisions are executed.
-    Clash("telemetry", "memory", "telemetry with limited memory", "use --engine auto"),
-    Clash("policy", "token budget", "token budgets", "use --engine auto"),
-    Clash("policy", "ties", "ties other than lowest", "use --engine auto"),
+    Clash("telemetry", "memory", "telemetry with limited memory", 'use engine="auto"'),
+    Clash("policy", "token budget", "token budgets", 'use engine="auto"'),
+    Clash("policy", "ties", "ties other than lowest", 'use engine="auto"'),
 )
 
 

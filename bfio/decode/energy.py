@@ -16,7 +16,6 @@ requests has mfu 0 and draws ``P_idle``, in both readings.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -36,9 +35,9 @@ if TYPE_CHECKING:
     from formulations.arrays import FloatArray, IntArray
 
 
-#: Entries (step, worker) of a trajectory that are summed at once, and those that are computed at
-#: once: few enough for the processor's cache.
-_CHUNK_CELLS, _BLOCK_CELLS = 1 << 20, 1 << 14
+#: Entries (step, worker) of a trajectory that are computed at once: few enough for the processor's
+#: cache.
+_BLOCK_CELLS = 1 << 14
 
 
 class EnergyReading(StrEnum):
@@ -140,21 +139,20 @@ def energy_account(
     """
     if not _has_energy(run):
         return None
-    chosen = np.arange(run.steps) if steps is None else steps
+    chosen: IntArray | slice = slice(None) if steps is None else steps
     G = run.cluster.workers
-    empty_s = G * float(run.idle_before_s[chosen].sum())
-    whole_s = G * float(run.duration_s[chosen].sum())
-    energy_j, busy_s, peak_power_w = model.idle_power_w * empty_s, 0.0, 0.0
-    for part, energies, busy in _cells(run, model, reading, chosen):
-        durations = run.duration_s[part]
-        energy_j += float(energies.sum())
-        busy_s += float(busy.sum())
-        lasting = durations > 0
-        powers = energies.sum(axis=1)[lasting] / durations[lasting]
-        peak_power_w = max(peak_power_w, float(powers.max(initial=0.0)))
-    if reading == EnergyReading.AVERAGED:
-        busy_s = whole_s
-    return EnergyAccount(energy_j, busy_s, whole_s - busy_s + empty_s, peak_power_w)
+    durations = run.duration_s[chosen]
+    empty_s, whole_s = G * float(run.idle_before_s[chosen].sum()), G * float(durations.sum())
+    energies, busy = (values[chosen] for values in _of_steps(run, model, reading))
+    lasting = durations > 0
+    powers = energies[lasting] / durations[lasting]
+    busy_s = whole_s if reading == EnergyReading.AVERAGED else float(busy.sum())
+    return EnergyAccount(
+        energy_j=model.idle_power_w * empty_s + float(energies.sum()),
+        busy_s=busy_s,
+        idle_s=whole_s - busy_s + empty_s,
+        peak_power_w=float(powers.max(initial=0.0)),
+    )
 
 
 def _has_energy(run: Run) -> bool:
@@ -162,29 +160,30 @@ def _has_energy(run: Run) -> bool:
     return run.loads is not None and run.running is not None and run.chunks is None
 
 
-def _cells(
-    run: Run, model: EnergyModel, reading: EnergyReading, steps: IntArray
-) -> Iterator[tuple[IntArray, FloatArray, FloatArray]]:
-    """Yield chunks of steps, with the energy and busy time of each worker in each step.
+def _of_steps(run: Run, model: EnergyModel, reading: EnergyReading) -> FloatArray:
+    """Return energy [J] and busy time [s] of all workers together in each step, shape (2, K).
 
-    Chunks limit memory: for a long run, arrays of shape (K, G) would be too large.
+    Every part of a run and several metrics need them, so the run keeps them.
     """
     assert run.loads is not None
     assert run.running is not None
-    cluster, slow = run.cluster, None
-    block = 1 + _BLOCK_CELLS // cluster.workers
-    for part in np.array_split(steps, 1 + len(steps) * cluster.workers // _CHUNK_CELLS):
-        if run.options.stragglers != NO_EVENTS:
-            schedule = stragglers_of(run.options.stragglers, cluster.workers, run.options.seed)
-            slow = schedule.factors(run.start_s[part], cluster.workers)
-        energies, busy = np.empty((2, len(part), cluster.workers))
-        for first in range(0, len(part), block):
-            rows = slice(first, first + block)
-            at, own = part[rows], None if slow is None else slow[rows]
-            energies[rows], busy[rows] = _energies(
-                run.loads[at], run.running[at], run.duration_s[at], cluster, model, reading, own
-            )
-        yield part, energies, busy
+    if (model, reading) in run.step_energies:
+        return run.step_energies[model, reading]
+    workers, slow, schedule = run.cluster.workers, None, None
+    if run.options.stragglers != NO_EVENTS:
+        schedule = stragglers_of(run.options.stragglers, workers, run.options.seed)
+    totals = run.step_energies[model, reading] = np.empty((2, run.steps))
+    block = 1 + _BLOCK_CELLS // workers
+    for first in range(0, run.steps, block):
+        at = slice(first, first + block)
+        if schedule is not None:
+            slow = schedule.factors(run.start_s[at], workers)
+        seen = run.loads[at], run.running[at], run.duration_s[at]
+        for total, cells in zip(
+            totals, _energies(*seen, run.cluster, model, reading, slow), strict=True
+        ):
+            cells.sum(axis=1, out=total[at])
+    return totals
 
 
 @dataclass(eq=False)
@@ -272,9 +271,7 @@ def power_over_time(
     integer(parts, "parts", minimum=1)
     if not _has_energy(run):
         return None
-    energies = np.zeros(run.steps)
-    for part, cells, _ in _cells(run, model, reading, np.arange(run.steps)):
-        energies[part] = cells.sum(axis=1)
+    energies, _ = _of_steps(run, model, reading)
     idle_power_w = run.cluster.workers * model.idle_power_w
     # Durations of idle time and step, alternating.
     lengths = np.column_stack((run.idle_before_s, run.duration_s)).ravel()

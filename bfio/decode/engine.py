@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bfio.common.compilable import rewired
-from bfio.common.engine_choice import Engine
-from bfio.common.users_code import policy_statistics
+from bfio.common.kernel_groups import Engine
+from bfio.common.plugins import policy_statistics
 from bfio.decode.features.batching import Batching
 from bfio.decode.features.pausing import (
     Rests,
@@ -406,7 +406,7 @@ def check_run(
     longest = int(workload.output_tokens.max(initial=0))
     if options.steps is None and longest > MAX_DRAIN_STEPS:
         raise InputError(
-            "workload", f"one request takes {longest} steps to drain", "limit the run by --steps"
+            "workload", f"one request takes {longest} steps to drain", "limit the run by steps=N"
         )
     heaviest = int(workload.prompt_tokens.max(initial=0)) + options.drift.largest_gain(longest)
     together = min(cluster.total_slots, cluster.workers * len(workload)) * heaviest

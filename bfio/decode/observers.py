@@ -7,7 +7,9 @@ from typing import Protocol
 import numpy as np
 
 from bfio.decode.state import DecodeState
-from formulations.arrays import IntArray, integer
+from formulations.arrays import IntArray, entries, integer
+from formulations.errors import InputError
+from formulations.scalars import truth
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,17 @@ class Watching:
     observers: Sequence[Observer] = ()
     keep_trajectory: bool = True
     stop: Callable[[], bool] | None = None
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        truth(self.keep_trajectory, "keep_trajectory")
+        for k, observer in enumerate(entries(self.observers, "observers")):
+            if not callable(getattr(observer, "on_step", None)):
+                what = f"a {type(observer).__name__} has no method on_step"
+                raise InputError(f"observers[{k}]", what, "give an Observer")
+        if self.stop is not None and not callable(self.stop):
+            what = f"a {type(self.stop).__name__} cannot be called"
+            raise InputError("stop", what, "give a function without arguments")
 
     def is_stopped(self) -> bool:
         """Return whether the run should end now."""

@@ -35,7 +35,9 @@ def capacity_tokens_per_s(workload: "Workload", cluster: "Cluster", drift: Drift
     """
     slots, step_s = _when_full(workload, cluster, drift)
     if not step_s > 0:
-        raise InputError("load", "a step takes no time", "give --step-overhead or --token-time")
+        raise InputError(
+            "load", "a step takes no time", "give step_overhead_s=SECONDS or token_time_s=SECONDS"
+        )
     return slots / step_s
 
 
@@ -80,7 +82,7 @@ def rate_factor(workload: "Workload", cluster: "Cluster", options: "RunOptions")
         return options.rate_scale
     times = workload.exact_arrivals()
     if len(times) < 2 or times[0] == times[-1]:
-        remedy = "give requests with different arrival times, or --rate-scale"
+        remedy = "give requests with different arrival times, or rate_scale=FACTOR"
         raise InputError("load", "all requests arrive at the same time", remedy)
     # The n-th arrival ends the n-1 gaps that the rate is counted over.
     asked = workload.total_output_tokens * (1 - 1 / len(times)) / float(times[-1] - times[0])

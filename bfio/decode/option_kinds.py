@@ -6,7 +6,6 @@ import math
 from dataclasses import MISSING, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from bfio.common.number_text import exact
 from bfio.common.options import (
     LOOK_AHEAD,
     NUMBER,
@@ -21,6 +20,7 @@ from bfio.common.options import (
     read_pairs,
     whole,
 )
+from bfio.common.text import exact
 from bfio.decode.cluster import MAX_TIME_S
 from formulations.deadline import checked_work_limit
 from formulations.errors import InputError, known_fields

@@ -19,6 +19,9 @@ from formulations.results import data_frame, html_table
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from bfio.decode.energy import EnergyReading
+    from bfio.decode.energy_model import EnergyModel
+
 
 #: Columns of data frames of steps and of requests.
 _STEP_COLUMNS = (
@@ -29,6 +32,11 @@ _REQUEST_COLUMNS = (
     "arrival_s", "reveal_s", "reveal_step", "start_step", "finish_step", "worker", "prompt_tokens",
     "cancel_step",
 )  # fmt: skip
+
+
+def imbalance(workers: int, max_load: IntArray, total_load: IntArray) -> IntArray:
+    """Return the imbalance of each step (BF-IO eq. 2), shape (K,) [tokens]."""
+    return workers * max_load - total_load
 
 
 @dataclass(frozen=True, repr=False)
@@ -240,8 +248,8 @@ class Run:
 
     @property
     def imbalance(self) -> IntArray:
-        """Imbalance of each step (BF-IO eq. 2), shape (K,) [tokens]."""
-        return self.cluster.workers * self.max_load - self.total_load
+        """Imbalance of each step, shape (K,) [tokens]."""
+        return imbalance(self.cluster.workers, self.max_load, self.total_load)
 
     @property
     def measured_steps(self) -> IntArray | None:
@@ -272,6 +280,11 @@ class Run:
     def waiting_totals(self) -> dict[str, IntArray]:
         """See `bfio.decode.stints.waiting_totals`."""
         return waiting_totals(self)
+
+    @cached_property
+    def step_energies(self) -> "dict[tuple[EnergyModel, EnergyReading], FloatArray]":
+        """Energies and busy times of steps computed so far; see `bfio.decode.energy`."""
+        return {}
 
     def resting(self) -> IntArray:
         """Return the number of requests that rest at each step, shape (K,)."""

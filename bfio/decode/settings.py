@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TypeAlias
 
-from bfio.common.number_text import exact, percentage
 from bfio.common.options import LOOK_AHEAD, options_of, split_options
 from bfio.common.provenance import version_and_commit
+from bfio.common.text import exact
 from bfio.decode.cluster import STEP_OVERHEAD_S, TOKEN_TIME_S, Cluster, per_worker_text
 from bfio.decode.drift import LLM, Drift
 from bfio.decode.energy_model import EnergyModel
@@ -26,6 +26,7 @@ from bfio.workloads.statistics import requests_used
 from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray
 from formulations.errors import InputError
+from formulations.scalars import percentage
 
 #: Limits of a solve: options of policies, also recorded in their statistics.
 LIMITS = ("work_limit", "time_limit")

@@ -7,7 +7,7 @@ from fractions import Fraction
 from math import inf
 from typing import Any
 
-from bfio.common.engine_choice import Engine
+from bfio.common.kernel_groups import Engine
 from bfio.common.metrics import MetricTable
 from bfio.common.options import LOOK_AHEAD, spelled_out
 from bfio.decode.cluster import Cluster
@@ -64,7 +64,7 @@ def simulate(
     engine : {"auto", "compiled", "reference"}
         ``compiled`` executes the whole run of a built-in policy as machine code; ``reference``
         interprets the run in Python. Both give the same run. ``auto`` selects the compiled engine
-        if this supports the run and saves time (`bfio.common.engine_choice`).
+        if this supports the run and saves time (`bfio.common.kernel_groups`).
     observers : sequence of Observer
         Called after each step.
     keep_trajectory : bool
@@ -188,7 +188,7 @@ def _run_compiled(
 
 
 def _not_compiled(what: str) -> InputError:
-    return InputError("engine", f"the compiled engine cannot run {what}", "use --engine auto")
+    return InputError("engine", f"the compiled engine cannot run {what}", 'use engine="auto"')
 
 
 def describe_run(

@@ -64,6 +64,7 @@ class ActiveRequests(NamedTuple):
     load: IntArray
     #: Shape (A,): number of consecutive steps that each has rested; 0 if it ran in the last step.
     rested: IntArray
+    prompt: IntArray  #: Shape (A,): their prompts [tokens].
 
 
 class Prefixes(Protocol):
@@ -224,7 +225,7 @@ class DecodeState:
 
     @property
     def active(self) -> ActiveRequests:
-        """The requests that have a slot, with their workers, loads and consecutive rests.
+        """The requests that have a slot, with their workers, loads, consecutive rests and prompts.
 
         The value is computed on access, which must happen during the decision.
 

@@ -57,7 +57,7 @@ class GapObserver:
         The program; see `StepProblem.from_state`.
     work_limit : int, optional
         Ticks of each solve (`formulations.deadline`), the same on every machine; by default
-        1,000,000, or no limit if there is a time limit.
+        1,000,000, or no limit if there is a time limit or the method is ``brute-force``.
     time_limit : float, optional
         Wall-clock limit of each solve [s].
     every : int
@@ -88,7 +88,9 @@ class GapObserver:
             raise InputError("method", what, f"use one of {remedy}")
         integer(self.keep, "keep")
         checked_work_limit(self.work_limit)
-        self.work_limit = work_limit_beside(self.time_limit, self.work_limit)
+        # Enumeration counts no ticks: `solve_step` refuses a limit.
+        if self.method != "brute-force":
+            self.work_limit = work_limit_beside(self.time_limit, self.work_limit)
         self.rows: list[StepRegret] = []
         self.worst: list[KeptStep] = []
         self.num_decisions = 0
@@ -226,9 +228,9 @@ def measure_gap(
         workload,
         policy,
         cluster,
-        gaps,
+        [*observers, gaps],
+        gaps.horizon,
         engine=engine,
-        observers=observers,
         options=asked,
         policy_options=policy_options,
     )
@@ -239,48 +241,52 @@ def observed_run(
     workload: Workload,
     policy: str | Policy,
     cluster: Cluster | None,
-    gaps: GapObserver,
+    observers: Sequence[Observer],
+    horizon: int,
     *,
     policy_options: Mapping[str, object],
-    engine: str,
     options: RunOptions,
-    observers: Sequence[Observer] = (),
+    engine: str = "auto",
+    until: int | None = None,
 ) -> Run:
-    """Run a policy as `bfio.simulate` does, with the look-ahead window that ``gaps`` needs.
+    """Run a policy as `bfio.simulate` does, while observers see a window of ``horizon`` steps.
 
-    The other observers see the same windows.
+    With ``until``, the run ends with the first decision at or after this step.
     """
-    decisions, watching = _Decisions(), [*observers, gaps]
+    recorded, repeated = Decisions(until), Decisions(until)
     again = deepcopy(options.predictor)
     run = simulate(
         workload,
         policy,
         cluster,
         engine=engine,
-        observers=[decisions] if gaps.horizon else watching,
+        observers=[recorded, *(() if horizon else observers)],
         keep_trajectory=False,
+        stop=recorded.is_over,
         options=options,
         **policy_options,
     )
-    if run.rests is not None:
+    if run.rests is not None and until is None:
         raise _rests(run.policy)
-    if gaps.horizon:
+    if horizon:
         simulate(
             workload,
-            decisions.again,
+            recorded.again,
             cluster,
-            observers=watching,
+            observers=[repeated, *observers],
             keep_trajectory=False,
+            stop=repeated.is_over,
             options=replace(options, predictor=again),
-            horizon=max(gaps.horizon, look_ahead(run.policy_options)),
+            horizon=max(horizon, look_ahead(run.policy_options)),
         )
     return run
 
 
-class _Decisions:
-    """Records the decisions of a policy, and replays them in a second run."""
+class Decisions:
+    """Records the decisions of a policy up to a step, and replays them in a second run."""
 
-    def __init__(self) -> None:
+    def __init__(self, until: int | None) -> None:
+        self._until, self._is_over = until, False
         self._answers: deque[Assignment] = deque()
 
     def on_ask(self, decision: Assignment) -> None:
@@ -288,7 +294,13 @@ class _Decisions:
         self._answers.append(decision)
 
     def on_step(self, view: StepView) -> None:
-        """Ignore the step."""
+        """Note the first decision at or after the last step."""
+        if self._until is not None and view.step >= self._until and view.state is not None:
+            self._is_over = True
+
+    def is_over(self) -> bool:
+        """Return whether the run may end."""
+        return self._is_over
 
     def again(self, state: DecodeState) -> Assignment:
         """Return the next recorded decision."""

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 
 from bfio.common.figure_style import STYLE, ShownFigure
-from bfio.common.number_text import percent
+from formulations.scalars import percent
 
 if TYPE_CHECKING:
     from bfio.gap.report import GapReport

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bfio.common.number_text import number, percent
+from bfio.common.text import number
 from formulations.results import data_frame, html_table
+from formulations.scalars import percent
 
 if TYPE_CHECKING:
     from bfio.common.figure_style import ShownFigure

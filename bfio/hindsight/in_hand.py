@@ -41,8 +41,8 @@ class InHand(Generic[S]):
         self.objective, self.schedule = objective, schedule
 
     def raise_bound(self, bound: int, proof: str) -> None:
-        """Use a bound on all better schedules if it improves the present bound."""
-        # Together with the incumbent this bounds all schedules.
+        """Replace the bound if the new one, valid for all better schedules, is greater."""
+        # The minimum with the incumbent's objective is a bound on all schedules.
         bound = min(bound, self.objective)
         if bound > self.bound:
             self.bound, self.proof = bound, proof

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bfio.common.compilable import compilable
-from bfio.common.engine_choice import Engine
+from bfio.common.kernel_groups import Engine
 from bfio.kvcache.instance import CacheInstance, batch_duration
 from bfio.kvcache.policy import CachePolicy, clearing_of
 from bfio.kvcache.run import CacheBatches, CacheLimits, CacheRun, CacheVerdict, StayEnd, Stays

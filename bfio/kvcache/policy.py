@@ -45,7 +45,7 @@ from typing import ClassVar, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 
 from bfio.common.options import RATIONAL, TEXT, WHOLE, Named, by_name, option, read_named
-from bfio.common.users_code import load_callable
+from bfio.common.plugins import load_callable
 from bfio.kvcache.instance import CacheInstance
 from formulations.arrays import IntArray, integer
 from formulations.errors import InputError

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bfio.common.engine_choice import Engine
+from bfio.common.kernel_groups import Engine
 from bfio.common.metrics import MetricTable, Value
 from bfio.kvcache.instance import CacheInstance
 from formulations.arrays import FloatArray, IntArray

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bfio.decode.cluster import NO_LIMIT
 from bfio.decode.compatibility import Asked, check_together
 from bfio.decode.drift import LLM
 from bfio.decode.engine import with_margin
@@ -31,6 +30,8 @@ from formulations.errors import InputError
 from formulations.named_objects import users_code
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from bfio.decode.cluster import Cluster
     from bfio.decode.options import RunOptions
     from bfio.decode.policy_registry import ChosenPolicy
@@ -80,7 +81,7 @@ class Decisions:
     policy : ChosenPolicy
         The policy with its options.
     cluster : Cluster
-        Workers and slots; times matter to policies that know speeds.
+        Workers, slots and memory; times matter to policies that know speeds.
     options : RunOptions
         Those that a live router has: ``dispatch``, ``margin``, ``projection``, ``predictor``,
         ``window_knows``, ``ties`` and ``seed``.
@@ -130,7 +131,7 @@ class Decisions:
         self._ended: list[int] = []
         self._unused = deque(range(rows))
         self._arrived = 0
-        self.slots = cluster.worker_slots()
+        self.slots, self.memory = cluster.worker_slots(), cluster.worker_memory()
         self.step = 0
         self.rng = options.generator()
         self._paces = cluster.paces()
@@ -160,8 +161,8 @@ class Decisions:
 
     @property
     def num_waiting(self) -> int:
-        """Requests in the pool."""
-        return int(np.count_nonzero(self.status == WAITING))
+        """Requests in the pool, or held back from it."""
+        return int(np.count_nonzero((self.status == WAITING) | (self.status == HELD)))
 
     @property
     def is_full(self) -> bool:
@@ -289,6 +290,8 @@ class Decisions:
         checked = checked_decision(answer, len(rows), len(free), self.name, self.step)
         if order is not None:
             checked = tuple(None if g is None else int(order[g]) for g in checked)
+        if not self.immediate:
+            checked = self._fitting(checked, state)
         taken = Taken(state, tuple(rows.tolist()), checked, asked - began, done - asked)
         self._check(taken, where)
         for row, worker in taken.admitted:
@@ -297,6 +300,16 @@ class Decisions:
             if not self.immediate:
                 self.start(row)
         return taken
+
+    def _fitting(self, answer: Sequence[int | None], state: DecodeState) -> tuple[int | None, ...]:
+        """Return the answer without the requests that do not fit the memory of their worker."""
+        room, kept = state.room.copy(), []
+        for g, need in zip(answer, state.needs.tolist(), strict=True):
+            fits = g is not None and need <= room[g]
+            kept.append(g if fits else None)
+            if fits:
+                room[g] -= need
+        return tuple(kept)
 
     def _check(self, taken: Taken, where: str) -> None:
         workers = np.array([worker for _, worker in taken.admitted], dtype=np.int64)
@@ -335,7 +348,7 @@ class Decisions:
             ages=frozen(self.step - self.revealed[rows]),
             contributions=frozen(np.where(runs, sizes[:, None] + growth, 0)),
             rng=self.rng,
-            room=frozen(np.full(len(free), NO_LIMIT) - (0 if self.immediate else base[:, 0])),
+            room=frozen(self.memory - (0 if self.immediate else base[:, 0])),
             token_time=self._paces[0],
             overhead_tokens=self._paces[1],
             prefixes=_PromptKeys(self.key[rows], len(self.slots)),
@@ -415,7 +428,7 @@ class Decisions:
 
     def _active(self, active: IntArray) -> ActiveRequests:
         loads = self.prompt[active] + self.emitted[active]
-        columns = (active, self.worker[active], loads, np.zeros_like(active))
+        columns = (active, self.worker[active], loads, np.zeros_like(active), self.prompt[active])
         return ActiveRequests(*(frozen(column) for column in columns))
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import json
 import time
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
@@ -26,10 +25,12 @@ from bfio.decode.cluster import NO_LIMIT
 from bfio.live.faults import apply_fault
 from bfio.live.fleet import End, Fleet, Job
 from bfio.live.options import STEPPED, EmulateOptions
+from bfio.live.prefill_tier import PREFIX, PrefillWorkers
 from bfio.live.service import (
     Completion,
     addresses_of,
     application,
+    body_of,
     listen,
     send_body,
     send_document,
@@ -41,12 +42,12 @@ from bfio.live.wire import (
     DEFAULT_TOKENS,
     DONE,
     PATHS,
-    RANK_HEADER,
     RECOMPUTED,
     STEPS_HEADER,
     Payload,
     WireError,
     event,
+    rank_of,
     read_payload,
 )
 from formulations.errors import InputError
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from starlette.types import Send
 
     from bfio.decode.cluster import Cluster
+    from bfio.decode.option_kinds import PrefillTier
 
 #: Time that ``POST /bfio/step`` waits for the requests that it names [s].
 _PATIENCE_S = 30.0
@@ -81,6 +83,8 @@ class Emulator:
         Name of the model.
     first_port : int or None
         Port of worker 0 if each worker has its own address; None for one address.
+    prefill : PrefillTier, optional
+        Prefill workers, served under ``/prefill``.
     """
 
     def __init__(
@@ -90,12 +94,14 @@ class Emulator:
         settle_s: float = 0.002,
         model: str = "bfio",
         first_port: int | None = None,
+        prefill: PrefillTier | None = None,
     ) -> None:
         self.fleet, self.speed, self.settle_s, self.model = fleet, speed, settle_s, model
         self.first_port = first_port
         self.lag_s = 0.0  #: Time by which the clock of the fleet is behind the wall clock [s].
         self._numbers = itertools.count(1)
         self._received = asyncio.Event()
+        self.prefill = None if prefill is None else PrefillWorkers(prefill, speed, model)
         self.app = application(
             self._complete,
             routes={
@@ -106,6 +112,7 @@ class Emulator:
             orders={"/bfio/step": self._step, "/bfio/faults": self._fault},
             metrics=self,
             lifespan=self._running,
+            mounted={} if self.prefill is None else {PREFIX: self.prefill.app},
         )
 
     # The clock.
@@ -131,6 +138,8 @@ class Emulator:
                 with suppress(TimeoutError):
                     # A stalled worker goes on by itself.
                     await asyncio.wait_for(self._received.wait(), None if fleet.is_idle else 0.01)
+                # So the tokens of the first step, too, come a whole step after its requests.
+                await asyncio.sleep(self.settle_s)
                 fleet.now_s = max(fleet.now_s, (clock() - origin) * speed)
                 continue
             end = origin + (step.start_s + step.duration_s) / speed
@@ -152,6 +161,11 @@ class Emulator:
         if worker.errors > 0:
             worker.errors -= 1
             raise WireError(500, f"Worker {number} answers with an error, as ordered.")
+        params = payload.fields.get("kv_transfer_params") or {}
+        if params.get("do_remote_prefill"):
+            if self.prefill is None:
+                raise WireError(500, "No prefill worker is here; start with --prefill.")
+            self.prefill.take(params)
         told: asyncio.Queue[tuple[int, int, End | None]] = asyncio.Queue()
         job = Job(
             payload.prompt_tokens,
@@ -166,15 +180,13 @@ class Emulator:
     def _worker_of(self, request: Request) -> int:
         """Return the worker that a request is for: by port, by header, or the least busy one."""
         workers = self.fleet.workers
-        rank = request.headers.get(RANK_HEADER)
         first, last = 0, len(workers)
         if self.first_port is not None:
             first = request.scope["server"][1] - self.first_port
             last = first + 1
+        rank = rank_of(request.headers, last - first)
         if rank is not None:
-            if not rank.isdecimal() or len(rank) > 9 or int(rank) >= last - first:
-                raise WireError(400, f"{RANK_HEADER} {rank:.20}; give 0..{last - first - 1}.")
-            return first + int(rank)
+            return first + rank
         open_ones = [g for g in range(first, last) if workers[g].is_up] or [first]
         return min(open_ones, key=lambda g: len(workers[g].running) + len(workers[g].queue))
 
@@ -232,6 +244,7 @@ class Emulator:
             "now_s": fleet.now_s,
             "submitted": fleet.submitted,
             "ends": {str(end): count for end, count in fleet.ends.items()},
+            "prefill": None if self.prefill is None else self.prefill.state(),
             "workers": [
                 {
                     "is_up": worker.is_up,
@@ -247,7 +260,7 @@ class Emulator:
         """Run one step: after ``received`` requests in all, at ``at_s`` or later."""
         if self.speed is not None:
             raise WireError(409, "The clock runs by itself; start with --clock stepped.")
-        order = await _document(request)
+        order = await body_of(request)
         received, at_s = order.get("received", 0), order.get("at_s", 0.0)
         if type(received) is not int or not isinstance(at_s, int | float):
             raise WireError(400, "Give received as a whole number, at_s in seconds.")
@@ -268,7 +281,7 @@ class Emulator:
         return JSONResponse(step._asdict())
 
     async def _fault(self, request: Request) -> Response:
-        apply_fault(self.fleet, await _document(request))
+        apply_fault(self.fleet, await body_of(request))
         self._received.set()
         return JSONResponse(self.state())
 
@@ -365,16 +378,6 @@ class _Answer(Completion):
         }
 
 
-async def _document(request: Request) -> dict[str, Any]:
-    try:
-        found = json.loads(await request.body() or b"{}")
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        raise WireError(400, "The body is no JSON object; send one.")
-    return found
-
-
 def check_emulated(cluster: Cluster) -> None:
     """Raise InputError for parts of the machine that the emulator lacks."""
     for name in ("prefix_cache", "token_budget"):
@@ -398,6 +401,7 @@ def new_emulator(cluster: Cluster, options: EmulateOptions) -> Emulator:
         options.settle_s,
         options.model,
         options.port if options.addresses == "each" else None,
+        options.prefill,
     )
 
 

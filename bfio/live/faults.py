@@ -12,16 +12,17 @@ from bfio.live.fleet import End
 from bfio.live.wire import WireError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from bfio.live.fleet import Fleet
+    from bfio.live.prefill_tier import PrefillWorkers
 
 
 class Fault(NamedTuple):
     """One fault."""
 
     #: Takes the fleet, the worker and the value of the field.
-    apply: Callable[[Fleet, int, float], None]
+    apply: Callable[[Any, int, float], None]
     field: str | None  #: Name of its field.
     default: float  #: Value of this field if it is not given.
     meaning: str
@@ -82,8 +83,10 @@ FAULTS = {
 _MOST = 10**9
 
 
-def apply_fault(fleet: Fleet, order: dict[str, Any]) -> None:
-    """Do what an order says.
+def apply_fault(
+    fleet: Fleet | PrefillWorkers, order: dict[str, Any], known: Collection[str] = FAULTS.keys()
+) -> None:
+    """Do what an order says; ``known`` are the faults that the workers have.
 
     Raises
     ------
@@ -93,9 +96,9 @@ def apply_fault(fleet: Fleet, order: dict[str, Any]) -> None:
     number, name = order.get("worker"), order.get("fault")
     if type(number) is not int or not 0 <= number < len(fleet.workers):
         raise WireError(400, f"worker: give 0..{len(fleet.workers) - 1}.", "worker")
-    fault = FAULTS.get(name) if isinstance(name, str) else None
+    fault = FAULTS[name] if isinstance(name, str) and name in known else None
     if fault is None:
-        raise WireError(400, f"fault: use one of {', '.join(FAULTS)}.", "fault")
+        raise WireError(400, f"fault: use one of {', '.join(known)}.", "fault")
     value = order.get(fault.field, fault.default) if fault.field else 0
     if fault.field == "seconds":
         if type(value) not in (int, float) or not value > 0:

@@ -2,7 +2,7 @@
 
 A folder with two files. ``requests.csv`` has a line per request that has ended, with the columns
 of this project's traces, so it is a trace for every command. ``decisions.jsonl`` has a first line
-about the router, then one per decision and event: loads and lengths, no text of prompts.
+about the router, then one per step, decision and event: loads and lengths, no text of prompts.
 """
 
 from __future__ import annotations
@@ -10,11 +10,14 @@ from __future__ import annotations
 import csv
 import json
 import time
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bfio.calibration.measurements import MeasuredSteps
+from bfio.decode.cluster import MIN_TIME_S
 from bfio.decode.observers import StepView
 from bfio.decode.state import DecodeState
 from formulations.arrays import frozen
@@ -23,8 +26,9 @@ from formulations.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from bfio.live.decisions import Taken
+    from bfio.live.decisions import Decisions, Taken
     from bfio.live.router import Ticket
+    from formulations.arrays import IntArray
 
 #: Names of the files of a log.
 DECISIONS, REQUESTS = "decisions.jsonl", "requests.csv"
@@ -38,8 +42,9 @@ _FIELDS = (
     "queued_tokens", "sizes", "ages", "contributions", "bound_loads", "token_time",
     "overhead_tokens",
 )  # fmt: skip
-#: Work of the solves that the page's regret takes [ticks], and time between two [s].
-_TICKS, _EVERY_S = 100_000, 1.0
+_REMEDY = "name the folder of bfio route --log"
+#: Work of a solve that the page's regret takes [ticks].
+_TICKS = 100_000
 
 
 class RunLog:
@@ -76,21 +81,41 @@ class RunLog:
         self._rows.writerow(_COLUMNS)
         self._began = time.monotonic()
         self._observer = GapObserver(work_limit=_TICKS)
-        self._solved_s, self._lost, self._best = 0.0, 0, 0
+        self._sampled: tuple[int, Taken] | None = None
+        self._lost, self._best = 0, 0
         self.event("start", **about)
 
-    def event(self, name: str, **told: Any) -> None:
-        """Write one line."""
-        line = {"event": name, "t": round(time.monotonic() - self._began, 6)} | told
-        self._decisions.write(json.dumps(line, separators=(",", ":")) + "\n")
+    def event(self, name: str, *, at: float | None = None, **told: Any) -> None:
+        """Write one line, about now or a time of `time.monotonic`."""
+        at = time.monotonic() if at is None else at
+        line = {"event": name, "t": round(at - self._began, 6)} | told
+        self._decisions.write(json.dumps(line, separators=(",", ":"), default=str) + "\n")
+
+    def step(self, at: float, table: Decisions, late: int | None) -> None:
+        """Write the loads after a decision.
+
+        ``late`` is the number of requests that were sent too late for the step of the workers that
+        has just ended, or None if no step has ended.
+        """
+        self.event("step", at=at, late=late, loads=table.loads().tolist())
 
     def flush(self) -> None:
-        """Write what is buffered."""
+        """Write what is buffered, and add the last decision to the regret.
+
+        Not at once, as the requests that it admits would wait for the solve.
+        """
         self._decisions.flush()
         self._requests.flush()
+        if self._sampled is not None:
+            step, taken = self._sampled
+            self._sampled = None
+            self._observer.on_step(_view(step, taken.state, taken.answer))
+            row = self._observer.rows.pop()
+            self._lost += row.regret_at_most or 0
+            self._best += row.objective
 
     def decision(self, taken: Taken, numbers: list[int], step: int) -> None:
-        """Write a decision about these requests, and now and then add it to the regret."""
+        """Write a decision about these requests."""
         state = {name: _plain(getattr(taken.state, name)) for name in _FIELDS}
         self.event(
             "decision",
@@ -103,12 +128,8 @@ class RunLog:
             prepare_s=round(taken.prepare_s, 9),
             policy_s=round(taken.policy_s, 9),
         )
-        if not taken.state.binds and time.monotonic() > self._solved_s + _EVERY_S:
-            self._observer.on_step(_view(step, taken.state, taken.answer))
-            row = self._observer.rows.pop()
-            self._lost += row.regret_at_most or 0
-            self._best += row.objective
-            self._solved_s = time.monotonic()
+        if not taken.state.binds:
+            self._sampled = step, taken
 
     def regret(self) -> float | None:
         """Return the share of the objective that sampled decisions lose at most; None if none."""
@@ -128,20 +149,58 @@ class RunLog:
         self._requests.close()
 
 
-def about(folder: Path) -> str:
-    """Return the policy of a log.
+def about(folder: Path) -> dict[str, Any]:
+    """Return the first line of a log: policy, options and workers.
 
     Raises
     ------
     InputError
         If there is no log.
     """
-    try:
-        with (folder / DECISIONS).open(encoding="utf-8") as file:
-            return str(json.loads(file.readline())["policy"])
-    except (OSError, ValueError, KeyError, TypeError):
-        remedy = "name the folder of bfio route --log"
-        raise InputError(str(folder), "holds no log of a router", remedy) from None
+    for _, told in _lines(folder):
+        if told.get("event") == "start" and isinstance(told.get("policy"), str):
+            return told
+        break
+    raise InputError(str(folder), "holds no log of a router", _REMEDY)
+
+
+def read_steps(folder: Path) -> tuple[MeasuredSteps, IntArray]:
+    """Return the steps of a log whose begin is known, and the loads of all.
+
+    A step ends when every request that ran has reported a token. Its begin is the end of the step
+    before, unless the router has decided in between or nothing ran.
+
+    Returns
+    -------
+    MeasuredSteps
+        Durations [s], and loads after admission and before growth [tokens].
+    IntArray
+        Shape (K, G): the loads of every step [tokens].
+
+    Raises
+    ------
+    InputError
+        If the log cannot be read, or holds no step.
+    """
+    loads, timed, durations = [], [], []
+    last: dict[str, Any] | None = None
+    for where, told in _lines(folder):
+        if told["event"] != "step":
+            continue
+        with _damage(where):
+            if told["late"] is not None and last is not None:
+                loads.append(last["loads"])
+                if last["late"] is not None:
+                    timed.append(last["loads"])
+                    durations.append(told["t"] - last["t"])
+        last = told
+    if not timed:
+        what = "holds no step that begins and ends with a report of every request"
+        remedy = "log workers in lockstep, with --tick above the time of a step"
+        raise InputError(str(folder), what, remedy)
+    seconds = np.maximum(np.array(durations, dtype=np.float64), MIN_TIME_S)
+    steps = MeasuredSteps.from_loads(seconds, np.array(timed, dtype=np.float64))
+    return steps, np.array(loads, dtype=np.int64)
 
 
 def read_decisions(folder: Path) -> Iterator[StepView]:
@@ -152,23 +211,40 @@ def read_decisions(folder: Path) -> Iterator[StepView]:
     InputError
         If the log cannot be read, or a line is damaged; a last line that is cut off is left out.
     """
+    for where, told in _lines(folder):
+        if told["event"] == "decision":
+            yield _decision(where, told)
+
+
+def _lines(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the lines of a log with their places."""
     path = folder / DECISIONS
     try:
         with path.open(encoding="utf-8") as file:
             for number, line in enumerate(file, 1):
                 if not line.endswith("\n"):
                     return
-                yield from _decision(line, f"{path}, line {number}")
+                where = f"{path}, line {number}"
+                with _damage(where):
+                    told = json.loads(line)
+                    _ = told["event"]
+                yield where, told
     except (OSError, UnicodeDecodeError) as error:
         what = getattr(error, "strerror", None) or "is no text"
-        raise InputError(str(path), f"{what}", "name the folder of bfio route --log") from None
+        raise InputError(str(path), f"{what}", _REMEDY) from None
 
 
-def _decision(line: str, where: str) -> Iterator[StepView]:
+@contextmanager
+def _damage(where: str) -> Iterator[None]:
     try:
-        told = json.loads(line)
-        if told["event"] != "decision":
-            return
+        yield
+    except (ValueError, KeyError, TypeError) as error:
+        what = f"is no line of a log ({type(error).__name__}: {error})"
+        raise InputError(where, what, "remove the line") from None
+
+
+def _decision(where: str, told: dict[str, Any]) -> StepView:
+    with _damage(where):
         arrays: dict[str, Any] = {
             name: frozen(np.array(told[name], dtype=np.int64)) for name in _FIELDS if name in told
         }
@@ -179,10 +255,7 @@ def _decision(line: str, where: str) -> Iterator[StepView]:
             rng=np.random.default_rng(0),
             **arrays,
         )
-        yield _view(told["step"], state, tuple(told["decision"]))
-    except (ValueError, KeyError, TypeError) as error:
-        what = f"is no line of a log ({type(error).__name__}: {error})"
-        raise InputError(where, what, "remove the line") from None
+        return _view(told["step"], state, tuple(told["decision"]))
 
 
 def _view(step: int, state: DecodeState, decision: tuple[int | None, ...]) -> StepView:

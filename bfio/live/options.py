@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bfio.common.options import NUMBER, TEXT, CheckedOptions, checked, one_of, option, whole
-from bfio.decode.cluster import PER_WORKER
+from bfio.decode.option_kinds import PrefillTier
 from formulations.errors import InputError, known_fields
 from formulations.scalars import real
 
@@ -75,6 +75,12 @@ class EmulateOptions(CheckedOptions):
         "time from the tokens of a step to the next step, by the wall clock [s] (0.002)",
         name="settle",
     )
+    prefill: PrefillTier | None = option(
+        None,
+        checked(TEXT, PrefillTier.parsed),
+        "TIER",
+        f"prefill workers under /prefill, e.g. {PrefillTier.example} (default: none)",
+    )
     host: str = option("127.0.0.1", TEXT, "ADDRESS", "address to listen on (127.0.0.1)")
     port: int = option(8100, whole(0, 65535), "P", "port to listen on (8100); 0: any")
     addresses: str = option(
@@ -98,9 +104,6 @@ class RouteOptions(CheckedOptions):
         If a value is invalid.
     """
 
-    slots: int | tuple[int, ...] = option(
-        72, PER_WORKER, "B", "requests a worker decodes at once (72), or one each: 8*72,8*36"
-    )
     pool: int = option(1024, whole(1, 2**14), "R", "requests that may wait; more get 503 (1024)")
     ttl_s: float = option(
         600.0,
@@ -116,8 +119,8 @@ class RouteOptions(CheckedOptions):
         0.005,
         checked(NUMBER, _wait),
         "T",
-        "without a common boundary of steps, decide after so long without a token, and after ten "
-        "times that in any case [s] (0.005)",
+        "if requests were sent too late for a step, decide so long after its last token; without "
+        "a common boundary, after ten times that [s] (0.005)",
         name="tick",
     )
     host: str = option("127.0.0.1", TEXT, "ADDRESS", "address to listen on (127.0.0.1)")

@@ -3,10 +3,15 @@
 Requests wait in a pool. At each boundary between two steps the policy decides which of them go to
 which worker (`bfio.live.decisions`); the tokens that stream back through the router keep its table
 up to date, so no engine needs a change. A boundary is reached when every running request has
-reported since the last one. Workers that are not in lockstep have no common boundary: then the
-router decides after ``tick_s`` seconds without a token, and at the latest after ten times that.
+reported since the last one, or ``tick_s`` seconds after the last token if all but those have that
+were sent too late for the step. Workers that are not in lockstep have no common boundary; the
+router waits for it no longer than ten times ``tick_s``.
 
 With immediate dispatch (D.6) a request is sent when it arrives, to queue at its worker.
+
+With prefill workers, a request has its prompt computed by one of them before it enters the pool,
+and is sent with the handle of its cache (D.2). A handle is used once: what returns to the pool
+for any reason is prefilled again.
 """
 
 from __future__ import annotations
@@ -16,7 +21,7 @@ import hashlib
 import json
 import time
 from collections import deque
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +30,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from starlette.requests import ClientDisconnect
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from bfio.live.decisions import BOUND, RUNNING, WAITING, Decisions
+from bfio.live.decisions import BOUND, HELD, RUNNING, WAITING, Decisions
 from bfio.live.service import (
     Completion,
     addresses_of,
@@ -46,12 +51,14 @@ from bfio.live.wire import (
     Payload,
     WireError,
     event,
+    framed,
     read_payload,
+    without_usage,
 )
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 
     from starlette.applications import Starlette
     from starlette.requests import Request
@@ -59,6 +66,7 @@ if TYPE_CHECKING:
 
     from bfio.live.log import RunLog
     from bfio.live.options import RouteOptions
+    from bfio.live.prefillers import Handle, Prefillers
 
 #: First and longest pause before a request is sent again [s].
 _BACKOFF_S, _LONGEST_BACKOFF_S = 0.05, 2.0
@@ -86,14 +94,32 @@ class Ticket:
         self.sent_s: float | None = None
         self.first_s: float | None = None
         self.worker, self.tokens, self.attempts = -1, 0, 0
-        #: What the client is still to get: events, then an error or None at the end.
-        self.out: asyncio.Queue[dict[str, Any] | WireError | None] = asyncio.Queue()
+        self.is_fresh = False  # Whether it was sent and has not reported since.
+        #: What the client is still to get: events, each with its text if that is to be passed on
+        #: as it came, then an error or None at the end.
+        self.unread: list[tuple[dict[str, Any], bytes | None] | WireError | None] = []
+        self._reader: asyncio.Future[None] | None = None  # Who waits for it.
         self.text: list[str] = []
         self.ids: list[int] = []
         self.task: asyncio.Task[None] | None = None
+        self.handle: Handle | None = None  # Until its first token.
         self.prompt = payload.prompt_tokens  # As the worker counts it, once it has told [tokens].
         self.has_left = False  # Whether its row is free again.
         self.end = ""
+
+    def tell(self, entry: tuple[dict[str, Any], bytes | None] | WireError | None) -> None:
+        """Add something that the client is to get."""
+        self.unread.append(entry)
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
+
+    async def told(self) -> list[tuple[dict[str, Any], bytes | None] | WireError | None]:
+        """Wait for what the client is to get, and take all there is."""
+        while not self.unread:
+            self._reader = asyncio.get_running_loop().create_future()
+            await self._reader
+        taken, self.unread = self.unread, []
+        return taken
 
 
 class Router:
@@ -109,6 +135,8 @@ class Router:
         Limits and times.
     log : RunLog, optional
         Where decisions and requests are kept.
+    prefill : Prefillers, optional
+        The prefill workers; by default workers compute their own prompts.
     """
 
     def __init__(
@@ -117,8 +145,10 @@ class Router:
         upstream: Upstream,
         options: RouteOptions,
         log: RunLog | None = None,
+        prefill: Prefillers | None = None,
     ) -> None:
         self.table, self.upstream, self.options, self.log = table, upstream, options, log
+        self.prefill = prefill
         self.own_slots = table.slots.copy()
         self.tickets: dict[int, Ticket] = {}
         self.ends: dict[str, int] = dict.fromkeys(
@@ -131,8 +161,9 @@ class Router:
         self._began = time.monotonic()
         #: Rows that are to report before the next boundary.
         self._due: set[int] = set()
+        self._stepping = False  # Whether a request ran at the last decision.
         self._stir = asyncio.Event()
-        self._last_token = 0.0
+        self._last_token = self._decided_s = 0.0
         self._tasks: set[asyncio.Task[None]] = set()
         self.app = application(
             self._complete,
@@ -149,7 +180,7 @@ class Router:
 
     @asynccontextmanager
     async def _running(self, app: Starlette) -> AsyncIterator[None]:
-        async with self.upstream:
+        async with self.upstream, nullcontext() if self.prefill is None else self.prefill.upstream:
             tasks = [
                 asyncio.create_task(each()) for each in (self._dispatch, self._watch, self._reap)
             ]
@@ -170,6 +201,8 @@ class Router:
         if payload.model is not None and self.models and payload.model not in self.models:
             known = ", ".join(sorted(self.models))
             raise WireError(404, f"Unknown model {payload.model:.60}; use {known}.", "model")
+        if payload.prompt_tokens > (most := int(self.table.memory.max())):
+            raise WireError(400, f"The prompt is longer than {most} tokens; shorten it.", "prompt")
         if self.table.num_waiting >= self.options.pool or self.table.is_full:
             self.arrived += 1
             self.ends[REFUSED] += 1
@@ -181,7 +214,7 @@ class Router:
         row = self.table.arrive(payload.prompt_tokens, most, key)
         ticket = self.tickets[row] = Ticket(payload, path, self.arrived, row, key)
         self.arrived += 1
-        self._stir.set()
+        self._again(ticket)
         return _Answer(self, ticket)
 
     async def _body(self, request: Request) -> bytes:
@@ -235,6 +268,12 @@ class Router:
             "policy_errors": self.errors,
             "ends": dict(self.ends),
             "regret": None if self.log is None else self.log.regret(),
+            "prefill": [
+                {"held": held, "usage": usage}
+                for held, usage in zip(self.prefill.held, self.prefill.usage, strict=True)
+            ]
+            if self.prefill
+            else [],
             "workers": [
                 {"slots": slots, "load": load, "running": runs, "bound": sent}
                 for slots, load, runs, sent in zip(
@@ -286,9 +325,14 @@ class Router:
     async def _settle(self) -> None:
         """Wait for the boundary, but no longer than the options say."""
         clock, tick = time.monotonic, self.options.tick_s
-        began = clock()
-        while self._due and clock() < began + 10 * tick:
-            rest = max(began, self._last_token) + tick - clock()
+        latest = clock() + 10 * tick
+        while self._due:
+            # Only what was sent too late for a step is missing when silence follows it. Within a
+            # step silence says nothing: a busy machine brings its tokens with pauses.
+            is_over = self._last_token > self._decided_s and all(
+                self.tickets[row].is_fresh for row in self._due
+            )
+            rest = min(self._last_token if is_over else clock(), latest - tick) + tick - clock()
             if rest <= 0:
                 return
             with suppress(TimeoutError):
@@ -297,14 +341,24 @@ class Router:
 
     def _decide(self) -> None:
         table, began = self.table, time.perf_counter()
-        table.end_step()
+        self._decided_s = time.monotonic()
+        # A request that was sent too late for the last step does not belong to it.
+        late = sum(self.tickets[row].is_fresh for row in self._due)
+        is_boundary = len(self._due) == late
+        ends_step = is_boundary and self._stepping
+        # What is sent in the middle of a step begins with the next one.
+        is_within = table.immediate and not is_boundary
+        if not is_within:
+            table.end_step()
         try:
             taken = table.decide()
         except InputError as error:
             self._policy_failed(error)
             return
         finally:
-            self._due = set(np.flatnonzero(table.status == RUNNING).tolist())
+            if not is_within:
+                self._due = set(np.flatnonzero(table.status == RUNNING).tolist())
+                self._stepping = bool(self._due)
         spent = time.perf_counter() - began
         for decision in taken:
             self.decided += 1
@@ -314,6 +368,9 @@ class Router:
                 self.log.decision(decision, numbers, table.step)
             for row, worker in decision.admitted:
                 self._send(self.tickets[row], worker)
+        if self.log is not None and not is_within and (ends_step or self._stepping):
+            at = self._last_token if ends_step else self._decided_s
+            self.log.step(at, table, late if ends_step else None)
 
     def _policy_failed(self, error: InputError) -> None:
         """Answer every waiting request with status 500: nothing would ever decide about it."""
@@ -324,12 +381,33 @@ class Router:
             self._finish(self.tickets[row], FAILED, WireError(500, f"The router failed: {error}."))
 
     def _send(self, ticket: Ticket, worker: int) -> None:
-        ticket.worker = worker
+        ticket.worker, ticket.is_fresh = worker, True
         ticket.sent_s = ticket.sent_s or time.monotonic()
         self.sent += 1
-        ticket.task = task = asyncio.create_task(self._stream(ticket, worker))
+        self._start(ticket, self._stream(ticket, worker))
+
+    def _start(self, ticket: Ticket, work: Coroutine[Any, Any, None]) -> None:
+        ticket.task = task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    async def _prefilled(self, ticket: Ticket, prefill: Prefillers) -> None:
+        """Let a prefill worker compute the prompt of a request that is held back from the pool."""
+        try:
+            handle = await prefill.handle(ticket.path, _continued(ticket))
+        except LostError as error:
+            await self._retry(ticket, None, str(error))
+            return
+        except WireError as error:
+            self._finish(ticket, FAILED, error)
+            return
+        if ticket.end:
+            prefill.release(handle)
+            return
+        ticket.handle, ticket.prompt = handle, max(1, handle.prompt_tokens - ticket.tokens)
+        self.table.prompt[ticket.row] = ticket.prompt
+        self.table.again(ticket.row)
+        self._stir.set()
 
     async def _stream(self, ticket: Ticket, worker: int) -> None:
         """Forward the stream of a worker, and mirror it in the table."""
@@ -339,45 +417,54 @@ class Router:
         )
         try:
             async for data in stream:
-                if data and self._read(ticket, json.loads(data), before):
+                if self._read(ticket, data, before):
                     self._again(ticket)
                     return
             self._finish(ticket, FINISHED, None)
         except LostError as error:
             if error.is_down:
                 self._down(worker)
-            await self._retry(ticket, str(error))
+            await self._retry(ticket, worker, str(error))
         except WireError as error:
             self._finish(ticket, FAILED, error)
         except ValueError:
-            await self._retry(ticket, "an event of its stream is no JSON")
+            await self._retry(ticket, worker, "an event of its stream is no JSON")
         finally:
             await stream.aclose()  # type: ignore[attr-defined]  # a generator
 
-    def _read(self, ticket: Ticket, document: dict[str, Any], before: int) -> bool:
+    def _read(self, ticket: Ticket, data: bytes, before: int) -> bool:
         """Take one event of a stream; return whether the worker wants the request again."""
-        row, table = ticket.row, self.table
+        row, table, document = ticket.row, self.table, json.loads(data.decode())
         if ticket.end:
             return False
+        if "error" in document:
+            # Engines that fail after they have begun to answer say so within the stream.
+            raise LostError(f"an error in its stream: {document['error']}", is_down=False)
         choices, usage = document.get("choices") or [], document.get("usage")
         tokens = len(choices) and 1
         if usage:
             tokens = before + usage["completion_tokens"] - ticket.tokens
-            ticket.prompt = max(1, usage["prompt_tokens"] - before)
-            document["usage"] = {
-                "prompt_tokens": ticket.prompt,
-                "completion_tokens": ticket.tokens + tokens,
-                "total_tokens": ticket.prompt + ticket.tokens + tokens,
-            }
+            prompt = max(1, usage["prompt_tokens"] - before)
+            if prompt != ticket.prompt:
+                ticket.prompt = prompt
+                if not ticket.has_left:
+                    table.prompt[row] = prompt
+            if before:
+                document["usage"] = {
+                    "prompt_tokens": ticket.prompt,
+                    "completion_tokens": ticket.tokens + tokens,
+                    "total_tokens": ticket.prompt + ticket.tokens + tokens,
+                }
         if tokens > 0:
             self._last_token = time.monotonic()
             ticket.first_s = ticket.first_s or self._last_token
             ticket.tokens += tokens
             self.tokens += tokens
             if not ticket.has_left:
-                if table.status[row] == BOUND:
+                if ticket.is_fresh and table.status[row] == BOUND:
                     table.start(row)
-                table.prompt[row] = ticket.prompt
+                    if not self._due:
+                        self._stir.set()
                 table.emit(row, tokens)
         stops = ends = False
         for choice in choices:
@@ -388,16 +475,21 @@ class Router:
                 stops = True
                 choice["finish_reason"] = choice["stop_reason"] = None
             ends |= choice.get("finish_reason") is not None
-        if ticket.out.qsize() >= _MOST_UNREAD:
+        if len(ticket.unread) >= _MOST_UNREAD:
             raise WireError(429, "The client reads too slowly; its request was cancelled.")
-        ticket.out.put_nowait(document)
+        # What has been changed is written anew, all else goes on as it came.
+        ticket.tell((document, None if stops or before else data))
         if ends:
             self._leave(ticket, finished=True)
         elif not ticket.has_left:
-            self._reported(row)
+            self._reported(ticket)
         return stops
 
-    def _reported(self, row: int) -> None:
+    def _reported(self, ticket: Ticket) -> None:
+        row, ticket.is_fresh = ticket.row, False
+        if ticket.handle is not None and self.prefill is not None:
+            self.prefill.release(ticket.handle)
+            ticket.handle = None
         if row in self._due:
             self._due.discard(row)
             if not self._due:
@@ -406,31 +498,38 @@ class Router:
     # Ends, retries and losses.
 
     def _again(self, ticket: Ticket) -> None:
-        """Return a request to the pool, to go on after its tokens."""
+        """Let a request into the pool, new or to go on after its tokens; prefill it before."""
         if ticket.end:
             return
         if ticket.tokens >= (ticket.payload.max_tokens or DEFAULT_TOKENS):
             self._finish(ticket, FINISHED, None)
             return
-        self.table.again(ticket.row)
         ticket.waits_since = time.monotonic()
-        self._reported(ticket.row)
+        if self.prefill is None:
+            self.table.again(ticket.row)
+        else:
+            self.table.hold(ticket.row)
+            self._start(ticket, self._prefilled(ticket, self.prefill))
+        self._reported(ticket)
         self._stir.set()
 
-    async def _retry(self, ticket: Ticket, why: str) -> None:
+    async def _retry(self, ticket: Ticket, worker: int | None, why: str) -> None:
+        """Try a request again that a worker has lost; None: a prefill worker."""
         if ticket.has_left:
             # Only the farewell of its stream is missing.
             self._finish(ticket, FINISHED, None)
             return
         ticket.attempts += 1
         if self.log is not None:
-            self.log.event("lost", number=ticket.number, worker=ticket.worker, message=why)
+            self.log.event("lost", number=ticket.number, worker=worker, message=why)
         if ticket.attempts > self.options.retries:
-            what = f"Worker {ticket.worker} failed ({why:.200}) and so did {ticket.attempts - 1}"
+            who = "A prefill worker" if worker is None else f"Worker {worker}"
+            what = f"{who} failed ({why:.200}) and so did {ticket.attempts - 1}"
             self._finish(ticket, FAILED, WireError(502, f"{what} further attempts."))
             return
         self.table.hold(ticket.row)
-        self._reported(ticket.row)
+        ticket.waits_since = time.monotonic()
+        self._reported(ticket)
         self._stir.set()
         await asyncio.sleep(min(_BACKOFF_S * 2 ** (ticket.attempts - 1), _LONGEST_BACKOFF_S))
         self._again(ticket)
@@ -442,7 +541,7 @@ class Router:
         ticket.end = reason
         self.ends[reason] += 1
         self._leave(ticket, finished=reason == FINISHED and ticket.tokens > 0)
-        ticket.out.put_nowait(last)
+        ticket.tell(last)
         if self.log is not None:
             self.log.request(ticket, self._began)
 
@@ -452,7 +551,7 @@ class Router:
             ticket.has_left = True
             self.table.leave(ticket.row, finished=finished)
             del self.tickets[ticket.row]
-            self._reported(ticket.row)
+            self._reported(ticket)
             self._stir.set()
 
     def cancel(self, ticket: Ticket) -> None:
@@ -475,7 +574,10 @@ class Router:
             if time.monotonic() >= checked + _HEALTH_S:
                 checked = time.monotonic()
                 workers = range(len(self.own_slots))
-                await asyncio.gather(*(self._check(worker) for worker in workers))
+                checks = [self._check(worker) for worker in workers]
+                if self.prefill is not None:
+                    checks += [self.prefill.sample(g) for g in range(len(self.prefill.held))]
+                await asyncio.gather(*checks)
             self._keep_point()
             if self.log is not None:
                 self.log.flush()
@@ -491,7 +593,7 @@ class Router:
             if self.log is not None:
                 self.log.event("worker", worker=worker, is_up=True)
         if is_up and not self.models:
-            with suppress(LostError, TypeError, KeyError, ValueError):
+            with suppress(LostError, WireError, TypeError, KeyError, ValueError):
                 listed = await self.upstream.ask(worker, "/v1/models")
                 self.models = {entry["id"] for entry in listed["data"]}  # type: ignore[index]
 
@@ -511,10 +613,12 @@ class Router:
         while True:
             await asyncio.sleep(min(1.0, self.options.ttl_s / 4))
             latest = time.monotonic() - self.options.ttl_s
-            for row in self.table.rows_of(WAITING).tolist():
-                if (ticket := self.tickets[row]).waits_since < latest:
+            for row in [*self.table.rows_of(WAITING), *self.table.rows_of(HELD)]:
+                if (ticket := self.tickets[int(row)]).waits_since < latest:
                     waited = f"The request waited {self.options.ttl_s:g} s for a slot"
                     self._finish(ticket, EXPIRED, _try_later(waited))
+                    if ticket.task is not None:
+                        ticket.task.cancel()
 
 
 class _Answer(Completion):
@@ -529,36 +633,48 @@ class _Answer(Completion):
         self._router.cancel(self._ticket)
 
     async def stream(self, send: Send) -> None:
-        """Send the events that the client asked for."""
-        ticket, started = self._ticket, False
-        while True:
-            entry = await ticket.out.get()
-            if isinstance(entry, WireError):
-                if not started:
-                    await send_error(send, entry)
-                    return
-                await send_body(send, event(entry.body), more=True)
-                break
+        """Send the events that the client asked for; those that come together in one piece."""
+        ticket, started, ended = self._ticket, False, False
+        usage: dict[str, Any] | None = None
+        while not ended:
+            pieces: list[bytes] = []
+            for entry in await ticket.told():
+                if isinstance(entry, WireError):
+                    if not started and not pieces:
+                        await send_error(send, entry)
+                        return
+                    pieces.append(event(entry.body))
+                elif entry is None:
+                    # Engines tell the usage in an event of its own or beside the last text.
+                    if usage is not None:
+                        pieces.append(event(usage))
+                else:
+                    document, data = entry
+                    if ticket.payload.include_usage and "usage" in document:
+                        usage = document | {"choices": []}
+                    pieces.append(_shown(document, data, ticket.payload))
+                    continue
+                pieces.append(DONE)
+                ended = True
             if not started:
                 await start_events(send)
                 started = True
-            if entry is None:
-                break
-            if (shown := _shown(entry, ticket.payload)) is not None:
-                await send_body(send, event(shown), more=True)
-        await send_body(send, DONE)
+            if text := b"".join(pieces):
+                await send_body(send, text, more=not ended)
 
     async def whole(self, send: Send) -> None:
         """Send the events put together."""
         whole: dict[str, Any] = {}
-        while True:
-            entry = await self._ticket.out.get()
-            if isinstance(entry, WireError):
-                await send_error(send, entry)
-                return
-            if entry is None:
-                break
-            _merge(whole, entry)
+        ended = False
+        while not ended:
+            for entry in await self._ticket.told():
+                if isinstance(entry, WireError):
+                    await send_error(send, entry)
+                    return
+                if entry is None:
+                    ended = True
+                else:
+                    _merge(whole, entry[0])
         whole["object"] = "chat.completion" if self._ticket.payload.is_chat else "text_completion"
         for choice in whole.get("choices", []):
             if "delta" in choice:
@@ -566,16 +682,19 @@ class _Answer(Completion):
         await send_document(send, whole)
 
 
-def _shown(document: dict[str, Any], payload: Payload) -> dict[str, Any] | None:
-    """Return an event as the client asked for it; None if it asked for no such event."""
-    if not document.get("choices") and "usage" in document:
-        return document if payload.include_usage else None
-    if not payload.continuous_usage:
-        document.pop("usage", None)
+def _shown(document: dict[str, Any], data: bytes | None, payload: Payload) -> bytes:
+    """Return an event as the client asked for it; nothing if only its usage is left."""
+    has_usage = "usage" in document
+    if has_usage and not document.get("choices"):
+        return b""
+    if has_usage and not payload.continuous_usage:
+        del document["usage"]
+        data = None if data is None else without_usage(data)
     if not payload.fields.get("return_token_ids"):
         for choice in document.get("choices", []):
-            choice.pop("token_ids", None)
-    return document
+            if choice.pop("token_ids", None) is not None:
+                data = None
+    return event(document) if data is None or b"\n" in data else framed(data)
 
 
 def _merge(whole: dict[str, Any], part: dict[str, Any]) -> None:
@@ -606,6 +725,10 @@ def _continued(ticket: Ticket) -> dict[str, Any]:
     """Return the payload for a worker: the client's, or its rest after the tokens so far."""
     payload = ticket.payload
     fields = payload.fields | {"stream": True, "stream_options": USAGE}
+    # A client names no cache: engines would connect to the host behind its handle.
+    fields.pop("kv_transfer_params", None)
+    if ticket.handle is not None:
+        fields["kv_transfer_params"] = ticket.handle.params
     is_list = isinstance(fields.get("prompt"), list)
     if is_list:
         fields["return_token_ids"] = True

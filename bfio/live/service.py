@@ -6,6 +6,7 @@ import asyncio
 import json
 import socket
 from abc import abstractmethod
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import prometheus_client
@@ -13,7 +14,7 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.routing import Mount, Route
 
 from bfio.live.wire import PATHS, WireError
 from formulations.errors import InputError
@@ -24,9 +25,17 @@ if TYPE_CHECKING:
 
     from prometheus_client.registry import Collector
     from starlette.requests import Request
-    from starlette.types import Receive, Scope, Send
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
     Endpoint = Callable[[Request], Awaitable[Response]]
+
+#: Time for which an idle connection stays open: longer than load generators use theirs again, as
+#: a request that meets the end of its connection is lost [s].
+_KEEP_ALIVE_S = 600
+
+#: Where the scope of a request has the `send` of the server: that of Starlette wraps it three
+#: times for each event of a stream.
+_SERVER = "bfio.send"
 
 
 def application(
@@ -34,8 +43,9 @@ def application(
     routes: Mapping[str, Endpoint],
     orders: Mapping[str, Endpoint],
     metrics: Collector,
-    lifespan: Callable[[Starlette], AbstractAsyncContextManager[None]],
-) -> Starlette:
+    lifespan: Callable[[Starlette], AbstractAsyncContextManager[None]] | None = None,
+    mounted: Mapping[str, ASGIApp] = MappingProxyType({}),
+) -> ASGIApp:
     """Return a service with ``/metrics``, whose errors have the form of the OpenAI API.
 
     Parameters
@@ -46,8 +56,10 @@ def application(
         Answers by path, to GET and to POST.
     metrics : Collector
         Its ``collect`` yields the metrics.
-    lifespan : callable
+    lifespan : callable, optional
         See `starlette.applications.Starlette`.
+    mounted : mapping of str to callable
+        Further services by path.
     """
     registry = prometheus_client.CollectorRegistry()
     registry.register(metrics)
@@ -57,15 +69,21 @@ def application(
         return Response(text, media_type=prometheus_client.CONTENT_TYPE_LATEST)
 
     posted = dict.fromkeys(PATHS, complete) | dict(orders)
-    return Starlette(
+    service = Starlette(
         routes=[
             *(Route(path, answer, methods=["POST"]) for path, answer in posted.items()),
             *(Route(path, answer) for path, answer in routes.items()),
             Route("/metrics", exposition),
+            *(Mount(path, app) for path, app in mounted.items()),
         ],
         exception_handlers={WireError: _answer_error, HTTPException: _answer_http_error},
         lifespan=lifespan,
     )
+
+    async def direct(scope: Scope, receive: Receive, send: Send) -> None:
+        await service({**scope, _SERVER: send}, receive, send)
+
+    return direct
 
 
 async def _answer_error(request: Request, error: Exception) -> Response:
@@ -106,6 +124,7 @@ class Completion(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the answer; a client that leaves cancels its request."""
+        send = scope.get(_SERVER, send)
         watch = asyncio.create_task(self._watch(receive))
         try:
             await (self.stream(send) if self._is_stream else self.whole(send))
@@ -117,6 +136,23 @@ class Completion(Response):
         while (await receive())["type"] != "http.disconnect":
             pass
         self.cancel()
+
+
+async def body_of(request: Request) -> dict[str, Any]:
+    """Return the body of an order: a JSON object, which may be left out.
+
+    Raises
+    ------
+    WireError
+        With status 400 if it is another one.
+    """
+    try:
+        found = json.loads(await request.body() or b"{}")
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise WireError(400, "The body is no JSON object; send one.")
+    return found
 
 
 async def start_events(send: Send) -> None:
@@ -169,10 +205,16 @@ def listen(host: str, port: int, count: int = 1) -> list[socket.socket]:
     return found
 
 
-def server_of(app: Starlette) -> uvicorn.Server:
+def server_of(app: ASGIApp) -> uvicorn.Server:
     """Return a server of an application, silent and with a short farewell."""
+    # Without websockets, a request to upgrade is answered as any other.
     config = uvicorn.Config(
-        app, log_level="critical", access_log=False, timeout_graceful_shutdown=1
+        app,
+        ws="none",
+        log_level="critical",
+        access_log=False,
+        timeout_graceful_shutdown=1,
+        timeout_keep_alive=_KEEP_ALIVE_S,
     )
     return uvicorn.Server(config)
 

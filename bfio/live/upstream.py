@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 #: Time to connect to a worker, and for an answer to a health check [s].
 _CONNECT_S = 5.0
+#: Time for which an idle connection is used again: less than engines keep theirs [s].
+_KEEP_S = 3.0
 #: Longest error body of a worker that is passed on [bytes].
 _MOST_ERROR = 10_000
 #: Asks for the usage in every event; engines that do not know it ignore it.
@@ -55,7 +57,7 @@ class Address(NamedTuple):
         return {} if self.rank is None else {RANK_HEADER: str(self.rank)}
 
 
-def addresses(texts: Iterable[str]) -> list[Address]:
+def addresses(texts: Iterable[str], where: str = "--workers") -> list[Address]:
     """Return the workers of addresses: ``URL``, or ``URL*N`` for N ranks behind one.
 
     Raises
@@ -75,11 +77,11 @@ def addresses(texts: Iterable[str]) -> list[Address]:
             is_address = False
         if not is_address or (star and not (count.isdecimal() and 1 <= int(count) <= 10_000)):
             remedy = "give http://HOST:PORT, or http://HOST:PORT*N for N ranks behind it"
-            raise InputError("--workers", f"{text!r:.60} is no worker", remedy)
+            raise InputError(where, f"{text!r:.60} is no worker", remedy)
         url = url.rstrip("/")
         found += [Address(url, rank) for rank in range(int(count))] if star else [Address(url)]
     if len(set(found)) < len(found):
-        raise InputError("--workers", "a worker is named twice", "name each once")
+        raise InputError(where, "a worker is named twice", "name each once")
     return found
 
 
@@ -94,7 +96,9 @@ class Upstream:
         """Open the connections."""
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S)
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0), timeout=timeout, read_bufsize=2**18
+            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_S),
+            timeout=timeout,
+            read_bufsize=2**18,
         )
         return self
 
@@ -121,26 +125,30 @@ class Upstream:
             ) as answer:
                 if answer.status != 200:
                     raise await _refusal(answer)
-                yield b""
-                async for piece in answer.content.iter_any():
+                while piece := await answer.content.readany():
                     for data in reader.feed(piece):
                         if data == b"[DONE]":
                             return
                         yield data
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            is_down = isinstance(error, aiohttp.ClientConnectionError | OSError)
+            # A kept connection that the worker has closed meanwhile says nothing about it.
+            is_down = isinstance(
+                error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError
+            )
             raise LostError(f"{type(error).__name__}: {error}", is_down=is_down) from None
         raise LostError("the stream ended before its last event", is_down=False)
 
     async def ask(
         self, worker: int, path: str, body: dict[str, Any] | None = None
     ) -> dict[str, Any] | str:
-        """Return the answer to a short request: its JSON document, or its text.
+        """Return the whole answer to a request: its JSON document, or its text.
 
         Raises
         ------
         LostError
-            If the worker cannot be reached or answers a status of 400 or more.
+            If the worker cannot be reached or answers a status of 500 or more.
+        WireError
+            If the worker refuses the request: its own error, as it came.
         """
         assert self._session is not None
         address, verb = self.workers[worker], "GET" if body is None else "POST"
@@ -148,9 +156,9 @@ class Upstream:
             async with self._session.request(
                 verb, address.url + path, json=body, headers=address.headers
             ) as answer:
-                text = await answer.text()
                 if answer.status >= 400:
-                    raise LostError(f"status {answer.status}", is_down=True)
+                    raise await _refusal(answer)
+                text = await answer.text()
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise LostError(f"{type(error).__name__}: {error}", is_down=True) from None
         is_json = "json" in answer.headers.get("content-type", "")
@@ -161,7 +169,7 @@ class Upstream:
         try:
             async with asyncio.timeout(_CONNECT_S):
                 await self.ask(worker, "/health")
-        except (LostError, TimeoutError, ValueError):
+        except (LostError, WireError, TimeoutError, ValueError):
             return False
         return True
 

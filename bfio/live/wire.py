@@ -6,6 +6,7 @@ Both sides of ``bfio.live`` keep to it: the emulator answers, the router asks an
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -26,6 +27,9 @@ RECOMPUTED = "recomputed"
 DEFAULT_TOKENS = 16
 #: Most output tokens that a payload may ask for.
 MOST_TOKENS = 2**31 - 1
+# `json.dumps` would make an encoder for each document.
+_compact = json.JSONEncoder(separators=(",", ":")).encode
+_USAGE = re.compile(rb',\s*"usage":\s*(?:\{[^{}]*\}|null)\s*\}\s*$')
 #: Types of errors by status; other statuses below 500 are those of an invalid request.
 _TYPES = {404: "not_found_error", 429: "rate_limit_error", 503: "service_unavailable_error"}
 
@@ -114,9 +118,38 @@ def read_payload(body: bytes, is_chat: bool) -> Payload:
     )
 
 
+def rank_of(headers: Mapping[str, str], count: int) -> int | None:
+    """Return the rank that a request is pinned to, or None.
+
+    Raises
+    ------
+    WireError
+        With status 400 if there is no such rank among ``count``.
+    """
+    rank = headers.get(RANK_HEADER)
+    if rank is not None and (not rank.isdecimal() or len(rank) > 9 or int(rank) >= count):
+        raise WireError(400, f"{RANK_HEADER} {rank:.20}; give 0..{count - 1}.")
+    return None if rank is None else int(rank)
+
+
 def event(document: Mapping[str, Any]) -> bytes:
     """Return a document as one server-sent event."""
-    return b"data: " + json.dumps(document, separators=(",", ":")).encode() + b"\n\n"
+    return framed(_compact(document).encode())
+
+
+def framed(data: bytes) -> bytes:
+    """Return data as one server-sent event."""
+    return b"data: " + data + b"\n\n"
+
+
+def without_usage(data: bytes) -> bytes | None:
+    """Return the text of a document without its usage; None if the usage is not at its end.
+
+    Within a JSON string the quotes of the pattern would be escaped, and after flat members one
+    brace ends the document, so nothing but a usage of the document itself matches.
+    """
+    found = _USAGE.search(data)
+    return None if found is None else data[: found.start()] + b"}"
 
 
 class EventReader:
@@ -127,12 +160,16 @@ class EventReader:
 
     def feed(self, piece: bytes) -> list[bytes]:
         """Return the data of the events that this piece completes."""
-        whole = (self._rest + piece).replace(b"\r\n", b"\n")
+        whole = self._rest + piece
+        if b"\r" in whole:
+            whole = whole.replace(b"\r\n", b"\n")
         *events, self._rest = whole.split(b"\n\n")
         return [data for each in events if (data := _data(each)) is not None]
 
 
 def _data(each: bytes) -> bytes | None:
+    if each[:6] == b"data: " and b"\n" not in each:
+        return each[6:]
     lines = [line[5:].removeprefix(b" ") for line in each.split(b"\n") if line[:5] == b"data:"]
     return b"\n".join(lines) if lines else None
 

@@ -1,1 +1,1 @@
-"""Prediction of output lengths: predictors, and how good they are (BalanceRoute, appendix C)."""
+"""Prediction of output lengths: predictors and their evaluation (BalanceRoute, appendix C)."""

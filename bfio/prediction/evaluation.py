@@ -185,7 +185,7 @@ def _of_outputs(workload: Workload, options: EvaluationOptions) -> IntArray:
 def _points(evaluated: Workload, how: EvaluationOptions) -> Walk:
     tokens = evaluated.total_output_tokens
     count = tokens // how.every + len(evaluated)
-    remedy = "ask more rarely (every), or about fewer requests"
+    remedy = "increase every, or use fewer requests"
     require_memory(_POINT_BYTES * count, "every", f"{count:,} points", remedy)
     return walk(evaluated.output_tokens, how.every, how.max_age)
 
@@ -193,7 +193,7 @@ def _points(evaluated: Workload, how: EvaluationOptions) -> Walk:
 def _answers(
     asked: CheckedPredictor, evaluated: Workload, points: Walk, look_ahead: int, online: int
 ) -> Estimates:
-    """Estimate all points by group of requests; lengths are revealed after each group."""
+    """Estimate all points, group by group of requests; each group's lengths are then revealed."""
     parts = []
     for turn in _turns(len(evaluated), online):
         first, last = np.searchsorted(points.requests, (turn[0], turn[-1] + 1))
@@ -212,10 +212,10 @@ def _turns(count: int, size: int) -> Iterator[IntArray]:
 
 
 def _times(asked: CheckedPredictor, points: Walk, look_ahead: int) -> tuple[float, float]:
-    """Return median call times for one request and, per request, for many [µs]."""
+    """Return the median time of a call for one request, and per request of a large call [µs]."""
     count = len(points.requests)
     chosen = np.linspace(0, count - 1, _CALLS).astype(np.int64)
-    # Spread over the points, because requests due at one step have various ages.
+    # Spread over the points, because requests predicted in one step have various ages.
     spread = (np.arange(_LARGE) * count) // _LARGE
     large = [(spread + shift) % count for shift in chosen.tolist()]
     small = [chosen[k : k + 1] for k in range(_CALLS)]
@@ -229,7 +229,7 @@ def _times(asked: CheckedPredictor, points: Walk, look_ahead: int) -> tuple[floa
 def _seconds(asked: CheckedPredictor, points: Walk, which: IntArray, look_ahead: int) -> float:
     requests, ages = points.requests[which], points.ages[which]
     began = perf_counter()
-    # The call that the engine uses; some predictors look the value up.
+    # The engine calls `remaining`; some predictors implement it as a table look-up.
     asked.remaining(requests, ages, look_ahead)
     return perf_counter() - began
 

@@ -1,12 +1,12 @@
 """Test whether output lengths are geometric, as Theorem 2 of BF-IO assumes (BF-IO, fig. 5).
 
-A geometric length has no memory: at each age a request ends with the next token with the same
-probability p, its hazard, and its mean remaining length is 1/p. So the hazard and the mean
+A geometric length has no memory: at each age the next token is the last one with the same
+probability p, the hazard, and the mean remaining length is 1/p. So the hazard and the mean
 residual life are measured by age, in addition to the distance of the distributions.
 
 The distance is that of Kolmogorov and Smirnov. Its textbook critical value, 1.36/√n, holds for a
 continuous law with known parameters. Here the law is discrete and p is fitted to the same lengths,
-for which that value is far too large. So the critical value is simulated from samples of the
+so that value is far too large. The critical value is therefore simulated from samples of the
 fitted law, each with p fitted again.
 """
 
@@ -22,7 +22,7 @@ from bfio.workloads.statistics import ks_to_geometric
 from formulations.arrays import FloatArray, IntArray
 from formulations.errors import InputError
 
-#: Level of the test; intervals have the level 1 - LEVEL.
+#: Significance level of the test; intervals have the confidence level 1 - LEVEL.
 LEVEL = 0.05
 #: Number of samples for the critical value, and their seed.
 SAMPLES, _SEED = 399, 20_240_601
@@ -31,8 +31,8 @@ BINS = 12
 #: Minimum number of lengths.
 LEAST = 30
 _NORMAL = 1.959964
-#: Minimum ratio of pairs of bins in one direction to those in the other for a mostly monotone
-#: trend.
+#: A trend is "mostly" in one direction if it has more than this many pairs of bins per pair in
+#: the other direction.
 _MOSTLY = 3
 
 
@@ -108,8 +108,9 @@ class GeometricFit:
     def trend(self) -> str:
         """Trend of the hazard with age: rises, falls, mostly so, both, or flat.
 
-        ``rises`` or ``falls`` if all these pairs do, ``mostly`` so if more than three do for each
-        that does not, ``rises and falls`` otherwise, ``flat`` if there are no disjoint pairs.
+        Pairs of ages with disjoint hazard intervals are compared: ``rises`` or ``falls`` if all
+        pairs do, ``mostly`` so if more than three do for each that does not, ``rises and falls``
+        otherwise, ``flat`` if there is no such pair.
         """
         pairs = list(combinations(self.ages, 2))
         rises = sum(early.hazard_upper < late.hazard_lower for early, late in pairs)
@@ -216,7 +217,7 @@ def ages_of(lengths: IntArray, bins: int = BINS) -> list[AgeInterval]:
     lengths : IntArray
         Shape (n,), each >= 1 [tokens].
     bins : int
-        Maximum number of bins; frequent equal lengths reduce it.
+        Maximum number of bins; there are fewer if many lengths are equal.
     """
     # A request of length o ends at age o - 1, at which it emits its last token.
     ends = np.sort(lengths) - 1
@@ -245,5 +246,5 @@ def wilson(successes: int, trials: int) -> tuple[float, float]:
     scale = 1 + z * z / trials
     centre = (share + z * z / (2 * trials)) / scale
     half = z * sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials)) / scale
-    # Rounding errors may put an end on the wrong side of the estimate.
+    # Rounding errors may put a limit of the interval on the wrong side of the estimate.
     return min(max(0.0, centre - half), share), max(min(1.0, centre + half), share)

@@ -1,8 +1,8 @@
 """Lengths of finished requests, and predictions for running requests from them.
 
 `BalanceRoute, appendix C.2.1`: of the past outputs longer than the age a, a share p̂ ended within
-the next H tokens, after μ̂ tokens on average. These are ratios of integer counts and sums, so gate
-and composite estimate are exact:
+the next H tokens, after μ̂ tokens on average. Both are ratios of integers, so the gate and the
+composite estimate are exact:
 
     p̂ >= 1/2        if and only if  2·c >= n,
     ŷ = p̂·μ̂ + (1 - p̂)·H  =  (s + (n - c)·H) / n,
@@ -10,6 +10,8 @@ and composite estimate are exact:
 with n outputs longer than a, c of them at most ``a + H``, and s >= c the sum of their remaining
 tokens. Therefore ŷ is in [1, H] without clipping. Interpreted and compiled runs share these
 functions.
+
+`bfio.decode.machine.endings` updates the arrays of predictions of a compiled run.
 """
 
 from typing import NamedTuple
@@ -107,7 +109,7 @@ def keep(history: LengthHistory, length: int, kind: int) -> None:
 def learn(
     history: LengthHistory, table: IntArray, look_ahead: int, length: int, kind: int
 ) -> None:
-    """Add an output, and fit the tables again if enough are new."""
+    """Add an output; fit the tables again after every ``refit`` outputs."""
     keep(history, length, kind)
     if history.counters[FRESH] >= history.refit:
         history.counters[FRESH] = 0
@@ -116,7 +118,7 @@ def learn(
 
 @compilable
 def fit(history: LengthHistory, table: IntArray, look_ahead: int) -> None:
-    """Fit the tables of all classes; ages beyond the longest output stay beyond the window."""
+    """Fit the tables of all classes; entries for ages beyond the longest output stay ``H+1``."""
     top = history.counters[TOP]
     for kind in range(len(table)):
         counts = history.counts[kind, : top + 1]
@@ -203,7 +205,7 @@ class Walk(NamedTuple):
 def walk(outputs: IntArray, every: int, max_age: int | None = None) -> Walk:
     """Return requests at ages 0, K, 2K, ... below their output length (BalanceRoute, C.2.2).
 
-    A request has one point per K tokens, like in a cluster that asks every K tokens, so long
+    A request has one point per K tokens, as in a cluster that predicts every K tokens. So long
     requests have more weight.
 
     Parameters
@@ -221,3 +223,89 @@ def walk(outputs: IntArray, every: int, max_age: int | None = None) -> Walk:
     first = np.repeat(np.cumsum(counts) - counts, counts)
     ages = (np.arange(len(requests)) - first) * every
     return Walk(requests, ages, outputs[requests] - ages)
+
+
+class Calendar(NamedTuple):
+    """For each step, the requests to be predicted again then, in a doubly linked list."""
+
+    #: Shape (2^k,): first request due at the step modulo 2^k; -1 for none.
+    first: IntArray
+    #: Shape (n,): next and previous request in the list of a request; -1 for none.
+    following: IntArray
+    previous: IntArray
+
+
+class Prediction(NamedTuple):
+    """Predictions of a run, and their sources."""
+
+    #: Whether predictions come from tables, learnt from finished requests; and whether they come
+    #: from lengths drawn in advance. Both are false without predictions.
+    learns: bool
+    draws: bool
+    refresh: int  #: ``q``, for tables.
+    #: Whether a prediction beyond the window also decreases by one step with each token.
+    counts_down: bool
+    #: Shape (n,): predicted last step of a running request, step of its entry in the calendar,
+    #: and, for tables, step at which ``q`` more tokens have been emitted.
+    last: IntArray
+    due: IntArray
+    turn: IntArray
+    #: Shape (n,): 1 if the request is in the ring of endings, or was until that step passed.
+    noted: IntArray
+    calendar: Calendar
+    history: LengthHistory
+    table: IntArray  #: Shape (classes, L): predicted remaining steps by class and age.
+    kinds: IntArray  #: Shape (n,): the class of each request.
+    drawn: IntArray  #: Shape (n,): the length drawn for each request [tokens].
+
+
+def no_prediction() -> Prediction:
+    """Return the empty predictions of a run without predictor."""
+    return _new(0, 0)
+
+
+def predicted_by_tables(
+    history: LengthHistory,
+    table: IntArray,
+    kinds: IntArray,
+    refresh: int,
+    counts_down: bool,
+    look_ahead: int,
+) -> Prediction:
+    """Return predictions by class and age, learnt from requests as they finish.
+
+    History and table (see `Prediction`) are updated during the run.
+    """
+    return _new(len(kinds), look_ahead)._replace(
+        learns=True,
+        refresh=refresh,
+        counts_down=counts_down,
+        history=history,
+        table=table,
+        kinds=kinds.copy(),
+    )
+
+
+def predicted_by_draw(drawn: IntArray, look_ahead: int) -> Prediction:
+    """Return predictions from lengths drawn in advance, one per request [tokens]."""
+    return _new(len(drawn), look_ahead)._replace(draws=True, drawn=drawn.copy())
+
+
+def _new(num_requests: int, look_ahead: int) -> Prediction:
+    size = 1 << (look_ahead + 2).bit_length()
+    last, due, turn, following, previous = np.full((5, num_requests), -1, dtype=np.int64)
+    return Prediction(
+        learns=False,
+        draws=False,
+        refresh=1,
+        counts_down=False,
+        last=last,
+        due=due,
+        turn=turn,
+        noted=np.zeros(num_requests, dtype=np.int64),
+        calendar=Calendar(np.full(size, -1, dtype=np.int64), following, previous),
+        history=new_history(0, 0, longest=0),
+        table=np.zeros((0, 0), dtype=np.int64),
+        kinds=np.zeros(0, dtype=np.int64),
+        drawn=np.zeros(0, dtype=np.int64),
+    )

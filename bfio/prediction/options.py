@@ -51,13 +51,13 @@ class EvaluationOptions:
         0,
         WHOLE,
         "N",
-        "tell the lengths of each N evaluated requests once they are over (0: never)",
+        "after each N evaluated requests, give their lengths to the predictor (0: never)",
     )
     min_output: int | None = option(
-        None, WHOLE, "TOKENS", "only requests with so long an output, or longer"
+        None, WHOLE, "TOKENS", "evaluate only requests of at least this output"
     )
     max_output: int | None = option(
-        None, WHOLE, "TOKENS", "only requests with so long an output, or shorter"
+        None, WHOLE, "TOKENS", "evaluate only requests of at most this output"
     )
     seed: int = 0
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from bfio.common.options import whole
-from bfio.common.users_code import patience
+from bfio.common.plugins import patience
 from formulations.arrays import IntArray
 from formulations.errors import InputError
 from formulations.named_objects import users_code
@@ -25,7 +25,7 @@ from formulations.scalars import integer
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from bfio.prediction.compiled import Prediction
+    from bfio.prediction.length_history import Prediction
     from bfio.workloads.workload import Workload
     from formulations.arrays import FloatArray
 
@@ -126,14 +126,14 @@ def checked_estimates(answer: object, count: int, look_ahead: int, where: str) -
     return Estimates(probability, mean)
 
 
-#: ``q``, number of tokens after which a predictor is asked about a request again.
+#: ``q``, number of tokens after which a request is predicted again.
 REFRESH = whole(1, 10**7)
 #: Longest call of a predictor [s]; a run makes thousands of calls.
 PATIENCE_S = 60.0
 
 
 class Predictor(Protocol):
-    """Predicts remaining decode steps within a look-ahead window (BalanceRoute, section 4).
+    """A predictor of remaining decode steps within a window (BalanceRoute, section 4).
 
     One instance serves one run. Requests are identified by their index in the workload, so an
     implementation may look up the data of its task. An optional attribute ``refresh``, ``q`` (1 by
@@ -214,11 +214,11 @@ class LengthSource(StrEnum):
     UNKNOWN = "unknown"
     #: The true lengths.
     KNOWN = "known"
-    #: The predictor is asked, in Python or as machine code. It has a method ``compiled`` that
-    #: takes the look-ahead and returns a `bfio.prediction.compiled.Prediction`, or None if
-    #: there is none.
+    #: The predictor, called in Python or in its compiled form. Its method ``compiled`` takes the
+    #: look-ahead and returns a `bfio.prediction.length_history.Prediction`, or None if this
+    #: look-ahead has no compiled form.
     COMPILED = "compiled"
-    #: The predictor is asked, in Python only.
+    #: The predictor, called in Python only.
     ASKED = "asked"
 
 
@@ -260,7 +260,7 @@ class PredictorSpec:
 class CheckedPredictor:
     """A predictor with checked answers and with defaults for optional attributes.
 
-    If a predictor has both methods, runs call ``remaining`` and evaluations call ``estimate``.
+    A run calls ``remaining`` and an evaluation calls ``estimate`` if the predictor has both.
 
     Parameters
     ----------
@@ -285,7 +285,7 @@ class CheckedPredictor:
         if not hasattr(predictor, "remaining") and not hasattr(predictor, "estimate"):
             what = f"a {type(predictor).__name__} has no method remaining or estimate"
             raise InputError(self.where, what, f"write {_FORMS['remaining']}")
-        #: ``q``: number of tokens after which it is asked about a request again.
+        #: ``q``: number of tokens after which a request is predicted again.
         self.refresh = integer(
             getattr(predictor, "refresh", 1), f"{self.where}: refresh", minimum=1
         )
@@ -315,12 +315,12 @@ class CheckedPredictor:
             raise InputError(
                 self.where, what, "return 1 or more: a running request has at least one step left"
             )
-        # The next step is certain (remaining >= 1), whatever a learned predictor returns.
+        # A running request has at least one step left, also if the predictor returns 0.
         clipped: IntArray = np.maximum(np.minimum(predicted, look_ahead + 1), 1).astype(np.int64)
         return clipped
 
     def estimate(self, requests: IntArray, ages: IntArray, look_ahead: int) -> Estimates:
-        """Return both stages; steps of a predictor without estimates count as certain."""
+        """Return both stages; without a method ``estimate``, p̂ is 0 or 1 by ``remaining``."""
         if not hasattr(self._predictor, "estimate"):
             steps = self.remaining(requests, ages, look_ahead).astype(np.float64)
             return Estimates((steps <= look_ahead).astype(np.float64), steps)
@@ -334,7 +334,7 @@ class CheckedPredictor:
         return prediction
 
     def finished(self, requests: IntArray, outputs: IntArray) -> None:
-        """Pass finished requests to the predictor, if it learns."""
+        """Pass finished requests to the predictor if it has a method ``finished``."""
         if (learn := getattr(self._predictor, "finished", None)) is not None:
             with self._asked(len(requests)):
                 learn(requests, outputs)

@@ -6,8 +6,7 @@ from typing import Any, cast
 
 import bfio.prediction.predictors
 from bfio.common.options import from_texts, options_of, split_options
-from bfio.common.plugins import installed, members
-from bfio.common.users_code import patience
+from bfio.common.plugins import installed, members, patience
 from bfio.prediction.predictor import (
     PATIENCE_S,
     CheckedPredictor,
@@ -72,7 +71,7 @@ def read_options(spec: PredictorSpec, name: str) -> Any:
 
 
 def spelt_out(name: str) -> tuple[str, object]:
-    """Return name and options in force; two texts with an equal result are the same predictor."""
+    """Return name and option values; two names with equal results are the same predictor."""
     spec = find(name)
     return spec.name, read_options(spec, name)
 
@@ -107,7 +106,7 @@ def build(
         history,
         read_options(spec, name),
         outputs,
-        # Keys of a history from another file are not comparable.
+        # Prompt keys of a history from another file are not comparable.
         workload.prompt_keys if history is None or history is workload.history else None,
     )
     where, remedy = f"predictor {name}", "mend the predictor"

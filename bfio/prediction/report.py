@@ -3,8 +3,8 @@
 The measures (ROC, Brier score, calibration) are implemented here, because scikit-learn is
 optional; tests compare with it.
 
-`report_violations` checks a report independently: it recounts the points and compares totals with
-the sums of parts.
+`report_violations` checks a report independently: it recounts the points and compares each total
+with the sum over bins.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bfio.common.number_text import number
 from bfio.common.options import LOOK_AHEAD
 from bfio.common.provenance import version_and_commit
+from bfio.common.text import number
 from bfio.prediction.options import EvaluationOptions
 from formulations.arrays import BoolArray, FloatArray, IntArray
 from formulations.results import data_frame, html_paragraphs, html_table
@@ -120,7 +120,7 @@ def calibration(
 
 
 def calibration_error(curve: list[CalibrationBin]) -> float:
-    """Return the mean difference of predicted and observed frequencies, weighted by points."""
+    """Return the mean absolute error of the predicted frequencies, weighted by points."""
     total = sum(entry.count for entry in curve)
     off = (entry.count * abs(entry.mean_probability - entry.share_positive) for entry in curve)
     return sum(off) / total
@@ -202,7 +202,7 @@ class PredictorReport:
     brier, brier_base_rate : float
         Stage 1: mean ``(p̂ - [r <= H])²``, and that of the constant c, ``c(1 - c)``.
     calibration_error : float
-        Mean difference of predicted and observed frequencies over the bins of ``calibration``.
+        Mean absolute error of the predicted frequencies over the bins of ``calibration``.
     conditional_mae, conditional_mae_constant : float, optional
         Stage 2: mean ``|μ̂ - r|`` over the positive points, where ``μ̂`` is H if p̂ = 0, and its
         minimum over constant predictions [steps]; None without positive points.
@@ -293,11 +293,11 @@ class PredictorReport:
         told = self.options
         parts = [
             self.requests,
-            f"{self.trained_on:,} learned from, {self.evaluated_on:,} evaluated",
+            f"{self.trained_on:,} for training, {self.evaluated_on:,} evaluated",
             f"outputs {_range(told)}" if told.min_output or told.max_output else "",
-            f"asked every {told.every} tokens",
+            f"predicted every {told.every} tokens",
             "" if told.max_age is None else f"up to age {told.max_age:,}",
-            f"told lengths of each {told.online:,} requests" if told.online else "told no lengths",
+            f"revealed {told.online:,} lengths at once" if told.online else "no lengths revealed",
             version_and_commit(),
         ]
         return ", ".join(filter(None, parts))
@@ -309,7 +309,7 @@ class PredictorReport:
         which = "every point ends" if self.base_rate else "no point ends"
         return [
             f"{self.predictor}, H = {self.look_ahead}: the AUC is undefined, as {which} within "
-            f"the window; another --{LOOK_AHEAD} or more varied outputs would define it."
+            f"the window; use another --{LOOK_AHEAD} or more varied outputs."
         ]
 
 

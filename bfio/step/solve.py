@@ -7,7 +7,7 @@ from typing import Any
 
 from bfio.common.kernels import interpreted
 from formulations.deadline import Deadline, TimeLimit
-from formulations.errors import CapabilityError, check_kind, known_keywords
+from formulations.errors import CapabilityError, InputError, check_kind, known_keywords
 from formulations.problem_data import member
 from formulations.results import Termination
 from formulations.scalars import integer
@@ -15,6 +15,9 @@ from formulations.second.problem import Second
 from formulations.step import StepProblem, StepProgram, StepResult, assess, solve_by_enumeration
 from formulations.step.bound import lower_bound
 from formulations.step.problem import MAX_OBJECTIVE
+
+#: Methods that have no work limit: a heuristic of about a millisecond, and an oracle.
+_WITHOUT_TICKS = ("two-stage", "brute-force")
 
 
 @known_keywords
@@ -51,14 +54,15 @@ def solve_step(
     slack : int
         ε: increase of the first objective allowed for the second, in units of the first.
     model : pyomo.environ.ConcreteModel, optional
-        The model of ``formulations.step.build(problem)`` with rows of yours added, or another
-        objective; for the backends only. ``objective`` is then that of the model.
+        The model of ``formulations.step.build(problem)``, to which you have added rows, or whose
+        objective you have replaced; for the backends only. ``objective`` of the result is then
+        that of the model.
 
     Returns
     -------
     StepResult
         ``termination`` is optimal only with a proof in integers. With a second objective, a
-        `bfio.step.second.result.ChosenResult`, which states the two proofs separately.
+        `bfio.step.second.ChosenResult`, which states the two proofs separately.
 
     Raises
     ------
@@ -69,6 +73,12 @@ def solve_step(
     check_kind(problem, StepProblem, "problem", "solve_step(StepProblem.from_mapping(...))")
     wanted = None if second is None else member(Second, second, "second")
     integer(slack, "slack", maximum=MAX_OBJECTIVE // problem.scale // 4)
+    if slack and wanted is None:
+        what = "has no effect without a second objective"
+        raise InputError("slack", what, 'add second="NAME", or leave it out')
+    if work_limit is not None and method in _WITHOUT_TICKS:
+        what = f"{method} counts no ticks"
+        raise CapabilityError("work_limit", what, "leave it out, or use another method")
     if model is not None:
         return _changed(problem, model, method, deadline, work_limit, seed, wanted)
     own: dict[str, Callable[[], StepResult]] = {
@@ -86,7 +96,7 @@ def solve_step(
     )
     if wanted is None:
         return first
-    from bfio.step.second.result import chosen_result
+    from bfio.step.second import chosen_result
 
     return chosen_result(problem, first, wanted, slack, deadline, work_limit)
 

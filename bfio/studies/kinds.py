@@ -11,8 +11,8 @@ from typing import Any, cast
 import bfio.studies.row_kinds
 from bfio.common.import_closure import closure_digest
 from bfio.common.options import options_table
-from bfio.common.table_text import TextTable
-from bfio.common.users_code import users_digest
+from bfio.common.plugins import users_digest
+from bfio.common.text import TextTable
 from bfio.studies.row_kind import STEADY, Described, RowKind, described_table
 from formulations.errors import InputError, use_one_of
 from formulations.named_objects import OR_YOUR_OWN, check_call, is_users, load_object

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from bfio.common.metrics import Domain, MetricTable
-from bfio.common.table_text import TextTable
+from bfio.common.text import TextTable
 from bfio.studies.row import Compute, Instance, RowContext, RowResult, Value
 from formulations.errors import InputError
 

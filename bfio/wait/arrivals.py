@@ -8,7 +8,7 @@ from math import floor
 import numpy as np
 
 from bfio.common.memory import require_memory
-from bfio.wait.instance import MAX_CLOCK, StageClock, StageInstance
+from bfio.wait.policy import MAX_CLOCK, StageClock, StageInstance
 from bfio.workloads.workload import Workload
 from formulations.arrays import FloatArray, IntArray, integer
 from formulations.errors import InputError

@@ -27,8 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bfio.wait.cohorts import served_level
-from bfio.wait.instance import StageInstance
-from bfio.wait.policy import StageState
+from bfio.wait.policy import StageInstance, StageState
 from bfio.wait.run import Events, StageRun, counting
 from formulations.arrays import BoolArray, IntArray, frozen, integer, integer_vector
 from formulations.errors import InputError

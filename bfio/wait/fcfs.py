@@ -22,7 +22,6 @@ from typing import NamedTuple
 from bfio.common.array_kernels import by_reference
 from bfio.common.compilable import compilable
 from bfio.common.memory import refuse_oversized
-from bfio.wait.instance import StageInstance
 from bfio.wait.machine import (
     COMPLETED,
     GO_ON,
@@ -41,7 +40,7 @@ from bfio.wait.machine import (
     run_batch,
     wait_for_arrival,
 )
-from bfio.wait.policy import Decision, StageState
+from bfio.wait.policy import Decision, StageInstance, StageState
 from formulations.arrays import IntArray, integer
 from formulations.errors import InputError
 

@@ -6,7 +6,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from bfio.common.compilable import compilable
-from bfio.wait.instance import MAX_CLOCK, StageInstance
+from bfio.wait.policy import MAX_CLOCK, StageInstance
 from formulations.arrays import IntArray
 
 #: A sequence of integers: an array in compiled runs, possibly a list in interpreted ones.
@@ -95,11 +95,11 @@ class Course(NamedTuple):
     Parameters
     ----------
     ending, fixed, per_token
-        End of the run, and duration of batches as in `bfio.wait.instance.StageClock`.
+        End of the run, and duration of batches as in `bfio.wait.policy.StageClock`.
     counters : IntArray or list of int
         Entries as listed above. Interpreted runs use a list, which is much faster.
     arrival, prompt, output : IntArray
-        Shape (n,), as in `bfio.wait.instance.StageInstance`.
+        Shape (n,), as in `bfio.wait.policy.StageInstance`.
     prefilled, first_token, completion : IntArray
         Shape (n,), as in `bfio.wait.run.StageRun`; -1 if not yet reached.
     batches : IntArray

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from bfio.common.options import RATIONAL, TEXT, WHOLE, Named, by_name, option, read_named
-from bfio.common.users_code import load_callable
+from bfio.common.plugins import load_callable
 from bfio.wait.chains import Chain, grouped_policy, nested_policy, wait_policy
 from bfio.wait.fcfs import Favour, FirstComeFirstServed
 from bfio.wait.policy import StagePolicy

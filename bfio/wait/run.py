@@ -8,9 +8,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from bfio.common.engine_choice import Engine
+from bfio.common.kernel_groups import Engine
 from bfio.common.metrics import Average, Column, Domain, MetricTable, Value
-from bfio.wait.instance import StageInstance
 from bfio.wait.machine import (
     BATCH,
     COMPLETED,
@@ -22,6 +21,7 @@ from bfio.wait.machine import (
     Presence,
     with_rows,
 )
+from bfio.wait.policy import StageInstance
 from formulations.arrays import BoolArray, FloatArray, IntArray, frozen, frozen_columns
 from formulations.results import fields_frame
 

@@ -15,15 +15,13 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from bfio.common.engine_choice import Engine, takes_compiled
-from bfio.common.kernel_groups import ensure_compiled
+from bfio.common.kernel_groups import Engine, ensure_compiled, takes_compiled
 from bfio.common.kernels import entry_point
 from bfio.common.options import FLAG, RATIONAL, WHOLE, option, spelled_out
-from bfio.common.users_code import call_check, checked_choice, policy_statistics
+from bfio.common.plugins import call_check, checked_choice, policy_statistics
 from bfio.wait.chains import Chain, ChainLog, ThresholdPolicy
 from bfio.wait.cohorts import Cohorts, run_cohorts
 from bfio.wait.fcfs import FirstComeFirstServed, run_first_come
-from bfio.wait.instance import MAX_CLOCK, StageClock, StageInstance
 from bfio.wait.machine import (
     BATCH,
     CLOCK,
@@ -49,7 +47,15 @@ from bfio.wait.machine import (
     wait_for_arrival,
     with_rows,
 )
-from bfio.wait.policy import Decision, KnownRequests, StagePolicy, StageState
+from bfio.wait.policy import (
+    MAX_CLOCK,
+    Decision,
+    KnownRequests,
+    StageClock,
+    StageInstance,
+    StagePolicy,
+    StageState,
+)
 from bfio.wait.run import StageRun, finished_run, span_log, with_room
 from formulations.arrays import IntArray, frozen, frozen_columns
 from formulations.errors import InputError

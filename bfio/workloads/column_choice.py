@@ -92,10 +92,10 @@ def parse_columns(text: str) -> dict[str, str]:
     for part in _parts(text):
         role, equals, name = part.partition("=")
         if not equals or not name.strip():
-            raise InputError("--columns", f"{part!r} is not of the form role=NAME", _EXAMPLE)
+            raise InputError("columns", f"{part!r} is not of the form role=NAME", _EXAMPLE)
         if role.strip() in found:
             raise InputError(
-                "--columns", f"role {role.strip()} is given twice", "remove one of them"
+                "columns", f"role {role.strip()} is given twice", "remove one of them"
             )
         found[role.strip()] = name.strip()
     return found
@@ -105,7 +105,7 @@ def _parts(text: str) -> list[str]:
     try:
         return next(csv.reader([text], skipinitialspace=True), [])
     except csv.Error as error:
-        raise InputError("--columns", f"unreadable ({error})", _EXAMPLE) from None
+        raise InputError("columns", f"unreadable ({error})", _EXAMPLE) from None
 
 
 def named_format(
@@ -127,23 +127,23 @@ def named_format(
     """
     for role, name in columns.items():
         if not isinstance(name, str):
-            raise InputError("--columns", f"{name!r} is no column name", _EXAMPLE)
+            raise InputError("columns", f"{name!r} is no column name", _EXAMPLE)
         if role not in ROLES:
-            raise InputError("--columns", f"unknown role {role!r}", use_one_of(role, ROLES))
+            raise InputError("columns", f"unknown role {role!r}", use_one_of(role, ROLES))
         if name not in header:
             raise InputError(
-                "--columns", f"column {name!r} does not exist", use_one_of(name, header)
+                "columns", f"column {name!r} does not exist", use_one_of(name, header)
             )
     for role in ("prompt", "output"):
         if role not in columns:
-            raise InputError("--columns", f"role {role} has no column", _EXAMPLE)
+            raise InputError("columns", f"role {role} has no column", _EXAMPLE)
     repeated = [name for name, count in Counter(columns.values()).items() if count > 1]
     if repeated:
-        raise InputError("--columns", f"column {repeated[0]!r} has two roles", _EXAMPLE)
+        raise InputError("columns", f"column {repeated[0]!r} has two roles", _EXAMPLE)
     arrivals = [role for role in ARRIVALS if role in columns]
     if len(arrivals) > 1:
         raise InputError(
-            "--columns", f"{arrivals[0]} and {arrivals[1]} are both given", "give one of them"
+            "columns", f"{arrivals[0]} and {arrivals[1]} are both given", "give one of them"
         )
     arrival = _time_column(arrivals[0], columns[arrivals[0]], first_row) if arrivals else None
     prefix = columns.get("prefix")

@@ -25,7 +25,7 @@ _MOONCAKE = (
     f"{_RAW}/kvcache-ai/Mooncake/3b5a594133958449a1feaf1c9e0fc1b553e34a28/FAST25-release/traces"
 )
 _VIDUR = f"{_RAW}/microsoft/vidur/7d47513363ec447a741ac5e47241580b47724fbf/data/processed_traces"
-_RETRY = "check the network, or fetch the file by other means and pass its path to --trace"
+_RETRY = "check the network, or fetch the file by other means and read it by its path"
 
 
 @dataclass(frozen=True)

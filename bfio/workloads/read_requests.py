@@ -155,10 +155,7 @@ class RowReader:
 
     def _reject(self, line: int, error: InputError) -> None:
         where = f"{self.source} {self.unit} {line} {error.where}".rstrip()
-        # Data frames are only read from Python, so the remedy names a keyword instead of a flag.
-        is_frame = self.unit == "row"
-        remedy = error.remedy.replace("--skip-bad-rows", "skip_bad_rows=True")
-        located = InputError(where, error.what, remedy if is_frame else error.remedy)
+        located = InputError(where, error.what, error.remedy)
         if not self.skip_bad_rows:
             raise located from None
         self.num_skipped += 1

@@ -17,6 +17,7 @@ from bfio.workloads.trace_format import RequestColumns, TraceFormat
 from bfio.workloads.workload import Workload
 from formulations.arrays import integer
 from formulations.errors import InputError, known_keywords
+from formulations.scalars import truth
 
 _SUFFIXES = (".gz", ".csv", ".jsonl", ".json", ".txt")
 #: File size from which the reader of columns saves more time than it takes to load.
@@ -71,6 +72,7 @@ def read_trace(
     path = Path(path)
     if limit is not None:
         integer(limit, "limit", minimum=1)
+    truth(skip_bad_rows, "skip_bad_rows")
     with open_table(path) as table:
         trace_format = detected_format(table, str(path), columns)
         found = _by_columns(path, table, trace_format, limit)

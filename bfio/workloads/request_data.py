@@ -12,6 +12,7 @@ from formulations.arrays import (
     BoolArray,
     FloatArray,
     IntArray,
+    entries,
     frozen,
     integer_vector,
     plain_array,
@@ -221,7 +222,9 @@ class BlockHashes:
         """
         if isinstance(value, BlockHashes):
             return value
-        rows = [integer_vector(row, f"{where}[{i}]") for i, row in enumerate(value)]
+        rows = [
+            integer_vector(row, f"{where}[{i}]") for i, row in enumerate(entries(value, where))
+        ]
         return cls.joined(rows)
 
     @classmethod

@@ -155,7 +155,7 @@ def synthetic(name: str, num_requests: int, seed: int) -> Workload:
     """
     integer(num_requests, "requests", minimum=1)
     integer(seed, "seed")
-    if name not in _RECIPES:
+    if not isinstance(name, str) or name not in _RECIPES:
         raise InputError("synthetic", f"unknown workload {name!r}", use_one_of(name, _RECIPES))
     workload = _RECIPES[name].draw(num_requests, np.random.default_rng(seed))
     provenance = {**workload.provenance, "synthetic": name, "seed": seed}

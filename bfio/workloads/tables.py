@@ -34,7 +34,7 @@ def atomic_file(path: Path, *, overwrite: bool) -> Iterator[tuple[BinaryIO, Path
     # lexists: a broken or circular link also blocks the name.
     if path.is_dir() or (os.path.lexists(path) and not overwrite):
         what = "is a directory" if path.is_dir() else "the file exists"
-        raise InputError(str(path), what, "choose another name or pass --overwrite")
+        raise InputError(str(path), what, "choose another name or add overwrite=True")
     partial = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with partial.open("xb") as stream:
@@ -142,7 +142,7 @@ Record: TypeAlias = tuple[int, Row | InputError]
 #: The first one is preferred if several occur equally often in the header.
 _DELIMITERS = (",", ";", "\t", "|")
 _JSON_ARRAY = re.compile(r"\s*\[\s*(\{|\]|$)")
-_REPAIR = "correct the row or pass --skip-bad-rows"
+_REPAIR = "correct the row or add skip_bad_rows=True"
 
 
 @dataclass(frozen=True)

@@ -181,7 +181,7 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}|[0-9]{1,2}[/.][0-9]{1,2}[/.]
 _WHOLE_FLOAT = re.compile(r"(?<=[0-9])\.0*$")
 #: Ambiguous between countries: thousands or one. No program writes whole floats like this.
 _GROUPED = re.compile(r"-?[1-9][0-9]{0,2}(\.[0-9]{3})+")
-_SKIP = "correct the row or pass --skip-bad-rows"
+_SKIP = "correct the row or add skip_bad_rows=True"
 #: Digits of `MAX_TOKENS` plus some leading zeros; limits the texts given to ``int``.
 _MAX_DIGITS = 24
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from bfio.workloads.request_data import ArrivalTimes, BlockHashes, apart
 from formulations.arrays import BoolArray, FloatArray, IntArray, integer, integer_vector
-from formulations.errors import InputError, known_fields
+from formulations.errors import InputError, check_kind, known_fields
+from formulations.results import html_table
 from formulations.scalars import exact_rational
 
 #: Maximum number of requests of a repeated workload.
@@ -70,6 +71,10 @@ class Workload:
                 f"{len(outputs)} output lengths for {len(prompts)} prompts",
                 "give one output length per request",
             )
+        check_kind(self.name, str, "name", "a text")
+        check_kind(self.provenance, Mapping, "provenance", "a mapping")
+        if self.history is not None:
+            check_kind(self.history, Workload, "history", "a Workload")
         if self.prompt_keys is not None:
             keys = integer_vector(self.prompt_keys, "prompt_keys")
             object.__setattr__(self, "prompt_keys", keys)
@@ -123,6 +128,12 @@ class Workload:
         timed = "" if self.arrival_times is None else ", timed"
         return f"<Workload {self.name}: {len(self):,} requests{timed}>"
 
+    def _repr_html_(self) -> str:
+        columns = [self.prompt_tokens, self.output_tokens]
+        rows = [["mean", *(f"{column.mean():,.1f}" for column in columns)]] if len(self) else []
+        rows += [["largest", *(f"{column.max():,}" for column in columns)]] if len(self) else []
+        return html_table(("[tokens]", "prompt", "output"), rows, repr(self)[1:-1])
+
     def __len__(self) -> int:
         return len(self.prompt_tokens)
 
@@ -137,7 +148,7 @@ class Workload:
         hashes = self.block_hashes
         return None if hashes is None else BlockHashes.of(hashes, "block_hashes")
 
-    def exact_arrivals(self, remedy: str = "use --arrivals pool") -> ArrivalTimes:
+    def exact_arrivals(self, remedy: str = 'use arrivals="pool"') -> ArrivalTimes:
         """Return the arrival times.
 
         Raises

@@ -206,10 +206,10 @@ def bilevel(target: Target, space: object, *, time_limit: float | None = None) -
         If the program does not describe this policy or these arrivals.
     """
     if not isinstance(space, CacheSpace) or not isinstance(target, CacheTarget):
-        raise InputError("method", "bilevel supports only one KV cache", "use --method exhaustive")
+        raise InputError("method", "bilevel supports only one KV cache", 'use method="exhaustive"')
     if space.last_arrival or not target.ignores_order:
         what = "bilevel supports only shortest first with all requests at 0"
-        raise InputError("method", what, "use --method exhaustive")
+        raise InputError("method", what, 'use method="exhaustive"')
     search = _Search(target, space, time_limit)
     for memory in space.memories:
         search.close(memory)

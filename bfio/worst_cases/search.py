@@ -40,7 +40,7 @@ def exhaustive(target: Target, space: Space) -> Found:
     size = space.size(target)
     if size > MAX_INSTANCES:
         what = f"{_in_digits(size)} instances"
-        raise InputError("space", what, "use a smaller space, or --method local")
+        raise InputError("space", what, 'use a smaller space, or method="local"')
     best: Case | None = None
     largest: Ratio | None = None
     tried = solved = 0
@@ -211,10 +211,10 @@ def worst_case(
     steps = integer(steps, "steps", minimum=1, maximum=MAX_STEPS)
     if steps != STEPS and method is not Method.LOCAL:
         raise InputError(
-            "steps", f"method {method} has no steps", "leave it out, or use --method local"
+            "steps", f"method {method} has no steps", 'leave it out, or use method="local"'
         )
     if time_limit is not None and method is not Method.BILEVEL:
-        remedy = "leave it out, or use --method bilevel"
+        remedy = 'leave it out, or use method="bilevel"'
         raise InputError("time_limit", f"method {method} has no time limit", remedy)
     if isinstance(target, CacheTarget) != isinstance(space, CacheSpace):
         raise InputError("space", "does not belong to this system", "use the space of this system")
@@ -235,7 +235,7 @@ def worst_case(
         of_system, search = Method.ADVERSARY, partial(adversary, target, space)
     if method is of_system:
         return search()
-    raise InputError("method", f"{method} does not support this system", "use --method exhaustive")
+    raise InputError("method", f"{method} does not support this system", 'use method="exhaustive"')
 
 
 def _check_arrivals(target: CacheTarget, space: CacheSpace) -> None:

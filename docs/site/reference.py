@@ -29,7 +29,7 @@ def _as_written(
     del app, obj, options
     if what != "module":
         return
-    if _STATEMENT.search(name):
+    if _STATEMENT.search(name) and any(lines[1:]):
         lines[1:] = ["", "::", "", *(f"    {line}" for line in lines[1:]), ""]
         return
     for place in reversed(range(2, len(lines))):

@@ -55,21 +55,28 @@ def names() -> list[str]:
     return sorted(_BACKENDS)
 
 
-def backend(name: str) -> Backend:
+def backend(name: str, where: str = "backend") -> Backend:
     """Return the backend called ``name``, or the user's own backend named ``module:NAME``.
+
+    Parameters
+    ----------
+    name : str
+        The name.
+    where : str
+        Name of the argument, for errors.
 
     Raises
     ------
     InputError
         If the name is unknown, or the user's object is not a backend.
     """
-    kind, colon, solver = name.partition(":")
+    kind, colon, solver = str(name).partition(":")
     if kind == "pyomo" and (solver or not colon):
         return PyomoSolver(solver or None)
-    if name not in _BACKENDS:
+    if str(name) not in _BACKENDS:
         if is_users(name):
             return UsersBackend(name)
-        raise InputError("backend", f"{name!r} is unknown", use_one_of(name, names(), OR_YOUR_OWN))
+        raise InputError(where, f"{name!r} is unknown", use_one_of(name, names(), OR_YOUR_OWN))
     return _BACKENDS[name]()
 
 

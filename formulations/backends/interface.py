@@ -6,9 +6,10 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from formulations.arrays import FloatArray
-from formulations.deadline import Deadline, TimeLimit
+from formulations.deadline import Deadline, TimeLimit, checked_work_limit
 from formulations.errors import CapabilityError
 from formulations.results import BoundKind, Termination
+from formulations.scalars import MAX_SEED, integer
 from formulations.standard_form import StandardForm, compile_model
 
 
@@ -71,6 +72,11 @@ class SolveLimits:
         Callback for each improved point, shape (n,), if the solver supports it (CP-SAT, HiGHS).
     work_limit : int, optional
         Limit in ticks (`formulations.deadline`), which do not depend on the machine.
+
+    Raises
+    ------
+    InputError
+        If a limit is negative, or the seed no integer from 0 to 2^31 - 1.
     """
 
     time_limit: TimeLimit = None
@@ -78,6 +84,12 @@ class SolveLimits:
     threads: int = 1
     found: Callable[[FloatArray], None] | None = None
     work_limit: int | None = None
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        Deadline.of(self.time_limit)
+        integer(self.seed, "seed", maximum=MAX_SEED)
+        checked_work_limit(self.work_limit)
 
     @property
     def deadline(self) -> Deadline:
@@ -152,7 +164,7 @@ def require_float_range(form: StandardForm, name: str) -> None:
         raise CapabilityError(
             "program",
             f"row sums could reach {reach:.1e}, beyond the 2.7e8 that {name} resolves",
-            "use --method exact or cp-sat, or smaller numbers",
+            'use method="exact" or "cp-sat", or smaller numbers',
         )
 
 
@@ -169,7 +181,7 @@ def require_integer_form(form: StandardForm, name: str) -> None:
             raise CapabilityError(
                 column,
                 f"{name} does not support continuous variables",
-                "solve with --method highs",
+                'use method="highs"',
             )
         if not (abs(form.lower[j]) < float("inf") and abs(form.upper[j]) < float("inf")):
             raise CapabilityError(

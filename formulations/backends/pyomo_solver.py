@@ -86,7 +86,7 @@ class PyomoSolver:
             if kind.startswith(name):
                 return options(work_limit)
         what = f"bfio cannot set a work limit for {kind}"
-        raise CapabilityError(self.name, what, "give a time limit (--time-limit SECONDS) instead")
+        raise CapabilityError(self.name, what, "give time_limit=SECONDS instead")
 
     def _opened(self) -> Any:
         known = _known()

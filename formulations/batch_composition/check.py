@@ -93,7 +93,7 @@ def brute_force(problem: BatchProblem) -> tuple[int, Batch]:
         count *= cap + 1
     if count > _MAX_BATCHES:
         raise CapabilityError(
-            "method", f"{count:.1e} batches are too many to enumerate", "use --method cp-sat"
+            "method", f"more than {_MAX_BATCHES:,} batches to enumerate", 'use method="cp-sat"'
         )
     in_prefill = problem.in_prefill.tolist()
     best: tuple[int, Batch] | None = None

@@ -68,7 +68,8 @@ def build(problem: BatchProblem, model: Any = None) -> Any:
     model.decode = pyo.Var(model.decoding, domain=pyo.Binary)
     model.finish = pyo.Var(model.bonused, domain=pyo.Binary)
     tokens = (*model.prefill.values(), *model.decode.values())
-    model.budget = pyo.Constraint(expr=pyo.quicksum(tokens) <= problem.budget)
+    told = "(1) The tokens of the batch are within the budget."
+    model.budget = pyo.Constraint(expr=pyo.quicksum(tokens) <= problem.budget, doc=told)
 
     @constraint(model, model.bonused)
     def finished(model: Any, i: int) -> Any:
@@ -90,7 +91,8 @@ def build(problem: BatchProblem, model: Any = None) -> Any:
 
         if problem.max_requests is not None:
             count = pyo.quicksum(model.part.values())
-            model.requests = pyo.Constraint(expr=count <= problem.max_requests)
+            told = "(5) The batch has tokens of at most M requests."
+            model.requests = pyo.Constraint(expr=count <= problem.max_requests, doc=told)
     if not problem.mixing:
         model.phase = pyo.Var(domain=pyo.Binary)
 

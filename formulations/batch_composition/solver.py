@@ -40,7 +40,7 @@ def greedy(problem: BatchProblem) -> Batch:
         raise CapabilityError(
             "method",
             "filling by weight is not optimal with finish_bonus or max_requests",
-            "use --method cp-sat",
+            'use method="cp-sat"',
         )
     if problem.mixing:
         return fill(problem, np.ones(problem.num_requests, dtype=np.bool_))

@@ -16,12 +16,13 @@ import numpy as np
 
 from formulations.errors import CapabilityError, InputError, did_you_mean
 from formulations.exchange.program_file import CONSTANT, ExactProgram, of_form, of_linear
-from formulations.formulation import COMBINATORIAL, Formulation
-from formulations.linear import ExactLinear, exact_vertex, is_optimal_pair
+from formulations.formulation import COMBINATORIAL
+from formulations.linear import exact_vertex, is_optimal_pair
+from formulations.linear_program import LinearProgram
 from formulations.problem_data import shown
 from formulations.results import ProgramResult, Termination
 from formulations.standard_form import EXACT_LIMIT
-from formulations.words import Words
+from formulations.statement import Statement
 
 #: A number with a short exponent, so that no value has millions of digits.
 _NUMBER = re.compile(r"[+-]?(\d{1,40}(\.\d{0,40})?|\.\d{1,40})([eE][+-]?\d{1,2})?", re.ASCII)
@@ -383,21 +384,15 @@ class JudgedLinear:
         return self.largest_excess == 0 and self.value == self.optimum
 
 
-def judge_linear(
-    linear: ExactLinear, words: Words, file: SolutionFile, *, minimised: bool = False
-) -> JudgedLinear:
+def judge_linear(program: LinearProgram[Any, Any], file: SolutionFile) -> JudgedLinear:
     """Verify a solution file of a continuous program.
 
     Parameters
     ----------
-    linear : ExactLinear
-        The program in rationals.
-    words : Words
-        Descriptions of the program.
+    program : LinearProgram
+        The program that was written to the file.
     file : SolutionFile
         The solver's solution.
-    minimised : bool
-        Whether the model minimises, see `of_linear`.
 
     Raises
     ------
@@ -406,25 +401,27 @@ def judge_linear(
     CapabilityError
         If the program is too large for exact arithmetic.
     """
-    program = of_linear(linear, minimised=minimised)
-    point = point_of(program, file)
-    excess = broken_rows(program, point)
+    linear, exact = program.linear, exact_program(program)
+    point = point_of(exact, file)
+    excess = broken_rows(exact, point)
     sizes: dict[str, Fraction] = {
         name: max(Fraction(1), abs(side))
-        for name, side in zip(program.row_names, linear.bound, strict=True)
+        for name, side in zip(exact.row_names, linear.bound, strict=True)
     }
     violated = {name: by for name, by in excess.items() if by > TOLERANCE * sizes.get(name, 1)}
     vertex = exact_vertex(linear, np.array([float(x) for x in point]))
     proven = vertex.point is not None and is_optimal_pair(linear, vertex.point, vertex.prices)
-    sign = -1 if minimised else 1
+    sign = 1 if program.maximised else -1
     optimum: Any = sign * linear.value(vertex.point) if proven and vertex.point else None
     return JudgedLinear(
-        value=Fraction(program.multiplier * program.objective(point)),
+        value=Fraction(exact.multiplier * exact.objective(point)),
         optimum=optimum,
         violations=violated,
         largest_excess=Fraction(max(excess.values(), default=0)),
         describes_optimum=proven and vertex.pivots == 0 and not violated,
-        in_words={name: words.told(name, f"{float(by):.6g}") for name, by in violated.items()},
+        in_words={
+            name: program.words.told(name, f"{float(by):.6g}") for name, by in violated.items()
+        },
     )
 
 
@@ -438,7 +435,7 @@ class Judged:
 
     Parameters
     ----------
-    result : ProgramResult
+    result : ProgramResult or PausingResult
         The checked result: optimal if the objective equals a bound derived here, else feasible; if
         the values are infeasible, failed, with the violations and without a solution.
     file_objective : Fraction
@@ -450,33 +447,47 @@ class Judged:
         Further remarks on the file.
     """
 
-    result: ProgramResult[Any]
+    result: Any
     file_objective: Fraction
     in_words: Mapping[str, str]
     notes: tuple[str, ...]
 
 
-def exact_program(program: Formulation[Any, Any, Any]) -> ExactProgram:
-    """Return the program of a formulation in integers, as written to files.
+def refuse_settled(program: Statement[Any]) -> None:
+    """Raise if nothing is to be decided, so that nothing is stated.
 
     Raises
     ------
     CapabilityError
-        If the problem has no requests, or the program is too large.
+        If so.
     """
-    if not program.problem.num_requests:
-        raise CapabilityError(
-            "requests", "no request: nothing to decide", "give one or more requests"
-        )
-    return of_form(program.standard_form, getattr(program.problem, "scale", 1))
+    # A form with requests can be stated even if none of them may start.
+    has_requests = getattr(program.problem, "num_requests", 0) > 0
+    if not has_requests and (answer := program.settled("write")) is not None:
+        what = f"nothing to decide: {answer.status}"
+        raise CapabilityError("problem", what, "give one with a choice")
 
 
-def judge(program: Formulation[Any, Any, Any], file: SolutionFile) -> Judged:
+def exact_program(program: Statement[Any]) -> ExactProgram:
+    """Return a program in integers, as written to files.
+
+    Raises
+    ------
+    CapabilityError
+        If nothing is to be decided, or the program is too large.
+    """
+    refuse_settled(program)
+    if isinstance(program, LinearProgram):
+        return of_linear(program.linear, minimised=not program.maximised)
+    return of_form(program.standard_form, program.units)
+
+
+def judge(program: Any, file: SolutionFile) -> Judged:
     """Verify a solution file of an integer program.
 
     Parameters
     ----------
-    program : Formulation
+    program : Formulation or PausingProgram
         The program that was written to the file.
     file : SolutionFile
         The solver's solution.
@@ -489,6 +500,9 @@ def judge(program: Formulation[Any, Any, Any], file: SolutionFile) -> Judged:
     exact = exact_program(program)
     point = point_of(exact, file)
     violated = broken_rows(exact, point)
+    if not all(exact.integral):
+        # Continuous values are rounded; the checker judges the integers exactly.
+        violated = {name: by for name, by in violated.items() if by > TOLERANCE}
     bound = program.lower_bound()
     if violated:
         # Values that violate a row give no solution.
@@ -513,7 +527,7 @@ def judge(program: Formulation[Any, Any, Any], file: SolutionFile) -> Judged:
     )
 
 
-def _notes(file: SolutionFile, reached: int, value: Fraction, result: ProgramResult[Any]) -> Any:
+def _notes(file: SolutionFile, reached: int, value: Fraction, result: Any) -> Any:
     """Yield a note for each difference between stated, reached and recomputed objective."""
     try:
         claimed = None if file.claimed is None else float(file.claimed)
@@ -521,7 +535,9 @@ def _notes(file: SolutionFile, reached: int, value: Fraction, result: ProgramRes
         claimed = None
     if claimed is not None and abs(claimed - reached) > _CLAIM_ERROR * max(1, abs(reached)):
         yield f"the file states the objective {file.claimed}, but its values give {reached}"
-    if result.objective is not None and value != Fraction(result.objective, result.scale):
+    # The other results come from programs with continuous variables, whose values are rounded.
+    exact = isinstance(result, ProgramResult) and result.objective is not None
+    if exact and value != Fraction(result.objective, result.scale):
         cost = str(value) if value.denominator == 1 else f"{float(value):.9g}"
         yield (
             f"the file's values cost {cost}: auxiliary variables are larger than they "

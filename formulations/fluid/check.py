@@ -3,10 +3,15 @@
 All amounts are exact; an empty mapping means no violation.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from formulations.fluid.problem import FluidObjective, FluidProblem
+from formulations.fluid.problem import (
+    FluidObjective,
+    FluidProblem,
+    ServiceLimits,
+    equilibrium,
+)
 from formulations.problem_data import member
 
 _ZERO = Fraction(0)
@@ -117,6 +122,91 @@ def margin_bound(problem: FluidProblem, work_prices: Sequence[Fraction]) -> Frac
         (w.capacity * p for w, p in zip(problem.workers, work_prices, strict=True)), _ZERO
     )
     return None if paid == 0 else earned / paid
+
+
+def limited_violations(
+    problem: FluidProblem,
+    rates: Sequence[Fraction],
+    limits: ServiceLimits,
+    value: Fraction | None = None,
+    objective: FluidObjective = FluidObjective.STAGES,
+) -> dict[str, Fraction]:
+    """Return the violations of the throughput program under service limits, and the amounts.
+
+    Latency comes from Little's law: the mean number of requests in the system, waiting ones
+    included, divided by their rate. See `ServiceLimits` for the hypotheses.
+
+    Parameters
+    ----------
+    problem : FluidProblem
+        Data, with one worker.
+    rates : sequence of Fraction
+        Length m: admitted rates [1/s].
+    limits : ServiceLimits
+        Limits for every admitted class.
+    value, objective
+        See `admission_violations`.
+    """
+    violated = admission_violations(problem, [(x,) for x in rates], value, objective)
+    if violated:
+        return violated
+    state = equilibrium(problem.classes, problem.single_worker(), rates)
+    for j, (kind, x) in enumerate(zip(problem.classes, rates, strict=True)):
+        if x == 0:
+            continue
+        waiting = x * state.iteration_time / 2
+        latency = (state.active[j] + waiting) / x
+        after_first = max(0, kind.output - 1) * state.iteration_time
+        measured = {"latency": latency, "ttft": latency - after_first}
+        for name, amount in measured.items():
+            limit = getattr(limits, name)
+            if limit is not None and amount > limit:
+                violated[f"{name}[{j}]"] = amount - limit
+    return violated
+
+
+def limited_bound(
+    problem: FluidProblem,
+    limits: ServiceLimits,
+    prices: Mapping[Fraction, Fraction],
+    objective: FluidObjective = FluidObjective.STAGES,
+) -> Fraction | None:
+    """Return an upper bound on the throughput under service limits that work prices prove.
+
+    The admitted classes need some iteration rate s, the largest of theirs. They do then at most
+    ``K(s)`` work per second, so that their throughput is at most
+    ``K(s) p + Σ_j λ_j max(0, v_j − w_j p)`` for any price ``p >= 0``, the sum over the classes
+    that need s or less. The bound is the largest of these values.
+
+    Parameters
+    ----------
+    problem, limits, objective
+        See `limited_violations`.
+    prices : mapping
+        Price p of work for each iteration rate s that a class needs and the worker reaches
+        [throughput per token-iteration/s].
+
+    Returns
+    -------
+    Fraction, optional
+        None if a price is missing or negative.
+    """
+    objective = member(FluidObjective, objective, "objective")
+    worker, bound = problem.single_worker(), _ZERO
+    needs = [limits.iteration_rate(kind) for kind in problem.classes]
+    for s in set(needs):
+        capacity, price = worker.capacity_at(s), prices.get(s)
+        if capacity is None:
+            continue
+        if price is None or price < 0:
+            return None
+        gains = (
+            kind.rate * max(_ZERO, objective.worth(kind) - kind.work * price)
+            for kind, need in zip(problem.classes, needs, strict=True)
+            if need <= s
+        )
+        bound = max(bound, capacity * price + sum(gains, _ZERO))
+    return bound
 
 
 def _routes(problem: FluidProblem, routing: Routing) -> dict[str, Fraction]:

@@ -126,6 +126,17 @@ class FluidWorker(Validated):
         """
         return self.memory / (self.d0 + self.d1 * self.memory)
 
+    def capacity_at(self, rate: Fraction) -> Fraction | None:
+        """Return the largest work rate at an iteration rate of at least ``rate`` [1/s].
+
+        ``min(K, (1 − d0·rate)/d1)`` in token-iterations/s, from ``d0·rate + d1·A <= 1``; None if
+        even empty iterations take longer than ``1/rate``.
+        """
+        idle = 1 - self.d0 * rate
+        if idle < 0:
+            return None
+        return self.capacity if self.d1 == 0 else min(self.capacity, idle / self.d1)
+
     @property
     def capacity_per_token(self) -> Fraction:
         """Derivative of `capacity` by the memory C, ``d0 / (d0 + d1·C)²`` [1/s]."""
@@ -208,9 +219,10 @@ class FluidProblem(ProblemData):
 
         Optional: ``workers`` of a class; ``workers`` of the document, either their number or a
         list of objects whose missing keys default to those of the document.
+        ``provenance`` is ignored.
         """
         _check_object(document, "document", "classes, d0, d1, memory; optional: workers")
-        check_keys(document, "document", ("classes",), (*_WORKER_KEYS, "workers"))
+        check_keys(document, "document", ("classes",), (*_WORKER_KEYS, "workers", "provenance"))
         rows = check_list(document["classes"], "classes")
         classes = tuple(_class(row, f"classes[{j}]") for j, row in enumerate(rows))
         return cls(classes, _workers(document))
@@ -229,7 +241,7 @@ def _workers(document: Mapping[str, Any]) -> tuple[FluidWorker, ...]:
         common = {name: document[name] for name in _WORKER_KEYS if name in document}
         return tuple(_worker(row, common, f"workers[{g}]") for g, row in enumerate(given))
     number = integer(given, "workers", minimum=1, maximum=_MAX_WORKERS)
-    check_keys(document, "document", ("classes", *_WORKER_KEYS), ("workers",))
+    check_keys(document, "document", ("classes", *_WORKER_KEYS), ("workers", "provenance"))
     alike = FluidWorker(*(document[name] for name in _WORKER_KEYS))
     return (alike,) * number
 
@@ -260,6 +272,55 @@ def _worker_indices(values: object) -> tuple[int, ...]:
     return tuple(sorted(indices))
 
 
+@dataclass(frozen=True)
+class ServiceLimits(Validated):
+    """Limits on the mean latency and time to first token of every admitted class (section 2.4).
+
+    Hypotheses: one worker in equilibrium, iterations of one length ``ΔT``, arrivals as a constant
+    flow, refused requests excepted. A request that arrives during an iteration starts with the
+    next one, hence waits ``ΔT/2`` on average. By Little's law the latency of class j is its mean
+    number in the system over its rate, ``(n_j + x_j·ΔT/2)/x_j = (l'_j + 3/2)·ΔT``. The first token
+    comes at the end of stage 1 (of stage 0 without output): ``(min(1, l'_j) + 3/2)·ΔT``.
+
+    The paper limits the means over all classes together. Limits of each class imply these; the
+    two agree if all outputs are equal. The paper's own form is a product of iteration rate and
+    throughput, whose optimum need not be rational.
+
+    Parameters
+    ----------
+    latency, ttft : Fraction, optional
+        Limits, > 0 [s]; None means no limit.
+
+    Raises
+    ------
+    InputError
+        If a limit is not a positive number.
+    """
+
+    latency: Fraction | None = None
+    ttft: Fraction | None = None
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        for name in ("latency", "ttft"):
+            if (limit := getattr(self, name)) is not None:
+                otherwise = "leave it out, or "
+                self._set(**{name: exact_number(limit, name, positive=True, otherwise=otherwise)})
+
+    def iterations(self, kind: RequestClass) -> tuple[tuple[Fraction, Fraction | None], ...]:
+        """Return the mean latency and TTFT of a class in iterations, each with its limit [s]."""
+        half = Fraction(1, 2)
+        return (
+            (kind.iterations + half, self.latency),
+            (min(1, kind.output) + 1 + half, self.ttft),
+        )
+
+    def iteration_rate(self, kind: RequestClass) -> Fraction:
+        """Return the iterations per second that a class needs within its limits [1/s]."""
+        needs = (number / limit for number, limit in self.iterations(kind) if limit is not None)
+        return max(needs, default=Fraction(0))
+
+
 class FluidObjective(StrEnum):
     """The two definitions of throughput in the paper: stages, or decode tokens, per second."""
 
@@ -273,7 +334,7 @@ class FluidObjective(StrEnum):
         return kind.iterations if self is FluidObjective.STAGES else kind.output
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Equilibrium:
     """The stationary state of the fluid model on one worker.
 
@@ -293,6 +354,9 @@ class Equilibrium:
         ``n_j*``: requests of class j in all its stages together.
     throughput, decode_throughput : Fraction
         Stages and decode tokens per second.
+    fits : bool
+        Whether the worker's memory holds M*. Otherwise no engine reaches this state; `knapsack`
+        returns the best admission.
     """
 
     work_rate: Fraction
@@ -303,6 +367,15 @@ class Equilibrium:
     active: tuple[Fraction, ...]
     throughput: Fraction
     decode_throughput: Fraction
+    fits: bool
+
+    def __repr__(self) -> str:
+        fits = "fits" if self.fits else "exceeds"
+        numbers = (self.memory, self.iteration_time, self.throughput)
+        memory, time, stages = (f"{float(value):.6g}" for value in numbers)
+        return (
+            f"<Equilibrium: {fits} the memory with {memory} tokens, {time} s, {stages} stages/s>"
+        )
 
 
 def work_rate(
@@ -318,14 +391,14 @@ def equilibrium(
     worker: FluidWorker,
     rates: Sequence[Fraction] | None = None,
 ) -> Equilibrium:
-    """Return the equilibrium on one worker, without its memory limit.
+    """Return the equilibrium on one worker, and whether its memory holds it.
 
     Parameters
     ----------
     classes : sequence of RequestClass
         The arriving classes.
     worker : FluidWorker
-        Iteration times.
+        Iteration times, and the memory for `Equilibrium.fits`.
     rates : sequence of Fraction, optional
         ``x_j >= 0`` [1/s]; by default the rates of the classes.
 
@@ -353,6 +426,7 @@ def equilibrium(
         active=tuple(time * rate * k.iterations for k, rate in zip(classes, x, strict=True)),
         throughput=throughput(classes, x),
         decode_throughput=throughput(classes, x, decode=True),
+        fits=time * work <= worker.memory,
     )
 
 

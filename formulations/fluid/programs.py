@@ -44,6 +44,27 @@ With one worker, or if all classes may use all workers, this is a fractional kna
 (`knapsack`). The paper states no linear program: if M* exceeds the memory, it only states that the
 throughput (8) cannot be reached.
 
+`build_limited_throughput` states the throughput program of one worker under limits on latency and
+time to first token (section 2.4; see `ServiceLimits` for the hypotheses).
+
+Sets and data as in the throughput program, and
+    r_j iterations per second that class j needs within its limits (`ServiceLimits.iteration_rate`)
+Variables
+    x[j] >= 0           admitted rate of class j [1/s]
+    z[j] in {0, 1}      whether class j is admitted
+    s >= 0              iterations per second
+Objective
+    throughput          max Σ_j v_j x[j]                  (stated as min of its negative)
+Constraints
+    (1) rate[j]         x[j] <= λ_j z[j]
+    (2) time            d0 s + d1 Σ_j w_j x[j] <= 1       equation (1), divided by ΔT = 1/s
+    (3) memory          Σ_j w_j x[j] <= C s
+    (4) limits[j]       r_j z[j] <= s
+
+Since more iterations per second only relax (3) and (4), (2) holds with equality in some optimum,
+which is then an equilibrium. For a given largest r_j of the admitted classes the program is a
+knapsack of capacity ``min(K, (1 − d0 r)/d1)``, so the best of at most m knapsacks is the optimum.
+
 `build_margin` states the capacity margin of several workers.
 
 Sets and data as in the throughput program
@@ -64,7 +85,7 @@ separate λ from it. If all workers are open to all classes the margin is ``Σ_g
 
 from typing import Any
 
-from formulations.fluid.problem import FluidObjective, FluidProblem
+from formulations.fluid.problem import FluidObjective, FluidProblem, ServiceLimits
 from formulations.linear import allow_fractions
 from formulations.modelling import pyo
 from formulations.problem_data import member
@@ -95,10 +116,15 @@ def build_equilibrium(problem: FluidProblem, *, within_memory: bool = False) -> 
     model.served = pyo.Constraint(
         model.classes,
         rule=lambda model, j: model.count[j] >= problem.classes[j].rate * model.time,
+        doc="(1) As many requests end in an iteration as arrive during it.",
     )
-    model.duration = pyo.Constraint(expr=model.time >= worker.d0 + worker.d1 * memory)
+    model.duration = pyo.Constraint(
+        expr=model.time >= worker.d0 + worker.d1 * memory,
+        doc="(2) An iteration takes the time of its tokens.",
+    )
     if within_memory:
-        model.within = pyo.Constraint(expr=memory <= worker.memory)
+        told = "(3) The tokens fit the memory."
+        model.within = pyo.Constraint(expr=memory <= worker.memory, doc=told)
     model.objective = pyo.Objective(expr=memory, sense=pyo.minimize)
     return model
 
@@ -126,13 +152,60 @@ def build_throughput(
     classes = problem.classes
     add_routes(model, problem)
     model.rate = pyo.Constraint(
-        range(len(classes)), rule=lambda model, j: _of_class(model, j) <= classes[j].rate
+        range(len(classes)),
+        rule=lambda model, j: _of_class(model, j) <= classes[j].rate,
+        doc="(1) No class is admitted above its rate.",
     )
     add_work(model, problem)
     model.objective = pyo.Objective(
         expr=-pyo.quicksum(objective.worth(classes[j]) * model.x[j, g] for j, g in model.routes),
         sense=pyo.minimize,
     )
+    return model
+
+
+def build_limited_throughput(
+    problem: FluidProblem,
+    limits: ServiceLimits,
+    *,
+    objective: FluidObjective = FluidObjective.STAGES,
+) -> Any:
+    """Return the Pyomo model of the throughput program under service limits.
+
+    Parameters
+    ----------
+    problem : FluidProblem
+        Data, with one worker.
+    limits : ServiceLimits
+        Limits on latency and TTFT [s].
+    objective : FluidObjective
+        Throughput to maximise: stages or decode tokens.
+
+    Returns
+    -------
+    pyomo.environ.ConcreteModel
+        With the variables and constraints named in the module docstring.
+    """
+    objective = member(FluidObjective, objective, "objective")
+    allow_fractions()
+    worker, classes = problem.single_worker(), problem.classes
+    model = pyo.ConcreteModel(name="fluid_limited_throughput")
+    model.classes = pyo.RangeSet(0, len(classes) - 1)
+    model.x = pyo.Var(model.classes, domain=pyo.NonNegativeReals)
+    model.z = pyo.Var(model.classes, domain=pyo.Binary)
+    model.s = pyo.Var(domain=pyo.NonNegativeReals)
+    work = pyo.quicksum(kind.work * model.x[j] for j, kind in enumerate(classes))
+    model.rate = pyo.Constraint(
+        model.classes, rule=lambda model, j: model.x[j] <= classes[j].rate * model.z[j]
+    )
+    model.time = pyo.Constraint(expr=worker.d0 * model.s + worker.d1 * work <= 1)
+    model.memory = pyo.Constraint(expr=work <= worker.memory * model.s)
+    model.limits = pyo.Constraint(
+        model.classes,
+        rule=lambda model, j: limits.iteration_rate(classes[j]) * model.z[j] <= model.s,
+    )
+    worth = (objective.worth(kind) * model.x[j] for j, kind in enumerate(classes))
+    model.objective = pyo.Objective(expr=-pyo.quicksum(worth), sense=pyo.minimize)
     return model
 
 
@@ -159,7 +232,8 @@ def add_work(model: Any, problem: FluidProblem) -> None:
         terms = (problem.classes[j].work * model.x[j, h] for j, h in model.routes if h == g)
         return pyo.quicksum(terms) <= problem.workers[g].capacity
 
-    model.work = pyo.Constraint(used, rule=rule)
+    told = "(2) No worker does more work per second than full memory allows."
+    model.work = pyo.Constraint(used, rule=rule, doc=told)
 
 
 def _of_class(model: Any, j: int) -> Any:
@@ -188,7 +262,8 @@ def build_margin(problem: FluidProblem) -> Any:
         served = pyo.quicksum(model.x[i, g] for i, g in model.routes if i == j)
         return served >= problem.classes[j].rate * model.margin
 
-    model.routed = pyo.Constraint(range(len(problem.classes)), rule=routed)
+    told = "(1) Each class is served at its rate times the margin."
+    model.routed = pyo.Constraint(range(len(problem.classes)), rule=routed, doc=told)
     add_work(model, problem)
     model.objective = pyo.Objective(expr=-model.margin, sense=pyo.minimize)
     return model

@@ -13,16 +13,16 @@ The maximum of its integral over windows of length D is ``r0·D + |r| (period/π
 
 from bisect import bisect_left, bisect_right
 from cmath import exp as complex_exp
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate, pairwise
 from math import cos, pi, sin
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from formulations.errors import InputError
-from formulations.problem_data import Validated
+from formulations.problem_data import Validated, check_keys, check_list
 from formulations.scalars import exact_number
 
 _ZERO = Fraction(0)
@@ -350,3 +350,30 @@ class SinusoidalRates(Validated):
 #: Rates of classes j = 0..m−1 over time ``t >= 0``. The suprema are exact for `RateProfile`. Those
 #: of `SinusoidalRates` are irrational and replaced by upper bounds.
 VaryingRates: TypeAlias = RateProfile | SinusoidalRates
+
+
+def varying_rates(document: Any) -> VaryingRates:
+    """Return the rates of a parsed JSON document.
+
+    Parameters
+    ----------
+    document : mapping
+        The fields of `RateProfile` (``breaks``, ``rates``, optional ``period``), or, if it has
+        ``means``, of `SinusoidalRates` (``amplitudes``, ``period``, optional ``phases``).
+
+    Raises
+    ------
+    InputError
+        If a key is unknown or missing, or a value breaks its rule.
+    """
+    if isinstance(document, Mapping) and "means" in document:
+        sines = ("means", "amplitudes")
+        check_keys(document, "document", (*sines, "period"), ("phases",))
+        for name in (*sines, *({"phases"} & document.keys())):
+            check_list(document[name], name)
+        return SinusoidalRates(**document)
+    check_keys(document, "document", ("breaks", "rates"), ("period",))
+    check_list(document["breaks"], "breaks")
+    for k, row in enumerate(check_list(document["rates"], "rates")):
+        check_list(row, f"rates[{k}]")
+    return RateProfile(**document)

@@ -9,12 +9,12 @@ K_g, every row (2) of the program holds iff their sum holds. Classes are admitte
 density, the throughput per work: ``1/(l_j + l'_j/2)`` in stages, ``l'_j/w_j`` in decode tokens.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, TypeVar
 
-from formulations.backends import SolveLimits
+from formulations.deadline import TimeLimit
 from formulations.errors import CapabilityError
 from formulations.fluid.check import (
     admission_bound,
@@ -24,11 +24,12 @@ from formulations.fluid.check import (
     margin_violations,
     throughput_of,
 )
-from formulations.fluid.problem import FluidObjective, FluidProblem, equilibrium
-from formulations.linear import LinearSolve, is_optimal_pair, solve_linear
+from formulations.fluid.problem import FluidObjective, FluidProblem, RequestClass, equilibrium
+from formulations.linear import is_optimal_pair
+from formulations.linear_program import LinearProgram, LinearSolve
 from formulations.problem_data import member
 from formulations.results import BoundKind, Solved, Termination, fields_frame, own_solver
-from formulations.scalars import plain_number
+from formulations.scalars import plain_number, truth
 from formulations.words import Words
 
 _ZERO = Fraction(0)
@@ -69,6 +70,25 @@ class FluidResult(Solved):
         """Return the result as a pandas data frame, one row per class (or one row of numbers)."""
         return fields_frame(self)
 
+    def summary(self) -> str:
+        """Return outcome, value and bound as a few lines of text."""
+        facts = ", ".join(f"{name} {text}" for name, text in self._facts().items())
+        lines = [f"{self.method}: {self.status}, {facts}", self.origin()]
+        return "\n".join(lines + [f"violated: {n} by {by}" for n, by in self.violations.items()])
+
+    def to_mapping(self) -> dict[str, object]:
+        """Return outcome, value and bound as a JSON document."""
+        return {
+            "method": self.method,
+            "termination": self.termination.value,
+            "value": plain_number(self.value),
+            "bound": plain_number(self.bound),
+            "violations": {name: str(amount) for name, amount in self.violations.items()},
+            "seconds": self.seconds,
+            "solver": dict(self.solver),
+            "proof": self.proof,
+        }
+
     @property
     def bound_kind(self) -> BoundKind:
         """INTEGER (exact) if there is a bound, else FLOAT."""
@@ -87,11 +107,20 @@ class EquilibriumResult(FluidResult):
         ``ΔT*`` [s].
     farkas : mapping, optional
         Row name to multiplier: a Farkas certificate that there is no equilibrium.
+    fits : bool, optional
+        Whether the worker's memory holds the equilibrium; None if there is none.
     """
+
+    solution_fields = ("per_stage", "iteration_time")
 
     per_stage: tuple[Fraction, ...] | None = None
     iteration_time: Fraction | None = None
     farkas: Mapping[str, Fraction] | None = None
+    fits: bool | None = None
+
+    def _facts(self) -> dict[str, str]:
+        told = "none" if self.fits is None else "fits" if self.fits else "exceeds the memory"
+        return {"equilibrium": told} | super()._facts()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,6 +143,8 @@ class AdmissionResult(FluidResult):
         Throughput lost per unit of work removed, if known; it differs from `work_prices` at a kink
         of the throughput. (A linear program may return any `work_prices` in between.)
     """
+
+    solution_fields = ("routing",)
 
     problem: FluidProblem
     objective: FluidObjective
@@ -162,6 +193,8 @@ class MarginResult(FluidResult):
     work_prices : tuple of Fraction
         Length G: prices that prove no larger margin exists.
     """
+
+    solution_fields = ("routing",)
 
     problem: FluidProblem
     routing: tuple[tuple[Fraction, ...], ...]
@@ -296,19 +329,7 @@ def knapsack(
             "classes", "a class may not use every worker", "solve the linear program (highs)"
         )
     total = sum((worker.capacity for worker in problem.workers), _ZERO)
-    density = [Fraction(objective.worth(kind), kind.work) for kind in problem.classes]
-    order = sorted(range(len(density)), key=lambda j: (-density[j], j))
-    admitted, left = [_ZERO] * len(order), total
-    below = _ZERO
-    for j in order:
-        kind = problem.classes[j]
-        admitted[j] = min(kind.rate, left / kind.work)
-        left -= admitted[j] * kind.work
-        if left == 0:
-            below = density[j]
-            break
-    # One more unit of work goes to the densest class that is not admitted in full.
-    above = next((density[j] for j in order if admitted[j] < problem.classes[j].rate), _ZERO)
+    admitted, above, below = fill(problem.classes, total, objective)
     shares = [worker.capacity / total for worker in problem.workers]
     everywhere = len(problem.workers)
     return admission_result(
@@ -323,171 +344,30 @@ def knapsack(
     )
 
 
-def solve_equilibrium(
-    problem: FluidProblem,
-    *,
-    backend: str = "highs",
-    within_memory: bool = False,
-    time_limit: float | None = None,
-    seed: int = 0,
-) -> EquilibriumResult:
-    """Solve the equilibrium program of one worker.
-
-    Parameters
-    ----------
-    problem : FluidProblem
-        Data.
-    backend : str
-        ``highs``, ``pyomo`` or ``pyomo:SOLVER``.
-    within_memory : bool
-        Whether the memory is a constraint; otherwise only the load limits.
-    time_limit : float, optional
-        Seconds for the backend.
-    seed : int
-        Random seed of the backend.
+def fill(
+    classes: Sequence[RequestClass], capacity: Fraction, objective: FluidObjective
+) -> tuple[list[Fraction], Fraction, Fraction]:
+    """Admit classes by descending throughput per work up to a capacity [token-iterations/s].
 
     Returns
     -------
-    EquilibriumResult
-        ``INFEASIBLE``, with its proof, for a load of 1 or more (or too little memory).
-
-    Raises
-    ------
-    InputError
-        If there are several workers or the backend is unknown.
-    CapabilityError
-        If the program is too large for exact arithmetic.
+    tuple of (list of Fraction, Fraction, Fraction)
+        Admitted rates [1/s]; throughput that one more unit of work adds, and that one less costs.
     """
-    from formulations.fluid.programs import build_equilibrium
-
-    solve = solve_linear(
-        lambda: build_equilibrium(problem, within_memory=within_memory),
-        backend,
-        SolveLimits(time_limit, seed),
-    )
-    linear, vertex = solve.linear, solve.vertex
-    if vertex.point is None:
-        proven = linear.proves_infeasible(vertex.prices)
-        return EquilibriumResult(
-            **solve.report(backend),
-            termination=Termination.INFEASIBLE if proven else Termination.FAILED,
-            farkas=solve.prices,
-            proof="a Farkas certificate, in fractions" if proven else None,
-        )
-    proven = is_optimal_pair(linear, vertex.point, vertex.prices)
-    values = solve.values
-    return EquilibriumResult(
-        **solve.report(backend),
-        termination=Termination.OPTIMAL if proven else Termination.FAILED,
-        value=-linear.value(vertex.point),
-        bound=-linear.dual_value(vertex.prices),
-        claimed=solve.claimed(),
-        violations=linear.primal_violations(vertex.point),
-        per_stage=tuple(values[f"count[{j}]"] for j in range(len(problem.classes))),
-        iteration_time=values["time"],
-        proof=DUALITY if proven else None,
-    )
-
-
-def solve_throughput(
-    problem: FluidProblem,
-    *,
-    objective: FluidObjective = FluidObjective.STAGES,
-    backend: str = "highs",
-    time_limit: float | None = None,
-    seed: int = 0,
-) -> AdmissionResult:
-    """Solve the memory-constrained throughput program; see `knapsack` for a closed form.
-
-    Parameters
-    ----------
-    problem : FluidProblem
-        Data.
-    objective : FluidObjective
-        The throughput to maximise.
-    backend, time_limit, seed
-        See `solve_equilibrium`.
-
-    Raises
-    ------
-    InputError, CapabilityError
-        As `solve_equilibrium`.
-    """
-    from formulations.fluid.programs import build_throughput
-
-    objective = member(FluidObjective, objective, "objective")
-    solve = solve_linear(
-        lambda: build_throughput(problem, objective=objective),
-        backend,
-        SolveLimits(time_limit, seed),
-    )
-    prices = solve.prices
-    return admission_result(
-        problem,
-        objective,
-        _rates(problem, solve),
-        _work_prices(problem, solve),
-        tuple(prices[f"rate[{j}]"] for j in range(len(problem.classes))),
-        stated_value=solve.linear.value(tuple(solve.values.values())),
-        claimed=solve.claimed(-1),
-        **solve.report(backend),
-    )
-
-
-def solve_margin(
-    problem: FluidProblem,
-    *,
-    backend: str = "highs",
-    time_limit: float | None = None,
-    seed: int = 0,
-) -> MarginResult:
-    """Return the largest common factor on all rates that the workers can serve.
-
-    Parameters
-    ----------
-    problem : FluidProblem
-        Data.
-    backend, time_limit, seed
-        See `solve_equilibrium`. If every class may use every worker, they are ignored, and the
-        margin is ``Σ_g K_g / A``.
-
-    Raises
-    ------
-    InputError, CapabilityError
-        As `solve_equilibrium`.
-    """
-    if problem.is_pooled:
-        # Every class is split in proportion to the workers' capacities.
-        work, workers = problem.work_rate, problem.workers
-        routing = tuple(
-            tuple(kind.rate * worker.capacity / work for worker in workers)
-            for kind in problem.classes
-        )
-        margin = sum((worker.capacity for worker in workers), _ZERO) / work
-        report = {"method": "closed-form", "solver": own_solver()}
-        return margin_result(problem, routing, (1 / work,) * len(workers), margin, **report)
-    return solve_margin_program(problem, backend=backend, time_limit=time_limit, seed=seed)
-
-
-def solve_margin_program(
-    problem: FluidProblem,
-    *,
-    backend: str = "highs",
-    time_limit: float | None = None,
-    seed: int = 0,
-) -> MarginResult:
-    """Solve the margin program as a linear program for any routes; see `solve_margin`."""
-    from formulations.fluid.programs import build_margin
-
-    solve = solve_linear(lambda: build_margin(problem), backend, SolveLimits(time_limit, seed))
-    return margin_result(
-        problem,
-        _rates(problem, solve),
-        _work_prices(problem, solve),
-        solve.values["margin"],
-        claimed=solve.claimed(-1),
-        **solve.report(backend),
-    )
+    density = [Fraction(objective.worth(kind), kind.work) for kind in classes]
+    order = sorted(range(len(density)), key=lambda j: (-density[j], j))
+    admitted, left = [_ZERO] * len(order), capacity
+    below = _ZERO
+    for j in order:
+        kind = classes[j]
+        admitted[j] = min(kind.rate, left / kind.work)
+        left -= admitted[j] * kind.work
+        if left == 0:
+            below = density[j]
+            break
+    # One more unit of work goes to the densest class that is not admitted in full.
+    above = next((density[j] for j in order if admitted[j] < classes[j].rate), _ZERO)
+    return admitted, above, below
 
 
 def _rates(problem: FluidProblem, solve: LinearSolve) -> Rates:
@@ -505,21 +385,21 @@ _SOURCE = "fluid paper (arXiv:2504.11320)"
 _ROUTES = {"x": "x(j,g) = rate of class j that worker g serves [1/s]"}
 _WORK = "worker {0} does {by} more work per second than full memory allows"
 
-THROUGHPUT = Words(
+_THROUGHPUT = Words(
     title="the memory-constrained throughput program",
     source=f"{_SOURCE}, throughput (8) under limited memory; it states no linear program",
     objective="the negative of the throughput [stages/s, or decode tokens/s]",
     variables=_ROUTES,
     broken={"rate": "class {0} is admitted at {by} requests/s more than arrive", "work": _WORK},
 )
-MARGIN = Words(
+_MARGIN = Words(
     title="the capacity margin of several workers",
     source=f"{_SOURCE}, equation (1), for several workers; it states no linear program",
     objective="the negative of the common factor on all rates that the workers can serve",
     variables=_ROUTES | {"margin": "margin = the common factor on all rates"},
     broken={"routed": "class {0} lacks {by} requests/s of its share", "work": _WORK},
 )
-EQUILIBRIUM = Words(
+_EQUILIBRIUM = Words(
     title="the fluid equilibrium of one worker",
     source=f"{_SOURCE}, equations (1), (6) and (7)",
     objective="memory in equilibrium [tokens]",
@@ -534,7 +414,7 @@ EQUILIBRIUM = Words(
 )
 
 #: Meaning of the dual prices of each family of rows.
-PRICES = {
+_PRICES = {
     "rate": "rate(j): throughput that one more request per second of class j adds",
     "work": "work(g): value that one more unit of work per second of worker g adds "
     "[token-iterations/s]",
@@ -542,6 +422,253 @@ PRICES = {
     "served": "served(j): memory that one more request of class j per stage costs",
     "duration": "duration: memory that one more second of every iteration costs",
 }
+
+
+class EquilibriumProgram(LinearProgram[FluidProblem, EquilibriumResult]):
+    """The equilibrium program of one worker.
+
+    Parameters
+    ----------
+    problem : FluidProblem
+        Data.
+    within_memory : bool
+        Whether the memory is a constraint; otherwise only the load limits.
+    """
+
+    words, prices, maximised = _EQUILIBRIUM, _PRICES, False
+
+    def __init__(self, problem: FluidProblem, *, within_memory: bool = False) -> None:
+        super().__init__(problem)
+        self.within_memory = truth(within_memory, "within_memory")
+
+    def state(self) -> Any:
+        """Return the Pyomo statement."""
+        from formulations.fluid.programs import build_equilibrium
+
+        return build_equilibrium(self.problem, within_memory=self.within_memory)
+
+    def violations(
+        self, solution: tuple[Prices, Fraction], value: Fraction | None = None
+    ) -> dict[str, Fraction]:
+        """Return each constraint that requests per stage and an iteration time violate."""
+        counts, time = solution
+        point = {f"count[{j}]": count for j, count in enumerate(counts)} | {"time": time}
+        values = tuple(point[name] for name in self.linear.columns)
+        violated = self.linear.primal_violations(values)
+        if value is not None and (error := abs(value + self.linear.value(values))):
+            violated["objective"] = error
+        return violated
+
+    def concluded(self, solve: LinearSolve) -> EquilibriumResult:
+        """Return the checked result; without a point, with the proof that there is none."""
+        linear, vertex, values = self.linear, solve.vertex, solve.values
+        if vertex.point is None:
+            proven = linear.proves_infeasible(vertex.prices)
+            return EquilibriumResult(
+                **solve.report(),
+                termination=Termination.INFEASIBLE if proven else Termination.FAILED,
+                farkas=solve.prices,
+                proof="a Farkas certificate, in fractions" if proven else None,
+            )
+        proven = is_optimal_pair(linear, vertex.point, vertex.prices)
+        return EquilibriumResult(
+            **solve.report(),
+            termination=Termination.OPTIMAL if proven else Termination.FAILED,
+            value=-linear.value(vertex.point),
+            bound=-linear.dual_value(vertex.prices),
+            claimed=solve.claimed(),
+            violations=linear.primal_violations(vertex.point),
+            per_stage=tuple(values[f"count[{j}]"] for j in range(len(self.problem.classes))),
+            iteration_time=values["time"],
+            fits=-linear.value(vertex.point) <= self.problem.single_worker().memory,
+            proof=DUALITY if proven else None,
+        )
+
+
+class ThroughputProgram(LinearProgram[FluidProblem, AdmissionResult]):
+    """The memory-constrained throughput program.
+
+    Parameters
+    ----------
+    problem : FluidProblem
+        Data.
+    objective : FluidObjective
+        The throughput to maximise.
+    """
+
+    words, prices = _THROUGHPUT, _PRICES
+
+    def __init__(
+        self, problem: FluidProblem, *, objective: FluidObjective = FluidObjective.STAGES
+    ) -> None:
+        super().__init__(problem)
+        self.objective = member(FluidObjective, objective, "objective")
+
+    def state(self) -> Any:
+        """Return the Pyomo statement."""
+        from formulations.fluid.programs import build_throughput
+
+        return build_throughput(self.problem, objective=self.objective)
+
+    def violations(self, solution: Rates, value: Fraction | None = None) -> dict[str, Fraction]:
+        """Return each constraint that a routing violates, and the amount."""
+        return admission_violations(self.problem, solution, value, self.objective)
+
+    def closed_form(self) -> AdmissionResult | None:
+        """Return the `knapsack`, if every class may use every worker."""
+        return knapsack(self.problem, objective=self.objective) if self.problem.is_pooled else None
+
+    def concluded(self, solve: LinearSolve) -> AdmissionResult:
+        """Return the checked result for the exact optimum."""
+        prices = solve.prices
+        return admission_result(
+            self.problem,
+            self.objective,
+            _rates(self.problem, solve),
+            _work_prices(self.problem, solve),
+            tuple(prices[f"rate[{j}]"] for j in range(len(self.problem.classes))),
+            stated_value=solve.linear.value(tuple(solve.values.values())),
+            claimed=solve.claimed(-1),
+            **solve.report(),
+        )
+
+
+class MarginProgram(LinearProgram[FluidProblem, MarginResult]):
+    """The margin program: the largest common factor on all rates that the workers can serve."""
+
+    words, prices = _MARGIN, _PRICES
+
+    def state(self) -> Any:
+        """Return the Pyomo statement."""
+        from formulations.fluid.programs import build_margin
+
+        return build_margin(self.problem)
+
+    def violations(self, solution: Rates, value: Fraction | None = None) -> dict[str, Fraction]:
+        """Return each constraint that a routing violates at a margin (default 0)."""
+        return margin_violations(self.problem, solution, value or _ZERO)
+
+    def closed_form(self) -> MarginResult | None:
+        """Return the margin ``Σ_g K_g / A``, if every class may use every worker."""
+        problem, workers = self.problem, self.problem.workers
+        if not problem.is_pooled:
+            return None
+        # Every class is split in proportion to the workers' capacities.
+        work = problem.work_rate
+        routing = tuple(
+            tuple(kind.rate * worker.capacity / work for worker in workers)
+            for kind in problem.classes
+        )
+        margin = sum((worker.capacity for worker in workers), _ZERO) / work
+        report = {"method": "closed-form", "solver": own_solver()}
+        return margin_result(problem, routing, (1 / work,) * len(workers), margin, **report)
+
+    def concluded(self, solve: LinearSolve) -> MarginResult:
+        """Return the checked result for the exact optimum."""
+        return margin_result(
+            self.problem,
+            _rates(self.problem, solve),
+            _work_prices(self.problem, solve),
+            solve.values["margin"],
+            claimed=solve.claimed(-1),
+            **solve.report(),
+        )
+
+
+def solve_equilibrium(
+    problem: FluidProblem,
+    *,
+    backend: str = "highs",
+    within_memory: bool = False,
+    time_limit: TimeLimit = None,
+    seed: int = 0,
+) -> EquilibriumResult:
+    """Solve the equilibrium program of one worker.
+
+    Parameters
+    ----------
+    problem : FluidProblem
+        Data.
+    backend : str
+        ``highs``, ``pyomo`` or ``pyomo:SOLVER``.
+    within_memory : bool
+        See `EquilibriumProgram`.
+    time_limit : float or Deadline, optional
+        Seconds for the backend.
+    seed : int
+        Random seed of the backend.
+
+    Returns
+    -------
+    EquilibriumResult
+        ``INFEASIBLE``, with its proof, for a load of 1 or more (or too little memory).
+
+    Raises
+    ------
+    InputError
+        If there are several workers or the backend is unknown.
+    CapabilityError
+        If the program is too large for exact arithmetic.
+    """
+    program = EquilibriumProgram(problem, within_memory=within_memory)
+    return program.solved(backend, time_limit, seed)
+
+
+def solve_throughput(
+    problem: FluidProblem,
+    *,
+    objective: FluidObjective = FluidObjective.STAGES,
+    backend: str = "highs",
+    time_limit: TimeLimit = None,
+    seed: int = 0,
+) -> AdmissionResult:
+    """Solve the memory-constrained throughput program; see `knapsack` for a closed form.
+
+    Parameters
+    ----------
+    problem : FluidProblem
+        Data.
+    objective : FluidObjective
+        The throughput to maximise.
+    backend : str
+        ``highs``, ``pyomo``, ``pyomo:SOLVER``, or ``exact``: `knapsack` if every class may use
+        every worker, else ``highs``.
+    time_limit, seed
+        See `solve_equilibrium`. The knapsack needs neither.
+
+    Raises
+    ------
+    InputError, CapabilityError
+        As `solve_equilibrium`.
+    """
+    return ThroughputProgram(problem, objective=objective).solved(backend, time_limit, seed)
+
+
+def solve_margin(
+    problem: FluidProblem,
+    *,
+    backend: str = "exact",
+    time_limit: TimeLimit = None,
+    seed: int = 0,
+) -> MarginResult:
+    """Return the largest common factor on all rates that the workers can serve.
+
+    Parameters
+    ----------
+    problem : FluidProblem
+        Data.
+    backend : str
+        ``highs``, ``pyomo``, ``pyomo:SOLVER``, or ``exact``: the closed form ``Σ_g K_g / A`` if
+        every class may use every worker, else ``highs``.
+    time_limit, seed
+        See `solve_equilibrium`. The closed form needs neither.
+
+    Raises
+    ------
+    InputError, CapabilityError
+        As `solve_equilibrium`.
+    """
+    return MarginProgram.solve_by(problem, backend, time_limit=time_limit, seed=seed)
 
 
 def fluid_answer(
@@ -565,12 +692,7 @@ def fluid_answer(
     """
     objective = member(FluidObjective, objective, "objective")
     margin = solve_margin(problem)
-    pooled = problem.is_pooled
-    admission = (
-        knapsack(problem, objective=objective)
-        if pooled
-        else solve_throughput(problem, objective=objective)
-    )
+    admission = solve_throughput(problem, objective=objective, backend="exact")
     # If the whole load is admitted, report the routing with equal slack on all workers.
     routing = margin.balanced_routing if margin.is_stable else admission.routing
     states = [

@@ -106,7 +106,7 @@ def brute_force(problem: LatencyProblem, most: int | None = None) -> tuple[int, 
         raise CapabilityError(
             "problem",
             f"more than {MAX_VECTORS} start vectors to enumerate",
-            "use --method cp-sat",
+            'use method="cp-sat"',
         )
     convention, prompts, outputs = problem.convention, problem.prompt, problem.output
     ages = [range(convention.first_age, convention.last_age(o) + 1) for o in outputs.tolist()]
@@ -131,7 +131,7 @@ def brute_force(problem: LatencyProblem, most: int | None = None) -> tuple[int, 
             left -= 1
             if left < 0:
                 raise CapabilityError(
-                    "problem", "too many schedules to enumerate", "use --method cp-sat"
+                    "problem", "too many schedules to enumerate", 'use method="cp-sat"'
                 )
             held = {start + age: int(prompts[i]) + age for age in ages[i]}
             used.update(held)

@@ -110,9 +110,9 @@ class LatencyProblem(ProblemData):
     def from_mapping(cls, document: Any) -> Self:
         """Read ``{"memory": M, "requests": [{"arrival", "prompt", "output"}...]}``.
 
-        ``convention`` ("A", "B" or "C") is optional.
+        ``convention`` ("A", "B" or "C") is optional. ``provenance`` is ignored.
         """
-        check_keys(document, "document", _KEYS, ("convention",))
+        check_keys(document, "document", _KEYS, ("convention", "provenance"))
         return cls(
             memory=document["memory"],
             convention=document.get("convention", Convention.HALF_OPEN),

@@ -236,7 +236,7 @@ def brute_force(problem: MakespanProblem) -> tuple[int, list[int], list[int]]:
     size = math.prod(choices) * math.prod(places)
     if size > MAX_SCHEDULES:
         raise CapabilityError(
-            "problem", f"more than {MAX_SCHEDULES} schedules to enumerate", "use --method cp-sat"
+            "problem", f"more than {MAX_SCHEDULES} schedules to enumerate", 'use method="cp-sat"'
         )
     best = better_than(problem, math.inf, math.inf)
     assert best is not None
@@ -292,7 +292,7 @@ def better_than(
             left -= 1
             if left < 0:
                 raise CapabilityError(
-                    "problem", "too many schedules to enumerate", "use --method cp-sat"
+                    "problem", "too many schedules to enumerate", 'use method="cp-sat"'
                 )
             cells = [used.setdefault((worker, start + j), []) for j in range(output)]
             for j, loads in enumerate(cells):

@@ -246,9 +246,10 @@ class MakespanProblem(ProblemData):
         """Read ``{"workers": G, "slots": B, "requests": [{"prompt", "output"}...]}``.
 
         Optional: ``arrival`` of a request (0), ``step_overhead`` and ``token_time`` (strings such
-        as "0.0049"), ``objective``, ``work_conserving``, ``memory`` (one number, or one each).
+        as "0.0049"), ``objective``, ``work_conserving``, ``memory`` (one number, or one each);
+        ``provenance``, which is ignored.
         """
-        check_keys(document, "document", _REQUIRED_KEYS, _OPTIONAL_KEYS)
+        check_keys(document, "document", _REQUIRED_KEYS, (*_OPTIONAL_KEYS, "provenance"))
         columns: dict[str, Any] = read_requests(document["requests"], arrival_optional=True)
         given = {name: document[name] for name in _OPTIONAL_KEYS if name in document}
         return cls(document["workers"], document["slots"], **columns, **given)

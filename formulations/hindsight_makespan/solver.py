@@ -48,7 +48,7 @@ def build_standard_form(problem: MakespanProblem, groups: tuple[RequestKind, ...
                 name,
                 f"at least 2^{cost.bit_length() - 1} units of 1/scale s; beyond 2^53 float64 "
                 "rounds integers",
-                "write both times with fewer digits, or use --method exact",
+                'write both times with fewer digits, or use method="exact"',
             )
     nonzeros = 0
     for group in groups:
@@ -57,7 +57,7 @@ def build_standard_form(problem: MakespanProblem, groups: tuple[RequestKind, ...
         if problem.work_conserving:
             per_start += group.output + width // 2
         nonzeros += group.lanes * width * per_start
-    remedy = "use fewer requests or shorter outputs, or --method exact"
+    remedy = 'use fewer requests or shorter outputs, or method="exact"'
     check_size(nonzeros, "problem", remedy)
     # Kind, lane and start of each column ``x[c,g,k]``.
     windows = [(group.lanes, np.array(group.starts)) for group in groups]

@@ -1,8 +1,9 @@
 """The pausing program: which active requests run in one step, and which waiting ones start.
 
-``build(priced)`` states it in Pyomo at a price of tokens, ``solve(problem)`` minimises the time
-per token by Dinkelbach's sequence of these programs, ``violations(problem, runs, assignment)``
-checks any answer. Pyomo and solvers are loaded at first use.
+``build(problem)`` states it in Pyomo, ``solve(problem)`` minimises the time per token by
+Dinkelbach's sequence of programs at a price of tokens (``build_priced``), and
+``violations(problem, runs, assignment)`` checks any answer. Pyomo and solvers are loaded at first
+use.
 """
 
 from typing import TYPE_CHECKING
@@ -19,13 +20,15 @@ from formulations.pausing.problem import (
 )
 
 if TYPE_CHECKING:
-    from formulations.pausing.program import build
-    from formulations.pausing.solver import PricedProgram, assess, solve, solve_by
+    from formulations.pausing.program import build, build_priced
+    from formulations.pausing.solver import PausingProgram, PricedProgram, assess, solve, solve_by
 
 _HOMES = {
+    "PausingProgram": "formulations.pausing.solver",
     "PricedProgram": "formulations.pausing.solver",
     "assess": "formulations.pausing.solver",
     "build": "formulations.pausing.program",
+    "build_priced": "formulations.pausing.program",
     "solve": "formulations.pausing.solver",
     "solve_by": "formulations.pausing.solver",
 }
@@ -33,6 +36,7 @@ _HOMES = {
 __all__ = [
     "Action",
     "PausingProblem",
+    "PausingProgram",
     "PausingResult",
     "PricedPausing",
     "PricedProgram",
@@ -41,6 +45,7 @@ __all__ = [
     "assess",
     "brute_force",
     "build",
+    "build_priced",
     "least_ratio",
     "least_times",
     "solve",

@@ -59,7 +59,7 @@ def violations(
     violated |= _limits(problem, assignment)
     time, tokens = time_and_tokens(problem, runs, assignment)
     if tokens == 0:
-        violated["emits"] = 1
+        violated["one_token"] = 1
     if claimed is not None:
         for name, is_so, said in zip(("time", "tokens"), (time, tokens), claimed, strict=True):
             if is_so != said:
@@ -131,7 +131,7 @@ def brute_force(problem: PausingProblem) -> tuple[tuple[int, int], Solution] | N
     size = 2**problem.num_active * (problem.num_workers + 1) ** problem.num_requests
     if size > MAX_SOLUTIONS:
         raise CapabilityError(
-            "problem", f"{size:.1e} solutions are too many to enumerate", "use --method exact"
+            "problem", f"more than {MAX_SOLUTIONS:,} solutions to enumerate", 'use method="exact"'
         )
     best: tuple[tuple[int, int], Solution] | None = None
     places: list[int | None] = [*range(problem.num_workers), None]

@@ -24,7 +24,7 @@ from formulations.arrays import (
 from formulations.errors import InputError, known_fields
 from formulations.hindsight_makespan.problem import STEP_OVERHEAD, TOKEN_TIME
 from formulations.problem_data import ProblemData, check_keys
-from formulations.results import ProgramResult, Solved, check_bound, fields_frame
+from formulations.results import BoundKind, ProgramResult, Solved, check_bound, fields_frame
 from formulations.scalars import exact_rational, plain_number
 from formulations.step.problem import MAX_OBJECTIVE
 
@@ -323,6 +323,8 @@ class PausingResult(Solved):
         Time of the step in units (``problem.scale`` per second), and tokens that it emits.
     bound : Fraction, optional
         Lower bound on the seconds per token of every feasible step.
+    bound_kind : BoundKind
+        Whether the bound was derived in integers.
     runs : tuple of bool, optional
         Whether each active request runs.
     assignment : tuple of (int or None), optional
@@ -333,10 +335,13 @@ class PausingResult(Solved):
         Violations found by the checker; empty for a feasible step.
     """
 
+    solution_fields = ("runs", "assignment")
+
     problem: PausingProblem
     time: int | None = None
     tokens: int | None = None
     bound: Fraction | None = None
+    bound_kind: BoundKind = BoundKind.INTEGER
     runs: tuple[bool, ...] | None = None
     assignment: tuple[int | None, ...] | None = None
     rounds: int = 0
@@ -372,9 +377,15 @@ class PausingResult(Solved):
         if self.runs is not None and self.assignment is not None and self.time is not None:
             seconds = float(Fraction(self.time, self.problem.scale))
             lines.append(f"{self.tokens} tokens in {seconds:.9g} s")
-            lines.append(_text(self.problem, self.runs, self.assignment))
+            lines.append(self.solution_text())
         lines += [f"violated: {name} by {amount}" for name, amount in self.violations.items()]
         return "\n".join(lines)
+
+    def solution_text(self) -> str:
+        """Return paused requests, started requests and frozen workers in one line."""
+        assert self.runs is not None
+        assert self.assignment is not None
+        return _text(self.problem, self.runs, self.assignment)
 
     def to_frame(self) -> Any:
         """Return the result as a pandas data frame."""

@@ -1,4 +1,6 @@
-"""The pausing program at given prices of time and tokens, stated in Pyomo.
+"""The pausing program, and its form at given prices of time and tokens, stated in Pyomo.
+
+`build_priced` states the program that is solved, at prices of time and tokens.
 
 Sets
     workers g = 0..G−1, active requests j = 0..J−1 on workers g(j), waiting ones i = 0..N−1
@@ -18,7 +20,7 @@ Constraints
     (2) capacity[g]         Σ_i x[i,g] ≤ cap_g
     (3) peak[g]             M ≥ C_g + τ_g (Σ_{j: g(j)=g} w_j y[j] + Σ_i s_i x[i,g])
     (4) must_run[j]         y[j] = 1                             where p_j ≥ P
-    (5) emits               Σ_j y[j] + Σ_{i,g} x[i,g] ≥ 1
+    (5) one_token           Σ_j y[j] + Σ_{i,g} x[i,g] ≥ 1
     (6) token_capacity[g]   Σ_i s_i x[i,g] ≤ r_g                 (optional)
     (7) required[i]         Σ_g x[i,g] = 1 for requests that must start now (optional)
 
@@ -26,6 +28,26 @@ Paused requests hold their tokens, so the free tokens ``r_g = κ_g − Σ_{j: g(
 depend on which requests run. A worker above its limit starts none, r_g = 0. The ratio of time to
 tokens is minimal iff the minimum of this program is 0; the solver finds this price by Dinkelbach's
 sequence.
+
+`build` states the ratio itself as one mixed-integer program (Charnes and Cooper 1962).
+
+Sets, data and y, x as above, and
+    C = shortest time of a step, from the requests that must run
+Variables
+    share            in 0..1  one over the number of tokens
+    run_part[j]      >= 0     share · y[j]
+    start_part[i,g]  >= 0     share · x[i,g]
+    ratio            >= 0     units of time per token
+Objective
+    min ratio
+Constraints
+    (1), (2), (4) to (7) as above
+    (8) whole                 Σ_j run_part[j] + Σ_{i,g} start_part[i,g] = 1
+    (9) peak[g]               ratio ≥ C_g share + τ_g (Σ w_j run_part[j] + Σ_i s_i start_part[i,g])
+    (10) shortest             ratio ≥ C share
+    (11) run_only[j], start_only[i,g]        part ≤ binary
+    (12) run_most[j], start_most[i,g]        part ≤ share
+    (13) run_least[j], start_least[i,g]      part ≥ share + binary − 1
 """
 
 from typing import Any
@@ -34,11 +56,11 @@ import numpy as np
 
 from formulations.modelling import pyo
 from formulations.pausing.bound import longest_step, shortest_step
-from formulations.pausing.problem import PricedPausing
+from formulations.pausing.problem import PausingProblem, PricedPausing
 from formulations.standard_form import constraint
 
 
-def build(priced: PricedPausing, model: Any = None) -> Any:
+def build_priced(priced: PricedPausing, model: Any = None) -> Any:
     """Return the Pyomo model of a priced problem.
 
     Parameters
@@ -91,7 +113,7 @@ def build(priced: PricedPausing, model: Any = None) -> Any:
         """(4) No request is paused for more than P consecutive steps."""
         return model.y[j] == 1
 
-    model.emits = pyo.Constraint(expr=tokens >= 1)
+    model.one_token = pyo.Constraint(expr=tokens >= 1, doc="(5) A token is emitted.")
     if problem.token_capacity is not None:
 
         @constraint(model, open_workers)
@@ -108,4 +130,65 @@ def build(priced: PricedPausing, model: Any = None) -> Any:
 
     cost = priced.time_price * model.M - priced.token_price * tokens
     model.objective = pyo.Objective(expr=cost, sense=pyo.minimize)
+    return model
+
+
+def build(problem: PausingProblem, model: Any = None) -> Any:
+    """Return the Pyomo model of a problem with at least one request; it minimises the ratio.
+
+    Parameters
+    ----------
+    problem : PausingProblem
+        Data.
+    model : pyomo.environ.ConcreteModel, optional
+        Model to add to; by default a new one.
+
+    Returns
+    -------
+    pyomo.environ.ConcreteModel
+        With the variables and constraints named in the module docstring.
+    """
+    model = build_priced(PricedPausing(problem, 1, 0), model)
+    rows = list(model.peak)
+    for part in (model.objective, model.peak, model.M):
+        model.del_component(part)
+    model.ratio = pyo.Var(domain=pyo.NonNegativeReals)
+    model.share = pyo.Var(domain=pyo.NonNegativeReals, bounds=(0, 1))
+    # Bounds of 1 follow from (11); solvers scale rows by them.
+    model.run_part = pyo.Var(model.active_requests, domain=pyo.NonNegativeReals, bounds=(0, 1))
+    model.start_part = pyo.Var(
+        model.requests, model.workers, domain=pyo.NonNegativeReals, bounds=(0, 1)
+    )
+    parts = pyo.quicksum(model.run_part.values()) + pyo.quicksum(model.start_part.values())
+    model.whole = pyo.Constraint(expr=parts == 1, doc="(8) The shares of all tokens add up to 1.")
+
+    @constraint(model, rows)
+    def peak(model: Any, g: int) -> Any:
+        """(9) No worker takes longer per token than the ratio."""
+        runs = np.flatnonzero(problem.worker == g)
+        load = pyo.quicksum(int(problem.load[j]) * model.run_part[j] for j in runs)
+        started = (int(problem.waiting[i]) * model.start_part[i, g] for i in model.requests)
+        load += pyo.quicksum(started)
+        times = int(problem.overheads[g]) * model.share + int(problem.rates[g]) * load
+        return times <= model.ratio
+
+    @constraint(model)
+    def shortest(model: Any) -> Any:
+        """(10) No step is shorter than the requests that must run need."""
+        return shortest_step(problem) * model.share <= model.ratio
+
+    for name, chosen in (("run", model.y), ("start", model.x)):
+        part = getattr(model, f"{name}_part")
+        rules = {
+            "only": (lambda _, *k, v=chosen, p=part: p[k] <= v[k], "(11) Only tokens share."),
+            "most": (lambda m, *k, p=part: p[k] <= m.share, "(12) A token gets one share."),
+            "least": (
+                lambda m, *k, v=chosen, p=part: p[k] >= m.share + v[k] - 1,
+                "(13) Each token gets its share.",
+            ),
+        }
+        for kind, (rule, told) in rules.items():
+            rows_of = pyo.Constraint(chosen.index_set(), rule=rule, doc=told)
+            setattr(model, f"{name}_{kind}", rows_of)
+    model.objective = pyo.Objective(expr=model.ratio, sense=pyo.minimize)
     return model

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from formulations.arrays import FloatArray, IntArray, integer
+from formulations.arrays import FloatArray, IntArray, integer, integer_vector
 from formulations.backends import SolveLimits, check_method
 from formulations.deadline import Deadline, OutOfTime, TimeLimit
 from formulations.errors import CapabilityError
-from formulations.formulation import COMBINATORIAL, Formulation, trusted_termination
+from formulations.formulation import COMBINATORIAL, Formulation, is_feasible, trusted_termination
 from formulations.pausing.bound import (
     Relaxation,
     least_ratio,
@@ -25,6 +25,8 @@ from formulations.pausing.check import Solution, brute_force, time_and_tokens, v
 from formulations.pausing.problem import PausingProblem, PausingResult, PricedPausing, PricedResult
 from formulations.results import BoundKind, Termination, own_solver
 from formulations.standard_form import EXACT_LIMIT, FormWriter, StandardForm, check_size
+from formulations.statement import Statement
+from formulations.words import Words
 
 
 def build_standard_form(priced: PricedPausing) -> StandardForm:
@@ -39,7 +41,7 @@ def build_standard_form(priced: PricedPausing) -> StandardForm:
     """
     problem = priced.problem
     J, N, G = problem.num_active, problem.num_requests, problem.num_workers
-    check_size(5 * N * G + 4 * J, "program", "use exact")
+    _check_size(problem)
     bounds = {"lower": shortest_step(problem), "upper": longest_step(problem)}
     if max(priced.time_price, priced.token_price, bounds["upper"]) >= EXACT_LIMIT:
         raise CapabilityError(
@@ -69,7 +71,7 @@ def build_standard_form(priced: PricedPausing) -> StandardForm:
     must = np.flatnonzero(problem.must_run)
     names = (f"must_run[{j}]" for j in must)
     writer.constraints(names, np.arange(len(must)), y[must], 1, lower=1, upper=1)
-    writer.constraints(["emits"], 0, np.concatenate([y, x]), 1, lower=1)
+    writer.constraints(["one_token"], 0, np.concatenate([y, x]), 1, lower=1)
     if problem.token_capacity is not None and N:
         room, names = np.maximum(problem.room, 0), (f"token_capacity[{g}]" for g in range(G))
         writer.constraints(names, worker, x, problem.waiting[request], upper=room)
@@ -79,6 +81,18 @@ def build_standard_form(priced: PricedPausing) -> StandardForm:
         rows, columns = np.repeat(np.arange(len(starts)), G), x.reshape(N, G)[starts].reshape(-1)
         writer.constraints(names, rows, columns, 1, lower=1, upper=1)
     return writer.form()
+
+
+def _check_size(problem: PausingProblem, parts: int = 0) -> None:
+    """Raise if a program of the problem is too large; ``parts`` are its further entries a token.
+
+    Raises
+    ------
+    CapabilityError
+        If so.
+    """
+    J, N, G = problem.num_active, problem.num_requests, problem.num_workers
+    check_size(5 * N * G + 4 * J + parts * (N * G + J), "program", "use exact")
 
 
 class PricedProgram(Formulation[PricedPausing, Solution, PricedResult]):
@@ -93,6 +107,16 @@ class PricedProgram(Formulation[PricedPausing, Solution, PricedResult]):
     """
 
     result = PricedResult
+    words = Words(
+        title="the pausing program at a price of tokens",
+        source="this project (docs/pausing.md); no paper states it",
+        objective="time of the step less the price of its tokens",
+        variables={
+            "y": "y(j) = 1 if active request j runs",
+            "x": "x(i,g) = 1 if waiting request i starts on worker g",
+            "M": "M = time of the step",
+        },
+    )
 
     def __init__(self, problem: PricedPausing, times: IntArray | None = None) -> None:
         super().__init__(problem)
@@ -100,9 +124,9 @@ class PricedProgram(Formulation[PricedPausing, Solution, PricedResult]):
 
     def state(self) -> Any:
         """Return the Pyomo statement."""
-        from formulations.pausing.program import build
+        from formulations.pausing.program import build_priced
 
-        return build(self.problem)
+        return build_priced(self.problem)
 
     def write(self) -> StandardForm:
         """Return the standard form, written without Pyomo."""
@@ -121,9 +145,7 @@ class PricedProgram(Formulation[PricedPausing, Solution, PricedResult]):
     def violations(self, solution: Solution, objective: int | None = None) -> dict[str, int]:
         """Return each violated constraint of a solution and the amount."""
         violated = violations(self.problem.problem, *solution)
-        if objective is not None and (error := abs(objective - self.objective_value(solution))):
-            violated["objective"] = error
-        return violated
+        return violated | self._misstated(solution, objective)
 
     def settled(self, method: str) -> PricedResult | None:
         """Return "infeasible" for a problem without requests (no tokens), else None."""
@@ -134,12 +156,7 @@ class PricedProgram(Formulation[PricedPausing, Solution, PricedResult]):
 
     def solution_at(self, values: FloatArray) -> Solution:
         """Return the solution (runs, assignment) at a point of the standard form."""
-        problem = self.problem.problem
-        J, N, G = problem.num_active, problem.num_requests, problem.num_workers
-        x = values[J : J + N * G].reshape(N, G)
-        pairs = zip(x.argmax(axis=1).tolist(), (x.max(axis=1) > 0.5).tolist(), strict=True)
-        starts = tuple(g if starts else None for g, starts in pairs)
-        return tuple((values[:J] > 0.5).tolist()), starts
+        return _solution_at(self.problem.problem, values)
 
     def point_of(self, solution: Solution) -> FloatArray:
         """Return a solution as a point of the standard form."""
@@ -151,6 +168,182 @@ class PricedProgram(Formulation[PricedPausing, Solution, PricedResult]):
                 x[i, g] = 1.0
         duration, _ = time_and_tokens(problem, runs, assignment)
         return np.concatenate([np.array(runs, dtype=np.float64), x.reshape(-1), [duration]])
+
+
+#: Entries of the ratio program for each token, besides those of the priced program.
+_PARTS = 8
+
+
+def build_ratio_form(problem: PausingProblem) -> StandardForm:
+    """Write the standard form of the ratio program, for at least one request.
+
+    Columns are ``y[j]`` and ``x[i,g]``, their parts, ``share`` and ``ratio``.
+
+    Raises
+    ------
+    CapabilityError
+        As `build_standard_form`.
+    """
+    from scipy.sparse import block_array, csr_array, eye_array
+
+    _check_size(problem, _PARTS)
+    priced = build_standard_form(PricedPausing(problem, 1, 0))
+    K = priced.num_columns - 1
+    is_peak = np.array([name.startswith("peak[") for name in priced.row_names])
+    # The last column, M, is in the rows of the peak alone.
+    kept = priced.matrix[np.flatnonzero(~is_peak)][:, :K]
+    peak = priced.matrix[np.flatnonzero(is_peak)][:, :K]
+    overhead = csr_array(-priced.row_upper[is_peak, None])
+    own, one, ones = eye_array(K), csr_array([[1.0]]), csr_array(np.ones((K, 1)))
+    shortest = csr_array([[float(shortest_step(problem))]])
+    rows = [
+        [kept, None, None, None],
+        [None, csr_array(np.ones((1, K))), None, None],
+        [None, peak, overhead, csr_array(-np.ones((peak.shape[0], 1)))],
+        [None, None, shortest, -one],
+        [-own, own, None, None],
+        [None, own, -ones, None],
+        [own, -own, ones, None],
+    ]
+    rest = peak.shape[0] + 1 + 2 * K
+    lower = [np.ones(1), np.full(rest + K, -np.inf)]
+    upper = [np.ones(1), np.zeros(rest), np.ones(K)]
+    chosen = priced.column_names[:K]
+    named = [("run" if n[0] == "y" else "start", n[1:]) for n in chosen]
+    matrix = csr_array(block_array(rows))
+    matrix.eliminate_zeros()
+    return StandardForm(
+        objective=np.concatenate([np.zeros(2 * K + 1), [1.0]]),
+        offset=0.0,
+        matrix=matrix,
+        row_lower=np.concatenate([priced.row_lower[~is_peak], *lower]),
+        row_upper=np.concatenate([priced.row_upper[~is_peak], *upper]),
+        lower=np.zeros(2 * K + 2),
+        upper=np.concatenate([np.ones(2 * K + 1), [np.inf]]),
+        integral=np.arange(2 * K + 2) < K,
+        row_names=(
+            *(name for name, peak in zip(priced.row_names, is_peak, strict=True) if not peak),
+            "whole",
+            *(name for name, peak in zip(priced.row_names, is_peak, strict=True) if peak),
+            "shortest",
+            *(f"{n}_{kind}{k}" for kind in ("only", "most", "least") for n, k in named),
+        ),
+        column_names=(*chosen, *(f"{n}_part{k}" for n, k in named), "share", "ratio"),
+    )
+
+
+def _solution_at(problem: PausingProblem, values: FloatArray) -> Solution:
+    """Return runs and assignment at a point whose first columns are ``y[j]`` and ``x[i,g]``."""
+    J, N, G = problem.num_active, problem.num_requests, problem.num_workers
+    x = values[J : J + N * G].reshape(N, G)
+    pairs = zip(x.argmax(axis=1).tolist(), (x.max(axis=1) > 0.5).tolist(), strict=True)
+    starts = tuple(g if starts else None for g, starts in pairs)
+    return tuple((values[:J] > 0.5).tolist()), starts
+
+
+class PausingProgram(Statement[PausingProblem]):
+    """The pausing program of one problem: its ratio of time to tokens, as one program.
+
+    It says what is solved, and shows its linear relaxation; `solve` is faster and exact.
+    """
+
+    words = Words(
+        title="the pausing program: the least time per token of one step",
+        source="this project (docs/pausing.md); no paper states it",
+        objective="time per token",
+        variables={
+            **PricedProgram.words.variables,
+            "run_part": "run_part(j) = share if active request j runs, else 0",
+            "start_part": "start_part(i,g) = share if request i starts on worker g, else 0",
+            "share": "share = 1 / the number of tokens of the step",
+            "ratio": "ratio = time per token",
+        },
+        broken={
+            "runs": "the number of active requests is wrong",
+            "assignment": "the number of waiting requests is wrong",
+            "must_run": "active request {0} has paused as often as allowed, and does not run",
+            "required": "waiting request {0} must start, and does not",
+            "capacity": "worker {0} starts {by} requests more than it has free slots",
+            "token_capacity": "worker {0} holds {by} tokens too many",
+            "one_token": "no request runs or starts",
+            "objective": "the time per token is wrong by {by} s",
+        },
+    )
+
+    def state(self) -> Any:
+        """Return the Pyomo statement."""
+        from formulations.pausing.program import build
+
+        return build(self.problem)
+
+    def write(self) -> StandardForm:
+        """Return the standard form, written without Pyomo."""
+        return build_ratio_form(self.problem)
+
+    @property
+    def value_units(self) -> int:
+        """Units of time per second, in which results are."""
+        return self.problem.scale
+
+    def settled(self, method: str) -> PausingResult | None:
+        """Return "infeasible" for a problem without requests (no tokens), else None."""
+        if self.problem.num_active + self.problem.num_requests:
+            return None
+        return assess(self.problem, None, None, Termination.INFEASIBLE, method=method)
+
+    def violations(
+        self, solution: Solution, value: Fraction | None = None
+    ) -> dict[str, int | Fraction]:
+        """Return each constraint that runs and starts violate; ``value`` in seconds per token."""
+        violated: dict[str, int | Fraction] = {**violations(self.problem, *solution)}
+        if value is not None and not violated:
+            time, tokens = time_and_tokens(self.problem, *solution)
+            if error := abs(value - self.problem.ratio(time, tokens)):
+                violated["objective"] = error
+        return violated
+
+    def solution_at(self, values: FloatArray) -> Solution:
+        """Return the solution (runs, assignment) at a point of the standard form."""
+        return _solution_at(self.problem, values)
+
+    def lower_bound(self) -> Fraction | None:
+        """Return the lower bound on units of time per token of `formulations.pausing.bound`."""
+        return least_ratio(least_times(Relaxation(self.problem)).tolist())
+
+    def answer(
+        self, solution: Solution | None, said: Termination, bound: Fraction | None, **report: Any
+    ) -> PausingResult:
+        """Check a solution and return the result; see `assess`."""
+        return assess(self.problem, solution, bound, said, **report)
+
+    def relaxed(self, time_limit: TimeLimit) -> PausingResult:
+        """Return the bound of the linear relaxation: HiGHS's value less a millionth, or ours."""
+        if (answer := self.settled("lp")) is not None:
+            return answer
+        _check_size(self.problem, _PARTS)
+        deadline, began, known = Deadline.of(time_limit), time.perf_counter(), None
+        report: dict[str, Any] = {"method": "lp"}
+        try:
+            with deadline.interrupting():
+                known = self.lower_bound()
+                _ = self.standard_form
+            outcome = self._relaxation(deadline)
+        except OutOfTime:
+            report["seconds"] = time.perf_counter() - began
+            return assess(self.problem, None, known, Termination.TIME_LIMIT, **report)
+        report |= {"seconds": time.perf_counter() - began, "solver": outcome.details}
+        if outcome.bound is None:
+            return assess(self.problem, None, known, outcome.termination, **report)
+        claimed, kind = Fraction(outcome.bound) * (1 - Fraction(1, 10**6)), BoundKind.FLOAT
+        if known is not None and claimed <= known:
+            claimed, kind = known, BoundKind.INTEGER
+        return PausingResult(
+            problem=self.problem,
+            termination=Termination.RELAXED,
+            bound=claimed / self.problem.scale,
+            bound_kind=kind,
+            **report,
+        )
 
 
 def solve(
@@ -190,18 +383,25 @@ def solve(
         the relaxation (`formulations.pausing.bound`).
     """
     deadline = Deadline.of(time_limit)
+    if times is not None:
+        times = integer_vector(times, "times")
     began = time.perf_counter()
-    best = None if hint is None or violations(problem, *hint) else hint
+    feasible = is_feasible(hint, lambda each: violations(problem, *each))
+    best = hint if feasible else None
     rounds, compile_s = 0, 0.0
     report: dict[str, Any] = {"solver": {}}
     said = Termination.TIME_LIMIT
+    # Refuse before the bound, which takes long for large problems.
+    _check_size(problem)
     try:
         if times is None:
             with deadline.interrupting():
                 above = None if best is None else _ratio(problem, best)
                 times = least_times(Relaxation(problem), above)
     except OutOfTime:
-        return assess(problem, best, None, said, method=backend)
+        return assess(
+            problem, best, None, said, method=backend, seconds=time.perf_counter() - began
+        )
     known = least_ratio(times.tolist())
     while True:
         ratio = _ratio(problem, best)
@@ -251,7 +451,7 @@ def solve_by(
     seed: int = 0,
     own: Mapping[str, Callable[[], PausingResult]] | None = None,
 ) -> PausingResult:
-    """Solve by a backend, by enumeration, or by a method of the caller's own.
+    """Solve by a backend, by enumeration, by a method of the caller's own, or bound by ``lp``.
 
     Raises
     ------
@@ -268,7 +468,9 @@ def solve_by(
             with Deadline.of(time_limit).interrupting():
                 best = brute_force(problem)
         except OutOfTime:
-            return assess(problem, None, None, Termination.TIME_LIMIT, method="brute-force")
+            late: dict[str, Any] = {"seconds": time.perf_counter() - began}
+            late |= {"method": "brute-force"}
+            return assess(problem, None, None, Termination.TIME_LIMIT, **late)
         report: dict[str, Any] = {"seconds": time.perf_counter() - began, "solver": own_solver()}
         report |= {"method": "brute-force", "proof": "enumeration of all solutions"}
         if best is None:
@@ -276,7 +478,10 @@ def solve_by(
         ratio, solution = Fraction(*best[0]), best[1]
         return assess(problem, solution, ratio, Termination.OPTIMAL, **report)
 
-    methods = {"brute-force": enumerated} | dict(own or {})
+    def relaxed() -> PausingResult:
+        return PausingProgram(problem).relaxed(time_limit)
+
+    methods = {"brute-force": enumerated, "lp": relaxed} | dict(own or {})
     check_method(method, tuple(methods))
     if method in methods:
         return methods[method]()

@@ -44,7 +44,8 @@ def build(problem: SecondProblem, model: Any = None) -> Any:
     model = build_step(problem.step, model)
     first = model.objective.expr
     model.del_component(model.objective)
-    model.most = pyo.Constraint(expr=first <= problem.most)
+    told = "(8) The first objective is within its limit."
+    model.most = pyo.Constraint(expr=first <= problem.most, doc=told)
     costs = problem.costs.tolist()
     second = pyo.quicksum(costs[i] * model.x[i, g] for i, g in model.x)
     if problem.window is not None:

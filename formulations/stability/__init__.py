@@ -12,7 +12,13 @@ from formulations.stability.check import (
     capacity_violations,
     price_violations,
 )
-from formulations.stability.solver import CapacityResult, capacity, loads_of, solve_capacity
+from formulations.stability.solver import (
+    CapacityProgram,
+    CapacityResult,
+    capacity,
+    loads_of,
+    solve_capacity,
+)
 from formulations.stability.traffic import (
     VirtualStation,
     direct_rates,
@@ -27,6 +33,7 @@ from formulations.stability.verdict import Theory, Verdict, most_rates, theory
 
 __all__ = [
     "BudgetChoice",
+    "CapacityProgram",
     "CapacityResult",
     "Prices",
     "Theory",

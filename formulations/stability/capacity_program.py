@@ -64,11 +64,11 @@ def build(network: AgentNetwork, virtual: Sequence[VirtualStation] = ()) -> Any:
         terms = (network.stages[k].tokens * model.rate[k] for k in network.stages_at(j))
         return pyo.quicksum(terms) <= network.agents[j].rate
 
+    @constraint(model, range(len(virtual)), name="virtual")
     def never_together(model: Any, v: int) -> Any:
         """(3) Stages that are never served at the same time share the time of one agent."""
         shares = (share_of(network, k) * model.rate[k] for k in virtual[v].stages)
         return pyo.quicksum(shares) <= 1
 
-    model.virtual = pyo.Constraint(range(len(virtual)), rule=never_together)
     model.objective = pyo.Objective(expr=-model.factor, sense=pyo.minimize)
     return model

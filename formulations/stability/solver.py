@@ -5,11 +5,12 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from formulations.backends import SolveLimits
 from formulations.batching import AgentNetwork
-from formulations.errors import InputError
+from formulations.deadline import TimeLimit
+from formulations.errors import InputError, check_kind
 from formulations.fluid.solver import FluidResult, proven_result
-from formulations.linear import solve_linear
+from formulations.linear_program import LinearProgram, LinearSolve
+from formulations.problem_data import shown
 from formulations.results import own_solver
 from formulations.stability.check import (
     Prices,
@@ -26,6 +27,7 @@ from formulations.stability.traffic import (
     share_of,
     traffic,
 )
+from formulations.words import Words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +47,8 @@ class CapacityResult(FluidResult):
     loads : mapping of str to Fraction
         Load by agent and by virtual station, at the given rates (factor 1).
     """
+
+    solution_fields = ("flows",)
 
     network: AgentNetwork
     flows: tuple[Fraction, ...]
@@ -88,6 +92,85 @@ class CapacityResult(FluidResult):
 
 
 _ZERO = Fraction(0)
+CAPACITY = Words(
+    title="the largest load that a network of agents can carry",
+    source="throughput-optimal paper, (2.7) and (4.1) to (4.3); it states no program",
+    objective="the negative of the common factor on all rates from outside",
+    variables={
+        "rate": "rate(k) = tasks of stage k per slot",
+        "factor": "factor = the common factor on all rates",
+    },
+    broken={
+        "traffic": "stage {0} has {by} tasks per slot fewer than come to it",
+        "work": "agent {0} gets {by} tokens per slot more than full batches process",
+        "virtual": "stages never served together (pair {0}) take {by} of the time too much",
+    },
+)
+
+#: Meaning of the dual prices of each family of rows.
+PRICES = {
+    "traffic": "traffic(k): factor that one more task per slot of stage k costs, negative",
+    "work": "work(j): factor that one more token per slot of agent j adds",
+    "virtual": "virtual(v): factor that one more unit of the common time of pair v adds",
+}
+
+
+class CapacityProgram(LinearProgram[AgentNetwork, CapacityResult]):
+    """The capacity program of a network.
+
+    Parameters
+    ----------
+    problem : AgentNetwork
+        Data.
+    virtual : sequence of VirtualStation
+        Pairs of stages that a priority never serves at the same time; see `virtual_stations`.
+
+    Raises
+    ------
+    InputError
+        If all arrival rates are 0.
+    """
+
+    words, prices = CAPACITY, PRICES
+
+    def __init__(self, problem: AgentNetwork, virtual: Sequence[VirtualStation] = ()) -> None:
+        super().__init__(problem)
+        self.virtual = virtual
+        _check_arrivals(problem, virtual)
+
+    def state(self) -> Any:
+        """Return the Pyomo statement."""
+        from formulations.stability.capacity_program import build
+
+        return build(self.problem, self.virtual)
+
+    def violations(
+        self, solution: Sequence[Fraction], value: Fraction | None = None
+    ) -> dict[str, Fraction]:
+        """Return each constraint that flows violate at a factor (default 0)."""
+        return capacity_violations(self.problem, self.virtual, solution, value or _ZERO)
+
+    def closed_form(self) -> CapacityResult:
+        """Return the capacity in closed form, `capacity`."""
+        return capacity(self.problem, self.virtual)
+
+    def concluded(self, solve: LinearSolve) -> CapacityResult:
+        """Return the checked result for the exact optimum."""
+        network, values, prices = self.problem, solve.values, solve.prices
+        stages = range(len(network.stages))
+        return _result(
+            network,
+            self.virtual,
+            tuple(values[f"rate[{k}]"] for k in stages),
+            values["factor"],
+            Prices(
+                tuple(prices[f"traffic[{k}]"] for k in stages),
+                {j: prices[f"work[{j}]"] for j in sorted(set(network.agent_of))},
+                tuple(prices[f"virtual[{v}]"] for v in range(len(self.virtual))),
+            ),
+            claimed=solve.claimed(-1),
+            **solve.report(),
+        )
 
 
 def solve_capacity(
@@ -95,20 +178,18 @@ def solve_capacity(
     virtual: Sequence[VirtualStation] = (),
     *,
     backend: str = "highs",
-    time_limit: float | None = None,
+    time_limit: TimeLimit = None,
     seed: int = 0,
 ) -> CapacityResult:
     """Solve the capacity program with a backend.
 
     Parameters
     ----------
-    network : AgentNetwork
-        Data.
-    virtual : sequence of VirtualStation
-        Pairs of stages that a priority never serves at the same time; see `virtual_stations`.
+    network, virtual
+        See `CapacityProgram`.
     backend : str
-        ``highs``, ``pyomo`` or ``pyomo:SOLVER``.
-    time_limit : float, optional
+        ``highs``, ``pyomo``, ``pyomo:SOLVER``, or ``exact``, the closed form.
+    time_limit : float or Deadline, optional
         Seconds for the backend.
     seed : int
         Random seed of the backend.
@@ -120,24 +201,7 @@ def solve_capacity(
     CapabilityError
         If the program is too large for exact arithmetic; `capacity` has no such limit.
     """
-    from formulations.stability.capacity_program import build
-
-    check_arrivals(network)
-    solve = solve_linear(lambda: build(network, virtual), backend, SolveLimits(time_limit, seed))
-    values, prices = solve.values, solve.prices
-    return _result(
-        network,
-        virtual,
-        tuple(values[f"rate[{k}]"] for k in range(len(network.stages))),
-        values["factor"],
-        Prices(
-            tuple(prices[f"traffic[{k}]"] for k in range(len(network.stages))),
-            {j: prices[f"work[{j}]"] for j in sorted(set(network.agent_of))},
-            tuple(prices[f"virtual[{v}]"] for v in range(len(virtual))),
-        ),
-        claimed=solve.claimed(-1),
-        **solve.report(backend),
-    )
+    return CapacityProgram(network, virtual).solved(backend, time_limit, seed)
 
 
 def capacity(network: AgentNetwork, virtual: Sequence[VirtualStation] = ()) -> CapacityResult:
@@ -155,7 +219,7 @@ def capacity(network: AgentNetwork, virtual: Sequence[VirtualStation] = ()) -> C
     InputError
         If all arrival rates are 0.
     """
-    check_arrivals(network)
+    _check_arrivals(network, virtual)
     named = loads_of(network, virtual)
     highest = max(named.values())
     full = list(named.values()).index(highest)
@@ -229,14 +293,12 @@ def _result(
     )
 
 
-def check_arrivals(network: AgentNetwork) -> None:
-    """Raise if no requests arrive at a network.
-
-    Raises
-    ------
-    InputError
-        If all rates are 0.
-    """
+def _check_arrivals(network: AgentNetwork, virtual: Sequence[VirtualStation] = ()) -> None:
+    """Raise if no requests arrive at a network, or its virtual stations are none."""
+    if isinstance(virtual, str) or not isinstance(virtual, Sequence):
+        raise InputError("virtual", f"{shown(virtual)} is no list", "use virtual_stations(...)")
+    for v, station in enumerate(virtual):
+        check_kind(station, VirtualStation, f"virtual[{v}]", "virtual_stations(...)")
     if not any(direct_rates(network)):
         remedy = "give a stage a rate > 0"
         raise InputError("stages", "no request arrives: all rates are 0", remedy)

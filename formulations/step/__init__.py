@@ -13,11 +13,12 @@ from formulations.step.check import violations
 from formulations.step.problem import Objective, StepProblem, StepResult, StepState
 
 if TYPE_CHECKING:
-    from formulations.step.program import build
+    from formulations.step.program import add_energy_cap, build
     from formulations.step.solver import StepProgram, assess, solve, solve_by_enumeration
 
 _HOMES = {
     "StepProgram": "formulations.step.solver",
+    "add_energy_cap": "formulations.step.program",
     "assess": "formulations.step.solver",
     "build": "formulations.step.program",
     "solve": "formulations.step.solver",
@@ -30,6 +31,7 @@ __all__ = [
     "StepProgram",
     "StepResult",
     "StepState",
+    "add_energy_cap",
     "assess",
     "build",
     "lower_bound",

@@ -13,6 +13,7 @@ from formulations.arrays import (
     BoolArray,
     IntArray,
     check_length,
+    entries,
     frozen,
     integer,
     integer_matrix,
@@ -41,6 +42,8 @@ _OPTIONAL_KEYS = (
     "token_time",
     "admit",
     "benefit",
+    "waited",
+    "longest_wait",
     "provenance",
 )
 
@@ -210,6 +213,32 @@ class StepProblem(ProblemData):
         """Return the same step without benefits."""
         return self if self.benefit is None else replace(self, benefit=None)
 
+    def with_longest_wait(self, waited: Any, longest_wait: int) -> Self:
+        """Return the same step in which requests that have waited too long must start now.
+
+        Parameters
+        ----------
+        waited : sequence of int
+            Length N: rounds that each request has waited.
+        longest_wait : int
+            ``L >= 0``: requests with ``waited >= L`` join ``required``. If they and those required
+            before are more than start, the longest waits come first, then the oldest requests.
+
+        Raises
+        ------
+        InputError
+            If a value breaks its rule, or there is not one wait per request.
+        """
+        waits = integer_vector(waited, "waited")
+        check_length(waits, self.num_requests, "waited", "request")
+        integer(longest_wait, "longest_wait")
+        required = np.zeros(self.num_requests, bool) if self.required is None else self.required
+        due = [i for i in np.argsort(-waits, kind="stable") if waits[i] >= longest_wait]
+        room = max(0, self.num_admitted - int(required.sum()))
+        must = required.copy()
+        must[[i for i in due if not required[i]][:room]] = True
+        return replace(self, required=must)
+
     def _objective_of_loads(self, loads: IntArray) -> int:
         times = loads * self.time_weights[:, None]
         peak = times.max(axis=0)
@@ -274,7 +303,7 @@ class StepProblem(ProblemData):
         benefit: Any = fields.get("benefit")
         if benefit is not None:
             weights, scale, benefit = _scaled_benefit(benefit, weights, scale)
-        return cls(
+        problem = cls(
             capacity=fields["capacity"],
             base=fields["base"],
             contribution=fields["contribution"],
@@ -287,6 +316,11 @@ class StepProblem(ProblemData):
             admit=fields.get("admit"),
             benefit=benefit,
         )
+        waits = {key: fields[key] for key in ("waited", "longest_wait") if key in fields}
+        if not waits:
+            return problem
+        check_keys(waits, "document", ("waited", "longest_wait"))
+        return problem.with_longest_wait(**waits)
 
     def to_mapping(self) -> dict[str, Any]:
         """Return the JSON document that `from_mapping` reads."""
@@ -315,7 +349,7 @@ class StepProblem(ProblemData):
 
     def _checked_weights(self, steps: int) -> tuple[int, ...]:
         integer(self.scale, "scale", minimum=1)
-        weights = tuple(self.weights) or (self.scale,) * steps
+        weights = tuple(entries(self.weights, "weights")) or (self.scale,) * steps
         if len(weights) != steps:
             raise InputError(
                 "discount", f"{len(weights)} weights for {steps} steps", "give one weight per step"

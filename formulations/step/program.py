@@ -24,6 +24,8 @@ Constraints
     (5) floor[g,h]            m[h] ≤ τ_g L_g(h)               (gap only)
     (6) token_capacity[g,h]   L_g(h) ≤ κ_g                    (optional)
     (7) required[i]           Σ_g x[i,g] = 1 for requests that must start now (optional)
+    (8) energy                Σ_h (P_idle G M[h] + (P_max − P_idle) Σ_g τ_g L_g(h)) ≤ e ≤ E
+                                                              (only after `add_energy_cap`)
 
 M and m are bounded, so that every variable is a bounded integer and CP-SAT accepts the program.
 The bounds also prevent an error of HiGHS: without them it reports a false optimum on an instance
@@ -34,6 +36,7 @@ from typing import Any
 
 import numpy as np
 
+from formulations.arrays import integer
 from formulations.modelling import pyo
 from formulations.standard_form import constraint
 from formulations.step.bound import peak_bounds
@@ -94,6 +97,53 @@ def build(problem: StepProblem, model: Any = None) -> Any:
         worth = problem.benefit.tolist()
         value -= pyo.quicksum(worth[i][g] * model.x[i, g] for i, g in model.x)
     model.objective = pyo.Objective(expr=value, sense=pyo.minimize)
+    return model
+
+
+def add_energy_cap(
+    model: Any, problem: StepProblem, cap: int, *, idle_power: int = 100, max_power: int = 400
+) -> Any:
+    """Add the row (8), a cap on the energy of the window, to a model of `build`; return the model.
+
+    BF-IO's section 7.3 asks for such caps. Energy is that of its two-phase reading with full power
+    while a worker works: ``P_max`` for its own time ``τ_g L_g(h)``, then ``P_idle`` up to the
+    barrier M[h]. This is at least the energy of any power curve below ``P_max``; times that do not
+    depend on the assignment are left out. ``solve_step(problem, model=model)`` solves it by a
+    backend; methods that do not read rows refuse the model.
+
+    Parameters
+    ----------
+    model : pyomo.environ.ConcreteModel
+        ``build(problem)``.
+    problem : StepProblem
+        Data.
+    cap : int
+        Largest energy [W times the time unit of the loads: tokens, or ``token_time`` units].
+    idle_power, max_power : int
+        Powers of a worker [W]; BF-IO's by default.
+
+    Raises
+    ------
+    InputError
+        If a value is negative or ``idle_power`` exceeds ``max_power``.
+    """
+    integer(max_power, "max_power")
+    integer(idle_power, "idle_power", maximum=max_power)
+    integer(cap, "cap")
+    times = problem.time_weights.tolist()
+    # A variable, since Pyomo raises an error for a row of constants that does not hold.
+    model.energy_used = pyo.Var(domain=pyo.NonNegativeIntegers, bounds=(0, cap))
+
+    @constraint(model)
+    def energy(model: Any) -> Any:
+        """(8) The window needs no more energy than the cap."""
+        working = pyo.quicksum(
+            times[g] * _load(model, problem, g, h) for g in model.workers for h in model.steps
+        )
+        until_barrier = problem.num_workers * pyo.quicksum(model.M.values())
+        used = idle_power * until_barrier + (max_power - idle_power) * working
+        return used <= model.energy_used
+
     return model
 
 

@@ -33,7 +33,7 @@ def build_standard_form(problem: StepProblem) -> StandardForm:
         If the standard form would have too many nonzeros.
     """
     N, G, steps = problem.num_requests, problem.num_workers, problem.num_steps
-    remedy = "use --method exact, or fewer requests, workers or look-ahead steps"
+    remedy = 'use method="exact", or fewer requests, workers or look-ahead steps'
     check_size(N * G * (steps + 2), "program", remedy)
     # Python integers: products of weight, speed and tokens may exceed 64 bits before the check.
     weights = np.array(problem.weights, dtype=object)

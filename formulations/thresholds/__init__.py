@@ -36,6 +36,7 @@ from formulations.thresholds.problem import (
 )
 from formulations.thresholds.solver import (
     BatchRule,
+    SegmentProgram,
     SegmentResult,
     ThresholdProgram,
     ThresholdResult,
@@ -55,6 +56,7 @@ __all__ = [
     "PromptGroup",
     "SafetyBuffer",
     "SegmentPlan",
+    "SegmentProgram",
     "SegmentResult",
     "ThresholdProblem",
     "ThresholdProgram",

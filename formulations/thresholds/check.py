@@ -189,7 +189,7 @@ def brute_force(problem: ThresholdProblem) -> tuple[int, ...] | None:
     upper = problem.conditions.upper_vector()
     if prod(upper) > _MAX_VECTORS:
         raise CapabilityError(
-            "thresholds", f"{prod(upper)} vectors are too many to enumerate", "solve with cp-sat"
+            "thresholds", f"more than {_MAX_VECTORS:,} vectors to enumerate", "solve with cp-sat"
         )
     weights = problem.weights
     solutions = (

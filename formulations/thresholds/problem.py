@@ -181,6 +181,10 @@ class WaitProblem(ThresholdProblem):
         """Validate."""
         self.fluid.single_worker()
 
+    def digest(self) -> str:
+        """Return the digest of the fluid problem."""
+        return self.fluid.digest()
+
     @property
     def worker(self) -> FluidWorker:
         """The worker."""
@@ -318,6 +322,10 @@ class NestedProblem(ThresholdProblem):
             strict=self.strict,
             within_memory=self.within_memory,
         )
+
+    def digest(self) -> str:
+        """Return the digest of the fluid problem."""
+        return self.fluid().digest()
 
     def fluid(self) -> FluidProblem:
         """Return the fluid problem of the same classes."""

@@ -120,7 +120,9 @@ def build(problem: ThresholdProblem) -> Any:
         return share.denominator * model.n[g, i] >= share.numerator * model.n[g, i - 1] + extra
 
     if conditions.within_memory:
-        model.within = pyo.Constraint(expr=memory <= conditions.worker.memory)
+        model.within = pyo.Constraint(
+            expr=memory <= conditions.worker.memory, doc="(3) A full batch fits the memory."
+        )
     model.objective = pyo.Objective(expr=memory, sense=pyo.minimize)
     return model
 
@@ -195,7 +197,9 @@ def build_segments(problem: NestedProblem, most: int) -> Any:
         return share.denominator * passed >= needed
 
     if problem.within_memory:
-        model.within = pyo.Constraint(expr=batch <= problem.worker.memory)
+        model.within = pyo.Constraint(
+            expr=batch <= problem.worker.memory, doc="(6) A full batch fits the memory."
+        )
     value = pyo.quicksum(cost[s] * model.n[s] for s in segments)
     model.objective = pyo.Objective(expr=value, sense=pyo.minimize)
     return model

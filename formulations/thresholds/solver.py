@@ -6,22 +6,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
-from functools import partial
+from functools import cached_property, partial
 from math import ceil, floor, isfinite
 from typing import Any, ClassVar
 
 from formulations.arrays import FloatArray, integer
-from formulations.backends import SolveLimits
+from formulations.deadline import Deadline, OutOfTime, TimeLimit
 from formulations.errors import CapabilityError, InputError
 from formulations.fluid import FluidProblem, RequestClass
 from formulations.formulation import Formulation
 from formulations.problem_data import member
-from formulations.results import ProgramResult, Termination
+from formulations.results import ProgramResult, Termination, own_solver
 from formulations.scalars import exact_number, plain_number
 from formulations.thresholds.buffer import SafetyBuffer, SegmentPlan, all_segments
 from formulations.thresholds.check import brute_force, nested_violations, threshold_violations
 from formulations.thresholds.conditions import ThresholdProblem, least_thresholds, policy_memory
 from formulations.thresholds.problem import NestedProblem, WaitProblem
+from formulations.words import Words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,33 +58,61 @@ class SegmentResult(ThresholdResult):
     boundaries: tuple[int, ...] | None = None
 
 
+_BROKEN = {
+    "first": "{by} requests too few start for those that arrive during a full batch",
+    "drift": "a segment passes on fewer requests than it receives",
+    "within": "a full batch takes {by} tokens more than the memory",
+}
+THRESHOLDS = Words(
+    title="the thresholds of WAIT or Nested WAIT of least memory",
+    source="fluid paper (arXiv:2504.11320), conditions (9) and (10); it states no program",
+    objective="memory of a full batch [tokens]",
+    variables={"n": "n(g,i) = threshold per stage of segment i of class or prompt length g"},
+    broken=_BROKEN,
+)
+SEGMENTS = Words(
+    title="the segments and thresholds of Nested WAIT of least memory",
+    source="fluid paper (arXiv:2504.11320), condition (10) and section 7.2; it states no program",
+    objective="memory of a full batch and of the requests between segments [tokens]",
+    variables={
+        "z": "z(a,b) = 1 if the stages of outputs a to b are one segment",
+        "n": "n(a,b) = threshold per stage of the segment of outputs a to b",
+    },
+    broken=_BROKEN,
+)
+
+
 #: Thresholds of the chosen segments, and the last stage of each.
 Choice = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 class SegmentProgram(Formulation[NestedProblem, Choice, SegmentResult]):
-    """The segment program of a `NestedProblem` with a boundary at every output.
-
-    Parameters
-    ----------
-    problem : NestedProblem
-        Data.
-    most : int
-        Objective of a known solution.
-    """
+    """The segment program of a `NestedProblem`, whose own boundaries are ignored."""
 
     result = SegmentResult
+    words = SEGMENTS
 
-    def __init__(self, problem: NestedProblem, most: int = 0) -> None:
-        super().__init__(problem)
-        self.most = most
-        self.always_feasible = not problem.within_memory
+    def __init__(self, problem: NestedProblem) -> None:
+        super().__init__(problem.with_boundaries(problem.group.outputs))
+        self.always_feasible = not problem.within_memory and self.problem.load < 1
+
+    @cached_property
+    def _finest(self) -> tuple[int, ...] | None:
+        """Least thresholds with a boundary at every output."""
+        return least_thresholds(self.problem)[0]
+
+    def settled(self, method: str) -> SegmentResult | None:
+        """Return the result "infeasible" if the finest segments have no thresholds, else None."""
+        if self._finest is not None:
+            return None
+        return SegmentResult(method=method, termination=Termination.INFEASIBLE)
 
     def state(self) -> Any:
         """Return the Pyomo statement."""
         from formulations.thresholds.program import build_segments
 
-        return build_segments(self.problem, self.most)
+        assert self._finest is not None
+        return build_segments(self.problem, batch_and_waiting(self.problem, self._finest))
 
     def lower_bound(self) -> int:
         """Return the memory of the fluid equilibrium with the finest segments.
@@ -100,7 +129,8 @@ class SegmentProgram(Formulation[NestedProblem, Choice, SegmentResult]):
     def violations(self, solution: Choice, objective: int | None = None) -> dict[str, int]:
         """Return each violated constraint of a solution and the amount."""
         thresholds, boundaries = solution
-        return nested_violations(self.problem.with_boundaries(boundaries), thresholds)
+        violated = nested_violations(self.problem.with_boundaries(boundaries), thresholds)
+        return violated | self._misstated(solution, objective)
 
     def brute_force(self) -> tuple[int, Choice] | None:
         """Return the least memory over all boundaries; ties go to fewest segments."""
@@ -135,7 +165,7 @@ def solve_segments(
     problem: NestedProblem,
     *,
     method: str = "cp-sat",
-    time_limit: float | None = None,
+    time_limit: TimeLimit = None,
     seed: int = 0,
 ) -> SegmentResult:
     """Choose segments and thresholds that minimise the memory of full batch and waiting requests.
@@ -145,8 +175,8 @@ def solve_segments(
     problem : NestedProblem
         Data; its own boundaries are ignored.
     method : str
-        ``cp-sat``, ``highs``, ``pyomo`` or ``brute-force``.
-    time_limit : float, optional
+        ``cp-sat``, ``highs``, ``pyomo``, ``lp`` or ``brute-force``.
+    time_limit : float or Deadline, optional
         Seconds for the backend.
     seed : int
         Random seed of the backend.
@@ -158,14 +188,7 @@ def solve_segments(
     CapabilityError
         If the scaled program exceeds the integer range of a backend.
     """
-    finest = problem.with_boundaries(problem.group.outputs)
-    thresholds, _ = least_thresholds(finest)
-    if thresholds is None:
-        return SegmentResult(method=method, termination=Termination.INFEASIBLE)
-    if method == "brute-force":
-        return SegmentProgram.solve_by_enumeration(finest)
-    most = batch_and_waiting(finest, thresholds)
-    return SegmentProgram(finest, most).solved(method, SolveLimits(time_limit, seed))
+    return SegmentProgram.solve_by(problem, method, time_limit=time_limit, seed=seed)
 
 
 Thresholds = tuple[int, ...]
@@ -175,6 +198,7 @@ class ThresholdProgram(Formulation[ThresholdProblem, Thresholds, ThresholdResult
     """The program of one `ThresholdProblem`."""
 
     result = ThresholdResult
+    words = THRESHOLDS
 
     def __init__(self, problem: ThresholdProblem) -> None:
         super().__init__(problem)
@@ -197,7 +221,7 @@ class ThresholdProgram(Formulation[ThresholdProblem, Thresholds, ThresholdResult
 
     def violations(self, solution: Thresholds, objective: int | None = None) -> dict[str, int]:
         """Return each violated constraint of a solution and the amount."""
-        return threshold_violations(self.problem, solution)
+        return threshold_violations(self.problem, solution) | self._misstated(solution, objective)
 
     def settled(self, method: str) -> ThresholdResult | None:
         """Return the result "infeasible" for a load of 1 or more, else None."""
@@ -210,17 +234,25 @@ class ThresholdProgram(Formulation[ThresholdProblem, Thresholds, ThresholdResult
         index = self.standard_form.column_index()
         return tuple(round(values[index[f"n[{g},{i}]"]]) for g, i in self.model.segments)
 
-    def found(self, method: str) -> ThresholdResult:
+    def found(self, method: str, deadline: Deadline) -> ThresholdResult:
         """Return the result of fixed-point or brute-force, which prove their optimum."""
         began = time.perf_counter()
-        vector, rounds = (
-            least_thresholds(self.problem)
-            if method == "fixed-point"
-            else (brute_force(self.problem), 0)
-        )
+        try:
+            with deadline.interrupting():
+                vector, rounds = (
+                    least_thresholds(self.problem)
+                    if method == "fixed-point"
+                    else (brute_force(self.problem), 0)
+                )
+        except OutOfTime:
+            return self._nothing(method, None)
         report: dict[str, Any] = {
             "method": method,
             "seconds": time.perf_counter() - began,
+            "solver": own_solver(),
+            "proof": "enumeration of all thresholds"
+            if method == "brute-force"
+            else "iteration from below in rationals, which reaches the least thresholds",
             "iterations": rounds,
         }
         if vector is None or set(self.violations(vector)) == {"memory"}:
@@ -232,7 +264,7 @@ def solve(
     problem: ThresholdProblem,
     *,
     method: str = "fixed-point",
-    time_limit: float | None = None,
+    time_limit: TimeLimit = None,
     seed: int = 0,
 ) -> ThresholdResult:
     """Return the thresholds of least memory.
@@ -245,8 +277,8 @@ def solve(
         ``fixed-point`` (least solution by iteration, in rationals), ``brute-force``, or a backend
         for the integer program (constant rates): ``cp-sat``, ``highs``, ``pyomo``,
         ``pyomo:SOLVER``.
-    time_limit : float, optional
-        Seconds for a backend.
+    time_limit : float or Deadline, optional
+        Wall-clock seconds.
     seed : int
         Random seed of a backend.
 
@@ -263,8 +295,9 @@ def solve(
         If the scaled program exceeds the integer range of a backend, or is too large to enumerate.
     """
     program = ThresholdProgram(problem)
-    own = {name: partial(program.found, name) for name in ("fixed-point", "brute-force")}
-    return program.solve_by(problem, method, time_limit=time_limit, seed=seed, own=own)
+    clock, names = Deadline.of(time_limit), ("fixed-point", "brute-force")
+    own = {name: partial(program.found, name, clock) for name in names}
+    return program.solve_by(problem, method, time_limit=clock, seed=seed, own=own)
 
 
 class BatchRule(StrEnum):

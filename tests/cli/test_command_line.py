@@ -44,7 +44,7 @@ def test_what_is_unknown_is_told_with_what_is_near(
         ("--jobs 0", "error: --jobs: 0 is out of range; use 1 <= value <= 1024"),
         ("--token-time nan", "error: --token-time: nan s is out of range; give"),
         ("--drift foo", "error: --drift: 'foo' is no drift; use one of llm, constant, a rate"),
-        ("--predictor oracl", "error: predictor: 'oracl' is unknown; did you mean oracle? use"),
+        ("--predictor oracl", "error: --predictor: 'oracl' is unknown; did you mean oracle? use"),
     ],
 )
 def test_options_are_refused_before_anything_runs(

@@ -141,7 +141,7 @@ def test_files_are_not_replaced_without_a_word(bfio: Bfio) -> None:
     before = Path("p.lp").read_bytes()
     refused = bfio("solve", file, "--write", "p.lp")
     assert refused.status == 2
-    assert "p.lp: the file exists; choose another name or pass --overwrite" in refused.err
+    assert "p.lp: the file exists; choose another name or add --overwrite" in refused.err
     assert bfio("solve", file, "--write", "p.lp", "--overwrite").status == 0
     assert Path("p.lp").read_bytes() == before
 
@@ -167,7 +167,7 @@ def test_files_are_not_replaced_without_a_word(bfio: Bfio) -> None:
         ),
         (("fluid", "--program", "margin"), "no program is written or checked"),
         (("fluid", "--write", "p.lp", "--program", "x"), "use one of throughput"),
-        (("fluid", "--write", "p.lp", "--nested"), "Nested WAIT has no program to write"),
+        (("fluid", "--write", "p.lp", "--nested"), "use --program nested"),
         (
             ("capacity", "--write", "p.lp", "--method", "highs"),
             "--method: has no effect with --write",

@@ -66,6 +66,19 @@ def test_an_unstable_load_is_a_verdict(bfio: Bfio, tmp_path: Path) -> None:
     assert (text.status, text.out.startswith("unstable: memory 9 of 9")) == (0, True)
 
 
+def test_service_limits(bfio: Bfio, tmp_path: Path) -> None:
+    """ΔT <= 4/5 for class 1: 31/8 stages per second, as tests/formulations/fluid derives."""
+    file = _write(tmp_path)
+    limited = bfio("fluid", file, "--latency", "2.8", "--json").json["limited"]
+    assert limited["exact"] == {"value": "31/8", "rates": ["1", "5/8"]}
+    assert (limited["latency"], limited["ttft"]) == ([2, 2.8], [2, 2])
+    text = bfio("fluid", file, "--latency", "1.5").out
+    assert "within the limits: throughput 2 stages/s, iteration 0.6 s" in text
+    assert "none" in text
+    refused = bfio("fluid", file, "--ttft", "1", "--write", str(tmp_path / "load.lp"))
+    assert (refused.status, "programs with limits are not written" in refused.err) == (2, True)
+
+
 def test_decode_tokens(bfio: Bfio, tmp_path: Path) -> None:
     """In decode tokens both classes of I0 are equally dense, 1/3: the first comes first."""
     answer = bfio("fluid", _write(tmp_path, memory=4), "--objective", "decode", "--json").json

@@ -282,11 +282,16 @@ _HELP = [["--help"], ["compare", "--help"], ["solve", "--help"]]
 def test_help_is_immediate(arguments: list[str]) -> None:
     """It takes 0.3 s of processor time, or on a slow machine 1.5 imports of NumPy, at most."""
 
-    def best(*words: str) -> float:
-        return min(_processor_time([sys.executable, *words]) for _ in range(3))
+    def took(*words: str) -> float:
+        return _processor_time([sys.executable, *words])
 
-    took = best("-m", "bfio", *arguments)
-    assert took < 0.3 or took < 1.5 * best("-c", "import numpy")
+    # Each try is measured beside its own import, as other work slows both.
+    for _ in range(6):
+        if (seconds := took("-m", "bfio", *arguments)) < max(
+            0.3, 1.5 * took("-c", "import numpy")
+        ):
+            return
+    pytest.fail(f"{seconds:.2f} s")
 
 
 def _processor_time(command: list[str]) -> float:

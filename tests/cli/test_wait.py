@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
-from bfio.wait.registry import BUILT_IN
+from bfio.wait.arrivals import varying_instance
+from bfio.wait.registry import BUILT_IN, build
+from bfio.wait.simulation import serve
+from formulations.fluid import FluidProblem, RateProfile, SinusoidalRates
 from tests.cli.conftest import Bfio
 from tests.cli.test_fluid import I0
 
@@ -94,6 +97,30 @@ def test_heavy_traffic(bfio: Bfio, tmp_path: Path) -> None:
     assert four["throughput"] == pytest.approx(4 * one["throughput"])
     assert four["latency_mean_s"] == pytest.approx(one["latency_mean_s"] / 4)
     assert scaled["fluid"]["throughput"] == 20
+
+
+@pytest.mark.parametrize(
+    "rates",
+    [
+        {"breaks": [0, 20], "rates": [["1/2", 2], [2, 0]], "period": 40},
+        {"means": [1, 2], "amplitudes": [1, "1/2"], "period": 40, "phases": [0, 0.5]},
+    ],
+    ids=["steps", "sines"],
+)
+def test_rates_that_vary(bfio: Bfio, tmp_path: Path, rates: dict[str, Any]) -> None:
+    """The same run as in Python; a file of that form is the only difference."""
+    profile = tmp_path / "rates.json"
+    profile.write_text(json.dumps(rates))
+    named = ("--policy", "nested-wait:thresholds=4,3", "--seed", "5", "--horizon", "80", "--json")
+    answer = bfio("wait", _write(tmp_path), "--profile", str(profile), *named).json
+    problem = FluidProblem.from_mapping(I0)
+    made = (SinusoidalRates if "means" in rates else RateProfile)(**rates)
+    data = varying_instance(problem, made, 80, seed=5)
+    run = serve(data, build("nested-wait:thresholds=4,3", problem), horizon_s=80)
+    (shown,) = answer["runs"]
+    same = ("requests", "completed", "throughput", "latency_mean_s", "peak_memory", "batches")
+    assert {name: shown[name] for name in same} == {name: run.summary()[name] for name in same}
+    assert shown["requests"] != bfio("wait", _write(tmp_path), *named).json["runs"][0]["requests"]
 
 
 def test_a_trace(bfio: Bfio, tmp_path: Path) -> None:

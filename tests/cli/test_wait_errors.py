@@ -89,6 +89,8 @@ def _is_one_clear_line(done: Done, *messages: str) -> None:
 @pytest.fixture(autouse=True)
 def _files(tmp_path: Path) -> None:
     (tmp_path / "load.json").write_text(json.dumps(I0))
+    (tmp_path / "rates.json").write_text('{"breaks": [0], "rates": [1]}')
+    (tmp_path / "one.json").write_text('{"means": [1], "amplitudes": [0], "period": 1}')
     (tmp_path / "trace.csv").write_text(
         "arrival_time_s,prompt_tokens,output_tokens\n0,1,1\n1,5,2\n"
     )
@@ -113,6 +115,12 @@ def _files(tmp_path: Path) -> None:
         ((*HORIZON, "--scale", "0"), "--scale: 0 is not allowed for a rate or time"),
         ((*HORIZON, "--scale", "x"), "--scale: 'x'"),
         ((*HORIZON, "--scale", "1e12"), "horizon: is too long for the clock"),
+        ((*HORIZON, "--profile", "no.json"), "no.json: no such file"),
+        ((*HORIZON, "--profile", "load.json"), "load.json: document.classes: unknown; use breaks"),
+        ((*HORIZON, "--profile", "rates.json"), "rates.json: rates[0]: a number; write a list"),
+        ((*HORIZON, "--profile", "one.json"), "profile: 1 rates for 2 classes"),
+        ((*HORIZON, "--profile", "one.json", "--scale", "2"), "omit --arrivals and --scale"),
+        ((*HORIZON, "--profile", "one.json", "--arrivals", "even"), "omit --arrivals and --scale"),
         ((*HORIZON, "--rate", "2"), "--rate has no effect without --trace"),
         ((*HORIZON, "--rate-scale", "2"), "--rate-scale has no effect without --trace"),
         ((*HORIZON, "--arrivals", "trace"), "--arrivals trace needs --trace"),
@@ -183,6 +191,7 @@ def _files(tmp_path: Path) -> None:
         ((*TRACE, "--arrivals", "poisson"), "add --rate"),
         ((*TRACE, "--arrivals", "trace", "--rate", "1"), "--rate draws new arrival times"),
         ((*TRACE, "--rate", "1", "--rate-scale", "2"), "--rate draws new arrival times"),
+        ((*TRACE, "--profile", "one.json"), "--profile cannot be combined with --trace"),
         ((*TRACE, "--rate", "0"), "--rate: 0 is not allowed for a rate or time"),
         ((*TRACE, "--rate", "1e-12"), "the last arrival is too late"),
         ((*TRACE, "--rate-scale", "-2"), "--rate-scale"),
@@ -320,7 +329,7 @@ def test_an_engine_is_refused_before_the_work(bfio: Bfio) -> None:
     """No request is drawn, and no progress shown."""
     done = bfio("wait", "load.json", *HORIZON, "--engine", "x")
     assert (done.status, done.out) == (2, "")
-    assert done.err.startswith("error: engine: 'x' is unknown")
+    assert done.err.startswith("error: --engine: 'x' is unknown")
 
 
 def test_too_many_requests_for_the_memory(bfio: Bfio, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,9 +11,8 @@ from types import SimpleNamespace
 import pytest
 
 import bfio
-from bfio.common import engine_choice, kernel_groups
-from bfio.common.engine_choice import is_worthwhile
-from bfio.common.kernel_groups import KernelGroup, compile_groups, groups
+from bfio.common import kernel_groups
+from bfio.common.kernel_groups import KernelGroup, compile_groups, groups, is_worthwhile
 from bfio.common.kernels import EntryPoint, entry_of
 from bfio.decode.machine.whole_run import EVERY_PART, group_of, loop_of, machine_code_of
 from bfio.decode.policy_registry import built_in, find
@@ -47,7 +46,7 @@ GROUPS = (
 )
 """
 _USE = """\
-from bfio.common import engine_choice, kernel_groups
+from bfio.common import kernel_groups
 import users_kernels
 kernel_groups.groups = lambda: {group.name: group for group in users_kernels.GROUPS}
 for _ in range(2):
@@ -166,10 +165,10 @@ def test_kernels_are_loaded_for_long_runs_and_compiled_for_very_long_ones(
     ready, seconds = False, groups()["wait"].seconds
     monkeypatch.setattr(KernelGroup, "is_ready", lambda group: ready)
     modules = {name: None for name in sys.modules if name != "numba"}
-    monkeypatch.setattr(engine_choice, "sys", SimpleNamespace(modules=modules))
+    monkeypatch.setattr(kernel_groups, "sys", SimpleNamespace(modules=modules))
 
     def answers(*saved_s: float) -> list[bool]:
-        monkeypatch.setattr(engine_choice, "_saveable_s", {})
+        monkeypatch.setattr(kernel_groups, "_saveable_s", {})
         return [is_worthwhile("wait", saved) for saved in saved_s]
 
     assert answers(0.4) == answers(seconds - 0.1) == [False]
@@ -187,7 +186,7 @@ def test_kernels_are_loaded_for_long_runs_and_compiled_for_very_long_ones(
 def test_groups_wait_for_their_own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs of one engine say nothing about those of another."""
     monkeypatch.setattr(KernelGroup, "is_ready", lambda group: True)
-    monkeypatch.setattr(engine_choice, "_saveable_s", {})
+    monkeypatch.setattr(kernel_groups, "_saveable_s", {})
     assert is_worthwhile("wait", 2)
     assert not is_worthwhile("kv-cache", 0.05)
 

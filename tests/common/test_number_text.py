@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.common.import_closure import ROOT
-from bfio.common.number_text import percent, percentage
 from bfio.studies.report.traced import traced_share
+from formulations.scalars import percent, percentage
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_percentages_are_written_in_one_place() -> None:
     folders = ("bfio", "benchmarks", "formulations", "proofs_checks")
     files = [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
     found = [_place(path) for path in files if by_hand.search(path.read_text(encoding="utf-8"))]
-    assert found == ["bfio/common/number_text.py"]
+    assert found == ["formulations/scalars.py"]
 
 
 def _place(path: Path) -> str:

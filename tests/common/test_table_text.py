@@ -3,7 +3,7 @@
 import csv
 import io
 
-from bfio.common.table_text import TableForm, TextTable, joined_csv
+from bfio.common.text import TableForm, TextTable, joined_csv
 
 TABLE = TextTable(
     "Gap_1 & more",

@@ -1,6 +1,6 @@
 """Small policies and the strategies that the tests of the engine share."""
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -8,19 +8,13 @@ import numpy as np
 from hypothesis import strategies as st
 
 from bfio.decode.cluster import Cluster
-from bfio.decode.drift import CONSTANT, Drift, DriftReading
-from bfio.decode.features.memory import peaks
-from bfio.decode.option_kinds import PrefillTier, Telemetry
-from bfio.decode.options import RunOptions
-from bfio.decode.policy import Policy
+from bfio.decode.drift import Drift
+from bfio.decode.option_kinds import PrefillTier
 from bfio.decode.policy_registry import (
-    all_options,
     choose,
-    given_to,
 )
-from bfio.decode.run import Run
-from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
+from bfio.testing.runs import Scenario, failures, scenarios
 from bfio.workloads.workload import Workload
 
 #: A machine whose times are exact in binary: a step lasts 1 s and half a second per token.
@@ -40,14 +34,6 @@ def build(policy: str, **options: object) -> Any:
     return choose(policy, options).make()
 
 
-def what_is_read(policy: Any, cluster: Cluster, options: dict[str, Any]) -> dict[str, Any]:
-    """Return keywords of `simulate`, without policy options that this policy lacks."""
-    of_policies = {name: value for name, value in options.items() if name in all_options()}
-    run = {e.name: options[e.name] for e in fields(RunOptions) if e.name in options}
-    read = given_to(policy, of_policies, RunOptions(**run), cluster)
-    return {n: value for n, value in options.items() if n not in of_policies or n in read}
-
-
 def first_come(state: DecodeState) -> list[int | None]:
     """Oldest request to the worker with most free slots, lowest index first."""
     free = state.free_slots.tolist()
@@ -62,26 +48,6 @@ def first_come(state: DecodeState) -> list[int | None]:
 def nobody(state: DecodeState) -> list[int | None]:
     """Never admit a request."""
     return [None] * state.num_waiting
-
-
-def capricious(state: DecodeState) -> list[int | None]:
-    """Admit requests at random to random workers, at least one if nothing runs."""
-    free = state.free_slots.tolist()
-    answer: list[int | None] = [None] * state.num_waiting
-    for i in range(state.num_waiting):
-        worker = int(state.rng.integers(len(free)))
-        must = not state.running.any() and not any(w is not None for w in answer)
-        if must:
-            worker = free.index(max(free))
-        if free[worker] > 0 and (must or state.rng.random() < 0.5):
-            answer[i] = worker
-            free[worker] -= 1
-    return answer
-
-
-def anywhere(state: DecodeState) -> list[int | None]:
-    """Bind each request to a random worker, as immediate dispatch wants."""
-    return [int(w) for w in state.rng.integers(state.num_workers, size=state.num_waiting)]
 
 
 class Together:
@@ -107,170 +73,6 @@ def least_projected(state: DecodeState) -> list[int | None]:
             free[worker] -= 1
             loads[worker] += state.contributions[i].sum()
     return answer
-
-
-@dataclass(frozen=True)
-class Scenario:
-    """One drawn simulation: everything but the policy."""
-
-    workload: Workload
-    cluster: Cluster
-    options: dict[str, Any]
-
-    def erratic_policy(self) -> Policy:
-        """Return the policy that does whatever this kind of dispatch allows, at random."""
-        return capricious if self.options["dispatch"] == "pooled" else anywhere
-
-    def simulate(self, policy: Any, **changes: Any) -> Run:
-        """Simulate it."""
-        options = what_is_read(policy, self.cluster, {**self.options, **changes})
-        return simulate(self.workload, policy, self.cluster, **options)
-
-
-def drifts() -> st.SearchStrategy[Drift]:
-    """LLM decode, constant work, periodic patterns in both readings, and some that fall."""
-    increments = st.lists(st.integers(0, 5), min_size=1, max_size=4).map(tuple)
-    growing = st.builds(Drift, increments, st.sampled_from(DriftReading))
-    return growing | st.sampled_from([Drift((1, 1, -2)), Drift((0, 5, -3)), Drift((7, -4, 0, -1))])
-
-
-@st.composite
-def workloads(draw: st.DrawFn, max_requests: int = 25) -> Workload:
-    """Draw requests with ties, ones, and prompts up to the largest accepted."""
-    sizes = st.integers(1, 20) | st.integers(1, 2100) | st.integers(1, 10**12)
-    prompts = draw(st.lists(sizes, max_size=max_requests))
-    n = len(prompts)
-    outputs = draw(st.lists(st.integers(1, 12), min_size=n, max_size=n))
-    gaps = draw(st.lists(st.sampled_from(["0", "0.1", "1", "40"]), min_size=n, max_size=n))
-    times = [sum((Fraction(g) for g in gaps[: i + 1]), Fraction(0)) for i in range(n)]
-    hashes = [draw(block_hashes(prompt)) for prompt in prompts]
-    return Workload(prompts, outputs, tuple(times), block_hashes=hashes)  # type: ignore[arg-type]
-
-
-def block_hashes(prompt: int) -> st.SearchStrategy[list[int]]:
-    """Few different prefixes; long prompts have no hashes."""
-    if prompt > 2100:
-        return st.just([])
-    blocks = -(-prompt // 512)
-    turns = st.lists(st.integers(1, 2), min_size=blocks, max_size=blocks)
-    # Each hash stands for all turns so far.
-    return turns.map(lambda found: np.cumsum(np.array(found) * 3 ** np.arange(blocks)).tolist())
-
-
-@st.composite
-def clusters(draw: st.DrawFn, largest: int) -> Cluster:
-    """Draw a machine, mostly of equal workers; if memory is limited each holds any request."""
-    workers = draw(st.integers(1, 5))
-
-    def one_or_each(values: st.SearchStrategy[Any]) -> Any:
-        each = st.lists(values, min_size=workers, max_size=workers).map(tuple)
-        return draw(values | each if draw(st.booleans()) else values)
-
-    return Cluster(
-        workers=workers,
-        slots=one_or_each(st.integers(1, 4)),
-        step_overhead_s=one_or_each(st.sampled_from([0.3, 1.0])),
-        # Step programs of unequal workers have no meaning where a token takes no time.
-        token_time_s=draw(st.sampled_from([0.0, 0.07])) if workers == 1 else 0.07,
-        mean_time_s=draw(st.sampled_from([0.0, 0.01])),
-        memory=one_or_each(st.integers(largest, 3 * largest)) if draw(st.booleans()) else None,
-        speed=one_or_each(st.sampled_from([1.0, 2.0, 0.75])),
-        prefix_cache=one_or_each(st.integers(1, 9).map(lambda k: 600 * k))
-        if draw(st.booleans())
-        else None,
-    )
-
-
-@st.composite
-def failures(draw: st.DrawFn, workers: int) -> tuple[tuple[float, int, str], ...] | str:
-    """Draw failures, each with its recovery, so that every run can end; mostly there are none."""
-    if draw(st.booleans()):
-        return "none"
-    events: list[tuple[float, int, str]] = []
-    for worker in range(workers):
-        times = draw(st.lists(st.integers(0, 40), max_size=4, unique=True).map(sorted))
-        for fails, recovers in zip(times[::2], times[1::2], strict=False):
-            events += [(fails / 4, worker, "fail"), (recovers / 4, worker, "recover")]
-    return tuple(sorted(events))
-
-
-@st.composite
-def cancellations(draw: st.DrawFn, arrivals: str, requests: Workload) -> Any:
-    """Draw clients that give up some time after they arrive; mostly there are none."""
-    if arrivals == "pool" or draw(st.booleans()):
-        return "none"
-    # At the scaled times an arrival may come a bit before or after what it is here.
-    patience = draw(st.lists(st.none() | st.integers(0, 30), max_size=len(requests)))
-    times = zip(patience, requests.exact_arrivals().seconds().tolist(), strict=False)
-    events = [(t + p / 4, i) for i, (p, t) in enumerate(times) if p is not None]
-    return tuple(sorted(events)) or "none"
-
-
-def reports() -> st.SearchStrategy[Telemetry | None]:
-    """Draw how late loads are known and how often reports are lost; mostly neither."""
-    late = st.builds(Telemetry, st.integers(1, 4), st.sampled_from([0.0, 0.3]))
-    return st.none() | st.just(Telemetry(0, 0.5)) | late
-
-
-@st.composite
-def tiers(draw: st.DrawFn, arrivals: str, requests: Workload) -> Any:
-    """Draw a prefill tier; mostly there is none."""
-    if arrivals == "pool" or draw(st.booleans()):
-        return None
-    # Without this limit, requests that expire at once would repeat prefill endlessly.
-    lives = [0.5, 20.0] if requests.prompt_tokens.max(initial=1) < 3000 else []
-    return PrefillTier(
-        workers=draw(st.integers(1, 3)),
-        token_time_s=draw(st.sampled_from([0.0, 1e-3])),
-        overhead_s=draw(st.sampled_from([0.0, 0.4])),
-        transfer_time_s=draw(st.sampled_from([0.0, 1e-4])),
-        ttl_s=draw(st.sampled_from([float("inf"), *lives])),
-        places=draw(st.none() | st.integers(1, 4)),
-    )
-
-
-@st.composite
-def scenarios(
-    draw: st.DrawFn,
-    drained: bool = False,
-    delays: bool = False,
-    prefill: bool = False,
-    telemetry: bool = False,
-) -> Scenario:
-    """Draw any workload on any small machine with any options."""
-    arrivals = draw(st.sampled_from(["pool", "timed"]))
-    requests, drift = draw(workloads()), draw(drifts())
-    cluster = draw(clusters(int(peaks(requests, drift, leaves=True).max(initial=1))))
-    overflow = draw(st.sampled_from(["recompute", "swap", "reserve"]))
-    events = draw(failures(cluster.workers))
-    overflows = cluster.memory is not None and overflow != "reserve"
-    leave = draw(cancellations(arrivals, requests))
-    if (overflows or events != "none" or leave != "none") and not drift.is_uniform:
-        # Growth by age is refused where requests may be interrupted.
-        drift = CONSTANT if drift.may_fall else replace(drift, reading=DriftReading.GLOBAL_STEP)
-    dispatch = draw(st.sampled_from(["pooled", "immediate"]))
-    options = {
-        "arrivals": arrivals,
-        "pool": draw(st.integers(1, 30)) if arrivals == "pool" else 128,
-        "rate_scale": draw(st.sampled_from([1, Fraction(7, 3)])) if arrivals == "timed" else 1,
-        "dispatch": dispatch,
-        "margin": draw(st.none() | st.integers(0, 3)) if dispatch == "immediate" else None,
-        "delay": draw(st.integers(0, 4)) if delays else 0,
-        "horizon": draw(st.integers(0, 7)),
-        "projection": draw(st.sampled_from(["constant", "growing"])),
-        "predictor": draw(st.sampled_from(["none", "oracle"])),
-        "window_knows": draw(st.sampled_from(["active", "all"])),
-        "drift": drift,
-        "overflow": overflow,
-        "swap_time_s": draw(st.sampled_from([0.0, 0.01])),
-        "failures": events,
-        "steps": None if drained else draw(st.none() | st.integers(0, 20)),
-        "cancellations": leave,
-        "prefill": draw(tiers(arrivals, requests)) if prefill else None,
-        "telemetry": draw(reports()) if telemetry else None,
-        "seed": draw(st.integers(0, 2**63 - 1)),
-    }
-    return Scenario(requests, cluster, options)
 
 
 @st.composite

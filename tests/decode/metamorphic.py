@@ -21,10 +21,10 @@ from bfio.decode.policy_registry import choose, find
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
+from bfio.testing.states import make_state
 from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray
 from formulations.errors import InputError
-from tests.decode.policies.states import state
 
 #: Look-ahead of policies that have one: shorter than most requests live.
 HORIZON = 5
@@ -374,7 +374,7 @@ def drawn_state(seed: int) -> DecodeState:
     loads = rng.choice(10**6, workers, replace=False)
     size = [int(10**7 + rng.integers(10**6))]
     columns = HORIZON + 1
-    return state(
+    return make_state(
         loads.tolist(),
         [1 + free for free in apart(3)],
         size,

@@ -207,11 +207,11 @@ class Reference:
             job.rests, job.rested = False, 0 if job.begun == self.step else job.rested
         if not held and not (self.waiting and sum(free)):
             return []
-        columns = [[j.index, j.worker, j.load, j.rested] for j in held]
+        columns = [[j.index, j.worker, j.load, j.rested, j.prompt] for j in held]
         answer = self.policy(
             replace(
                 self.state(self.waiting, free),
-                holdings=lambda: ActiveRequests(*np.array(columns).reshape(-1, 4).T),
+                holdings=lambda: ActiveRequests(*np.array(columns).reshape(-1, 5).T),
                 step_units=self.cluster.step_units(),
             )
         )

@@ -28,12 +28,12 @@ from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
 from bfio.gap.measure import measure_gap
 from bfio.studies.row_parts.runs import run_series
+from bfio.testing.runs import Scenario
 from formulations.batching import Agent, AgentNetwork, BatchTime, Stage
 from formulations.errors import InputError
 from tests.decode.cases import (
     BATCHING,
     EXACT,
-    Scenario,
     Together,
     batched_scenarios,
     first_come,
@@ -328,7 +328,7 @@ TIMED = {"arrivals": "timed"}
 @pytest.mark.parametrize(
     ("changes", "options", "message"),
     [
-        ({"memory": 99}, {}, "token_budget: requests may leave their worker.*--overflow reserve"),
+        ({"memory": 99}, {}, "token_budget: requests may leave their worker.*overflow="),
         ({}, {"failures": ((1.0, 0, "fail"),)}, "token_budget: requests may leave"),
         ({}, {**TIMED, "cancellations": ((1.0, 0),)}, "token_budget: requests may leave"),
         ({}, {**TIMED, "prefill": "workers=1,token_time=1"}, "the prefill tier computes prompts"),

@@ -12,8 +12,9 @@ from bfio.decode.cluster import Cluster
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.replay import run_violations, total_work
 from bfio.decode.simulation import simulate
+from bfio.testing.runs import Scenario, scenarios
 from bfio.workloads.workload import Workload
-from tests.decode.cases import Scenario, Together, first_come, least_projected, scenarios
+from tests.decode.cases import Together, first_come, least_projected
 
 SPECS = registry.specs()
 

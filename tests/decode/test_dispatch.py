@@ -12,10 +12,10 @@ from bfio.decode.cluster import Cluster
 from bfio.decode.replay import run_violations
 from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
+from bfio.testing.instances import decode_states
 from formulations.errors import InputError
 from tests.decode.cases import EXACT, build, workload
 from tests.decode.machine.equality import assert_same_run
-from tests.decode.policies.states import states
 
 
 @pytest.mark.parametrize("policy", ["br-0", "br-h:horizon=0:beta=2"])
@@ -65,7 +65,7 @@ def first_only(state: DecodeState) -> DecodeState:
     )
 
 
-@given(states().filter(lambda s: s.num_waiting > 0 and s.free_slots.any()))
+@given(decode_states().filter(lambda s: s.num_waiting > 0 and s.free_slots.any()))
 def test_br_0_raises_the_imbalance_least(s: DecodeState) -> None:
     """Against the definition: F is minus the change of the imbalance of virtual loads."""
     s = first_only(bound_to(s))
@@ -82,7 +82,7 @@ def test_br_0_raises_the_imbalance_least(s: DecodeState) -> None:
 
 
 @given(
-    states().filter(lambda s: s.num_waiting > 0 and s.free_slots.any()),
+    decode_states().filter(lambda s: s.num_waiting > 0 and s.free_slots.any()),
     st.sampled_from([("1/2", 1), ("1", 43), ("1", 2)]),
 )
 def test_br_h_has_the_highest_score(s: DecodeState, factors: tuple[str, int]) -> None:
@@ -101,7 +101,7 @@ def test_br_h_has_the_highest_score(s: DecodeState, factors: tuple[str, int]) ->
     assert scores[chosen] == max(scores[s.free_slots > 0])
 
 
-@given(states(max_workers=3, max_waiting=4).filter(lambda s: s.num_waiting > 0))
+@given(decode_states(max_workers=3, max_waiting=4).filter(lambda s: s.num_waiting > 0))
 def test_bf_io_solves_the_program_of_those_that_arrive(s: DecodeState) -> None:
     """Against all assignments: imbalance of what is projected and bound, slots as caps."""
     s = bound_to(s)

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.decode.drift import CONSTANT, LLM, Drift, DriftReading, parse_drift
+from bfio.testing.runs import drifts
 from formulations.errors import InputError
-from tests.decode.cases import drifts
 
 
 @given(drifts(), st.integers(0, 60))

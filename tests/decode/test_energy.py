@@ -19,8 +19,9 @@ from bfio.decode.energy import (
 from bfio.decode.energy_model import EnergyModel
 from bfio.decode.metrics import measure
 from bfio.decode.simulation import simulate
+from bfio.testing.runs import Scenario, scenarios
 from formulations.errors import InputError
-from tests.decode.cases import EXACT, Scenario, first_come, scenarios, workload
+from tests.decode.cases import EXACT, first_come, workload
 
 #: mfu = tokens/s, power linear in it up to 0.5: P = 100 + 600·mfu, at most 400 W.
 SIMPLE = EnergyModel(saturation=0.5, exponent=1.0, parameters=1.0, peak_flops=6.0)

@@ -14,10 +14,11 @@ from bfio.decode.observers import ProgressObserver, StepView, TrajectoryObserver
 from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
 from bfio.prediction.predictors.oracles import NoPredictor
+from bfio.testing.runs import Scenario, scenarios
 from bfio.workloads import synthetic
 from formulations.arrays import IntArray
 from formulations.errors import InputError
-from tests.decode.cases import EXACT, Scenario, build, first_come, nobody, scenarios, workload
+from tests.decode.cases import EXACT, build, first_come, nobody, workload
 
 NAN = float("nan")
 HAND = workload([3, 1, 4], [2, 3, 1])

@@ -1,5 +1,6 @@
 """No request of `bf-io`, `br-0`, `br-h` starves where ``max_wait`` is given."""
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -19,12 +20,15 @@ REQUESTS = generate(70, Uniform(1, 60), Geometric(6), rng=np.random.default_rng(
 CLUSTER = Cluster(2, 3, step_overhead_s=1.0, token_time_s=0.1)
 
 
-def _run(
-    policy: str, max_wait: int | None, engine: str = "reference", requests: Workload = REQUESTS
-) -> Run:
+def _run_of(requests: Workload, policy: str, max_wait: int | None, engine: str) -> Run:
     limit = 10**6 if policy == "bf-io" else None
     given: dict[str, Any] = {"max_wait": max_wait, "work_limit": limit}
     return simulate(requests, policy, CLUSTER, engine=engine, pool=15, seed=1, **given)
+
+
+@cache
+def _run(policy: str, max_wait: int | None, engine: str = "reference") -> Run:
+    return _run_of(REQUESTS, policy, max_wait, engine)
 
 
 def _jumped_queues(run: Run, max_wait: int) -> int:
@@ -65,8 +69,8 @@ def test_compiled_runs_agree(policy: str, max_wait: int) -> None:
 def test_a_large_request_waits_no_longer_than_it_must(policy: str) -> None:
     """One of 60 tokens among small ones is passed over, until it has waited three steps."""
     requests = workload([1] * 6 + [60] + [1] * 40, [2] * 47)
-    assert _run(policy, 3, requests=requests).start_step[6] <= 3 + 1
-    assert _run(policy, None, requests=requests).start_step[6] > 4
+    assert _run_of(requests, policy, 3, "reference").start_step[6] <= 3 + 1
+    assert _run_of(requests, policy, None, "reference").start_step[6] > 4
 
 
 def test_a_wait_that_never_ends_changes_nothing() -> None:

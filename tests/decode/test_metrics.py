@@ -15,8 +15,9 @@ from bfio.decode.cluster import Cluster
 from bfio.decode.metrics import METRICS, jain_index, measure, measure_steady
 from bfio.decode.simulation import simulate
 from bfio.decode.stints import Cause
+from bfio.testing.runs import Scenario, scenarios
 from formulations.errors import InputError
-from tests.decode.cases import EXACT, Scenario, first_come, scenarios, workload
+from tests.decode.cases import EXACT, first_come, workload
 
 HAND = workload([3, 1, 4], [2, 3, 1])
 

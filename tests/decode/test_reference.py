@@ -11,14 +11,8 @@ from bfio.decode.policy import binds_together, margin_of
 from bfio.decode.replay import run_violations
 from bfio.decode.run import Run
 from bfio.decode.state import DecodeState
-from tests.decode.cases import (
-    Scenario,
-    Together,
-    crowded_tiers,
-    first_come,
-    least_projected,
-    scenarios,
-)
+from bfio.testing.runs import Scenario, scenarios
+from tests.decode.cases import Together, crowded_tiers, first_come, least_projected
 from tests.decode.reference import Policy, Reference
 
 CLUSTER_ARRAYS = (

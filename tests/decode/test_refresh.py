@@ -11,12 +11,12 @@ from bfio.decode.machine.endings import enlist, forget, predict, predicted_steps
 from bfio.decode.machine.state import new_state
 from bfio.decode.options import RunOptions
 from bfio.decode.simulation import simulate
-from bfio.prediction.compiled import predicted_by_draw, predicted_by_tables
-from bfio.prediction.length_history import new_history
+from bfio.prediction.length_history import new_history, predicted_by_draw, predicted_by_tables
 from bfio.prediction.registry import build
+from bfio.testing.runs import Scenario
 from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray
-from tests.decode.cases import Scenario, first_come, least_projected, workload
+from tests.decode.cases import first_come, least_projected, workload
 from tests.decode.machine.equality import assert_same_run
 from tests.decode.machine.test_every_policy import Drawing
 from tests.decode.test_reference import Recorder, assert_same_states, reference

@@ -14,7 +14,8 @@ from bfio.decode.features.feature import profile
 from bfio.decode.replay import Replay, run_violations, total_work
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
-from tests.decode.cases import EXACT, Scenario, drifts, first_come, scenarios, workload
+from bfio.testing.runs import Scenario, drifts, scenarios
+from tests.decode.cases import EXACT, first_come, workload
 
 LOAD = workload([3, 1, 4, 2], [2, 3, 1, 5], ["0", "0", "1", "30"])
 

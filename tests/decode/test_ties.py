@@ -17,9 +17,9 @@ from bfio.decode.replay import run_violations
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
 from bfio.decode.state import ActiveRequests
+from bfio.testing.states import make_state
 from bfio.workloads.workload import Workload
 from formulations.errors import InputError
-from tests.decode.policies.states import state
 
 #: Twelve requests that come alone: the one before has left.
 LONE = Workload(np.full(12, 20), np.full(12, 3), tuple(Fraction(10 * i) for i in range(12)))
@@ -94,7 +94,7 @@ def test_nothing_is_kept_by_numbers(policy: str) -> None:
 
 def test_every_array_of_workers_changes_places() -> None:
     """Fields of a state are of workers, of requests, or neither; a new one has to be put here."""
-    seen = state([1, 2, 3], [1, 1, 1], [5, 6])
+    seen = make_state([1, 2, 3], [1, 1, 1], [5, 6])
     of_requests = {"sizes", "ages", "contributions", "needs"}
     neither = {"step", "slots", "rng", "reserves", "binds", "endings"}
     by_hand = {"prefixes", "holdings", "step_units"}
@@ -106,9 +106,11 @@ def test_every_array_of_workers_changes_places() -> None:
 def test_what_is_seen(order: list[int]) -> None:
     """At each place, all that belongs to the worker who stands there."""
     places = np.array(order)
-    active = ActiveRequests(*np.array([[0, 1, 2], [2, 0, 2], [9, 4, 7], [0, 0, 1]]))
+    active = ActiveRequests(*np.array([[0, 1, 2], [2, 0, 2], [9, 4, 7], [0, 0, 1], [1, 1, 1]]))
     units = np.array([1, 2, 3]), np.array([4, 5, 6])
-    seen = replace(state([16, 4, 9], [1, 0, 2], [5]), holdings=lambda: active, step_units=units)
+    seen = replace(
+        make_state([16, 4, 9], [1, 0, 2], [5]), holdings=lambda: active, step_units=units
+    )
     shown = in_places(seen, places)
     for name in OF_WORKERS:
         whole = getattr(seen, name)

@@ -10,8 +10,8 @@ from bfio.common.options import names_of, options_of
 from bfio.decode.cluster import Cluster
 from bfio.decode.options import RunOptions
 from bfio.decode.policy_registry import all_options, built_in, check_options_are_read, choose
+from bfio.testing.states import make_state
 from formulations.errors import InputError
-from tests.decode.policies.states import state
 
 SMALL = ["--requests", "30", "--workers", "2", "--slots", "4"]
 USUAL = RunOptions(), Cluster()
@@ -52,7 +52,7 @@ def test_a_policy_reads_what_it_declares(policy: str) -> None:
     made = chosen.spec.factory(options)
     if chosen.name == "bf-io":
         # It reads most of them where it decides.
-        made(state([3, 5], [1, 1], [2, 4, 4]))
+        made(make_state([3, 5], [1, 1], [2, 4, 4]))
     own = names_of(type(chosen.options))
     assert {name for name in chosen.in_force() if name in own} <= seen
     cached = choose(policy).in_force(RunOptions(), Cluster(prefix_cache=512))

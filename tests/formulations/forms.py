@@ -6,6 +6,7 @@ import numpy as np
 
 from formulations.formulation import Formulation
 from formulations.standard_form import StandardForm, compile_model
+from formulations.statement import Statement
 
 
 def assert_same_form(built: StandardForm, compiled: StandardForm) -> None:
@@ -23,7 +24,7 @@ def assert_same_form(built: StandardForm, compiled: StandardForm) -> None:
     assert built.offset == compiled.offset
 
 
-def assert_written_as_stated(program: Formulation[Any, Any, Any]) -> None:
+def assert_written_as_stated(program: Statement[Any]) -> None:
     """Compare every row, side, column, bound and cost with the statement's."""
     assert_same_form(program.standard_form, compile_model(program.model))
 

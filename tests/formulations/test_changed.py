@@ -9,13 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bfio
+from bfio.testing.instances import step_problems
 from formulations import CapabilityError, InputError
 from formulations.changed import ChangedProgram
 from formulations.hindsight_latency import LatencyProblem, brute_force
 from formulations.hindsight_latency.program import build as build_latency
 from formulations.results import Termination
-from formulations.step import StepProblem, StepProgram, build, violations
-from tests.formulations.strategies import step_problems
+from formulations.step import StepProblem, StepProgram, add_energy_cap, build, violations
+from formulations.step.check import plain_energy
 from tests.formulations.test_check import P1
 
 
@@ -52,6 +53,96 @@ def test_added_rows_and_another_objective_match_enumeration(
         assert result.is_optimal
         assert result.objective == min(values)
         assert not violations(problem, result.required_solution())
+
+
+@given(
+    step_problems(max_requests=4, max_workers=3).filter(lambda p: p.num_admitted > 0),
+    st.sampled_from([("cp-sat", 0, 1), ("highs", 1, 4)]),
+    st.data(),
+)
+def test_caps_on_energy_and_the_longest_wait_match_enumeration(
+    problem: StepProblem, case: tuple[str, int, int], data: st.DataObject
+) -> None:
+    """Both options together; the exact method knows the wait, and refuses the energy."""
+    method, idle, most = case
+    waits = st.integers(0, 3)
+    waited = data.draw(
+        st.lists(waits, min_size=problem.num_requests, max_size=problem.num_requests)
+    )
+    limit = data.draw(waits)
+    served = problem.with_longest_wait(waited, limit)
+    flags = [] if problem.required is None else problem.required.tolist()
+    before = {i for i, flag in enumerate(flags) if flag}
+    feasible = [
+        a
+        for a in product([None, *range(problem.num_workers)], repeat=problem.num_requests)
+        if not violations(problem, a) and _serves(waited, limit, before, a)
+    ]
+    plain = bfio.solve_step(served)
+    values = [problem.objective_value(a) for a in feasible]
+    assert plain.objective == min(values, default=None)
+    energies = sorted({plain_energy(problem, a, idle, most) for a in feasible}) or [0]
+    cap = data.draw(st.sampled_from([max(0, energies[0] - 1), *energies]))
+    model = add_energy_cap(build(served), served, cap, idle_power=idle, max_power=most)
+    values = [
+        value
+        for value, a in zip(values, feasible, strict=True)
+        if plain_energy(problem, a, idle, most) <= cap
+    ]
+    result = bfio.solve_step(served, model=model, method=method, time_limit=10.0)
+    if values:
+        assert result.objective == min(values)
+        assert plain_energy(problem, result.required_solution(), idle, most) <= cap
+        assert result.violations == {}
+    else:
+        assert result.assignment is None
+    with pytest.raises(CapabilityError, match="exact does not read the rows"):
+        bfio.solve_step(served, model=model)
+
+
+@pytest.mark.parametrize("method", ["cp-sat", "highs"])
+def test_a_cap_that_no_assignment_changes_is_infeasible(method: str) -> None:
+    """A worker of load 1 and a request of none: energy 1 whatever starts, and a cap of 0."""
+    problem = StepProblem(np.array([1]), np.array([[1]]), np.array([[0]]))
+    model = add_energy_cap(build(problem), problem, 0, idle_power=0, max_power=1)
+    result = bfio.solve_step(problem, model=model, method=method)
+    assert result.termination is Termination.INFEASIBLE
+
+
+def _serves(
+    waited: list[int], limit: int, before: set[int], assignment: tuple[int | None, ...]
+) -> bool:
+    """Return whether no overdue request waits while one that is less urgent starts."""
+    urgency = [
+        (i in before, waited[i] >= limit, waited[i] if waited[i] >= limit else 0, -i)
+        for i in range(len(waited))
+    ]
+    started = [urgency[i] for i, g in enumerate(assignment) if g is not None]
+    left = [
+        urgency[i]
+        for i, g in enumerate(assignment)
+        if g is None and (i in before or waited[i] >= limit)
+    ]
+    return not left or not started or max(left) < min(started)
+
+
+def test_the_longest_wait_in_a_file() -> None:
+    """Waits 5, 7, 7, a limit of 6 and one slot: request 1, the older of the two, must start."""
+    document = {"capacity": [1], "base": [[0]], "contribution": [[1], [2], [3]]}
+    late = {"waited": [5, 7, 7], "longest_wait": 6}
+    problem = StepProblem.from_mapping(document | late)
+    assert problem.required is not None
+    assert problem.required.tolist() == [False, True, False]
+    assert bfio.solve_step(problem).assignment == (None, 0, None)
+    again = StepProblem.from_mapping(problem.to_mapping())
+    assert again.to_mapping() == problem.to_mapping()
+    for broken, message in (
+        ({"waited": [1, 2, 3]}, "longest_wait"),
+        ({"waited": [1], "longest_wait": 1}, "waited"),
+        ({"waited": [1, 2, 3], "longest_wait": -1}, "longest_wait"),
+    ):
+        with pytest.raises(InputError, match=message):
+            StepProblem.from_mapping(document | broken)
 
 
 def test_an_added_row_that_a_solution_breaks_is_named() -> None:
@@ -116,6 +207,6 @@ def test_the_relaxation_is_a_bound_without_a_solution(problem: StepProblem) -> N
 
 def test_solve_names_the_kinds_it_takes() -> None:
     """One line, for a problem of another kind."""
-    with pytest.raises(InputError, match="a int is no StepProblem"):
+    with pytest.raises(InputError, match="a int is none of StepProblem"):
         bfio.solve(3)
     assert bfio.solve(P1).is_optimal

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bfio.testing.instances import step_problem, step_problems
 from formulations.step import StepProblem, violations
-from tests.formulations.strategies import step_problem, step_problems
 
 #: Spec section 9, P1: optimum 2 with r0->w0, r2,r4->w1 (loads 58, 60, 60).
 P1 = step_problem([1, 2, 0], [[40], [25], [60]], [[18], [9], [30], [22], [5]])

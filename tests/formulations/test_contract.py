@@ -31,15 +31,18 @@ def test_a_formulation_keeps_the_contract(package: Path) -> None:
     assert [section for section in SECTIONS if section not in str(statement.__doc__)] == []
     names = getattr(offered, "__all__", vars(offered))
     values = [getattr(offered, name) for name in names]
-    (program,) = (
+    programs = [
         value
         for value in values
         if isinstance(value, type) and issubclass(value, Formulation) and value is not Formulation
-    )
-    assert program.__abstractmethods__ == frozenset()
-    assert issubclass(program.result, ProgramResult)
-    assert program.result.solution_fields
-    assert set(program.result.solution_fields) <= set(program.result.__dataclass_fields__)
+    ]
+    assert programs
+    for program in programs:
+        assert program.__abstractmethods__ == frozenset()
+        assert program.words.title
+        assert issubclass(program.result, ProgramResult)
+        assert program.result.solution_fields
+        assert set(program.result.solution_fields) <= set(program.result.__dataclass_fields__)
     assert callable(offered.solve)
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from bfio.testing.instances import step_problem
 from formulations.backends import SolveLimits
 from formulations.backends.highs import Highs
 from formulations.results import BoundKind, Termination
@@ -17,7 +18,6 @@ from formulations.step import (
     solve,
     solve_by_enumeration,
 )
-from tests.formulations.strategies import step_problem
 
 _PROMPTS = [
     *(1036683, 1560339, 974293, 904323, 3335943, 4474800, 3189361),

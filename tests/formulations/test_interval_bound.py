@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.step.interval_bound import _flow, interval_bound
+from bfio.testing.instances import step_problem, step_problems
 from formulations.errors import InputError
 from formulations.step import StepProblem, solve_by_enumeration
 from formulations.step.bound import interval_relaxation, lower_bound
-from tests.formulations.strategies import step_problem, step_problems
 
 
 @given(step_problems(max_requests=5))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bfio.common.users_code import users_digest
+from bfio.common.plugins import users_digest
 from formulations.errors import InputError
 from formulations.named_objects import check_call, found_from, load_object
 

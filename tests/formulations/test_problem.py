@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bfio.testing.instances import step_problem, step_problems
 from formulations import InputError
 from formulations.step import Objective, StepProblem
 from formulations.step.problem import DISCOUNT_SCALE, discount_weights, geometric_weights
-from tests.formulations.strategies import step_problem, step_problems
 
 VALID = {"capacity": [1, 0], "base": [[5, 6], [7, 8]], "contribution": [[3, 4], [2, 2]]}
 

@@ -6,13 +6,13 @@ import pyomo.environ as pyo
 import pytest
 from hypothesis import given
 
+from bfio.testing.instances import step_problem, step_problems
 from formulations import CapabilityError
 from formulations.backends import ModelProgram, SolveLimits, backend
 from formulations.results import Termination
 from formulations.standard_form import compile_model
 from formulations.step import StepProblem, StepProgram, build
 from tests.formulations.forms import assert_same_form, assert_written_as_stated
-from tests.formulations.strategies import step_problem, step_problems
 from tests.formulations.test_check import P1
 
 
@@ -91,7 +91,7 @@ def test_a_fractional_or_continuous_program_is_refused_by_cp_sat() -> None:
     model.objective = pyo.Objective(expr=model.y)
     model.row = pyo.Constraint(expr=0.5 * model.y >= 0.25)
     with pytest.raises(
-        CapabilityError, match=r"y: cp-sat does not support continuous.*--method highs"
+        CapabilityError, match=r"y: cp-sat does not support continuous.*method=\"highs\""
     ):
         backend("cp-sat").solve(ModelProgram(lambda: model), SolveLimits(), None)
     model.y.domain = pyo.Integers

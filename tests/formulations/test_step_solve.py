@@ -8,6 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from bfio.testing.instances import step_problem, step_problems
 from formulations import InputError
 from formulations.results import BoundKind, Termination
 from formulations.step import (
@@ -18,7 +19,6 @@ from formulations.step import (
     solve,
     solve_by_enumeration,
 )
-from tests.formulations.strategies import step_problem, step_problems
 from tests.formulations.test_check import OPTIMAL, P1
 
 #: Spec section 9, P2: optimum 32, unique.

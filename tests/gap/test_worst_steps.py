@@ -14,11 +14,11 @@ from bfio.decode.cluster import Cluster
 from bfio.gap.measure import GapObserver, measure_gap
 from bfio.gap.report import KeptStep, StepRegret, keep_worst
 from bfio.step.solve import solve_step
+from bfio.testing.instances import step_problem
 from bfio.workloads import synthetic
 from formulations.errors import InputError
 from formulations.step import Objective, StepProblem
 from tests.cli.conftest import Bfio, bfio
-from tests.formulations.strategies import step_problem
 
 __all__ = ["bfio"]
 ANY = step_problem([1], [[3]], [[2]])

@@ -4,8 +4,9 @@ import numpy as np
 from hypothesis import strategies as st
 
 from bfio.kvcache.instance import BatchTime, CacheInstance
+from bfio.testing.instances import latency_problems
 from formulations.arrays import IntArray, frozen, integer
-from formulations.hindsight_latency import Convention, LatencyProblem
+from formulations.hindsight_latency import Convention
 
 CONVENTIONS = st.sampled_from(list(Convention))
 #: Every built-in algorithm that takes any arrivals.
@@ -26,38 +27,6 @@ ALGORITHMS = (
 )
 
 
-def problem(
-    memory: int,
-    requests: list[tuple[int, int, int]],
-    convention: Convention = Convention.HALF_OPEN,
-) -> LatencyProblem:
-    """Return the problem of ``(arrival, prompt, output)`` triples."""
-    columns = np.array(requests, dtype=np.int64).reshape(len(requests), 3).T
-    return LatencyProblem(memory, columns[0], columns[1], columns[2], convention)
-
-
-@st.composite
-def problems(
-    draw: st.DrawFn,
-    *,
-    max_requests: int = 8,
-    max_memory: int = 24,
-    common_prompt: bool = False,
-    all_at_once: bool = False,
-) -> LatencyProblem:
-    """Draw requests that fit alone, ties and limits included."""
-    convention = draw(CONVENTIONS)
-    memory = draw(st.integers(2, max_memory))
-    slack = 1 if convention is Convention.PRINTED else 0
-    shared = draw(st.integers(1, memory - 1))
-    requests = []
-    for _ in range(draw(st.integers(0, max_requests))):
-        arrival = 0 if all_at_once else draw(st.integers(0, 12))
-        prompt = shared if common_prompt else draw(st.integers(1, memory - 1))
-        requests.append((arrival, prompt, draw(st.integers(1, memory - prompt + slack))))
-    return problem(memory, requests, convention)
-
-
 BATCH_TIMES = st.builds(
     BatchTime, st.integers(1, 9), st.integers(0, 5), st.integers(0, 3), st.integers(0, 4)
 )
@@ -66,7 +35,7 @@ BATCH_TIMES = st.builds(
 @st.composite
 def instances(draw: st.DrawFn) -> CacheInstance:
     """Draw an instance whose batches take any time."""
-    drawn = draw(problems())
+    drawn = draw(latency_problems(max_requests=8, max_memory=24, max_output=24))
     return CacheInstance(
         drawn.memory,
         drawn.arrival * draw(st.integers(1, 9)),

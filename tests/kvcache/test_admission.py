@@ -11,11 +11,12 @@ from bfio.kvcache.policy import Admission, Protection
 from bfio.kvcache.replay import violations
 from bfio.kvcache.run import CacheVerdict
 from bfio.kvcache.simulation import serve
+from bfio.testing.instances import latency_problem
 from formulations.errors import InputError
-from tests.kvcache.instances import instances, problem
+from tests.kvcache.instances import instances
 
 #: C: each needs 2, 3 tokens; five need 10 in their first batch.
-FIVE = problem(12, [(0, 1, 2)] * 5)
+FIVE = latency_problem(12, [(0, 1, 2)] * 5)
 
 
 def test_a_cap_by_hand() -> None:
@@ -30,7 +31,7 @@ def test_once_per_batch_by_hand() -> None:
 
     M = 16, so that five fit (15): the first batch sees an empty worker, whatever α.
     """
-    data = problem(16, [(0, 1, 2)] * 5 + [(1, 1, 2)])
+    data = latency_problem(16, [(0, 1, 2)] * 5 + [(1, 1, 2)])
     once = serve(data, "alpha-greedy:alpha=0.5:admission=batch")
     # In round 1 the five need 15 > 8, so the sixth waits until they are gone.
     assert once.start.tolist() == [0, 0, 0, 0, 0, 2]
@@ -40,7 +41,7 @@ def test_once_per_batch_by_hand() -> None:
 
 def test_once_per_batch_stops_where_the_memory_is_full() -> None:
     """M = 8: the published rule would start five (10 tokens); four fill the batch."""
-    data = problem(8, [(0, 1, 1)] * 5)
+    data = latency_problem(8, [(0, 1, 1)] * 5)
     run = serve(data, "alpha-greedy:alpha=0:admission=batch")
     assert run.start.tolist() == [0, 0, 0, 0, 1]
     assert run.batches.memory.tolist() == [8, 2]

@@ -12,11 +12,12 @@ from bfio.kvcache.policy import CacheState, Protection
 from bfio.kvcache.replay import violations
 from bfio.kvcache.run import CacheLimits, CacheVerdict, StayEnd
 from bfio.kvcache.simulation import serve
+from bfio.testing.instances import latency_problem
 from formulations.errors import InputError
-from tests.kvcache.instances import instances, noisy_lengths, problem
+from tests.kvcache.instances import instances, noisy_lengths
 
 #: C: two requests that need 2, 3, 4, 5 tokens; together 4, 6, 8, 10.
-TWINS = problem(8, [(0, 1, 4), (0, 1, 4)])
+TWINS = latency_problem(8, [(0, 1, 4), (0, 1, 4)])
 
 
 class Forgetful(Protection):
@@ -58,14 +59,14 @@ def test_a_loop_is_known_while_requests_are_still_to_come() -> None:
     that request is there.
     """
     late = (10**9, 1, 1)
-    blocked = problem(8, [(0, 1, 4), (0, 1, 4), (0, 4, 1), late])
+    blocked = latency_problem(8, [(0, 1, 4), (0, 1, 4), (0, 4, 1), late])
     run = serve(blocked, "alpha-greedy:alpha=0.25")
     assert (run.verdict, len(run.batches)) == (CacheVerdict.LOOP, 6)
-    dry = problem(8, [(0, 1, 4), (0, 1, 4), late])
+    dry = latency_problem(8, [(0, 1, 4), (0, 1, 4), late])
     run = serve(dry, "alpha-greedy:alpha=0.25", limits=CacheLimits(fruitless_clearings=50))
     assert (run.verdict, run.overflows) == (CacheVerdict.STOPPED, 50)
     assert run.reason == "too many consecutive overflows without a completion"
-    soon = problem(8, [(0, 1, 4), (0, 1, 4), (30, 1, 1)])
+    soon = latency_problem(8, [(0, 1, 4), (0, 1, 4), (30, 1, 1)])
     assert serve(soon, "alpha-greedy:alpha=0.25").verdict is CacheVerdict.LOOP
 
 
@@ -84,13 +85,13 @@ def test_a_declared_loop_never_completes_anything_more(data: CacheInstance) -> N
 
 def test_an_empty_worker_starts_the_oldest_whatever_its_size() -> None:
     """The limit is 4 of 8; the oldest needs 6 and would wait forever. Behind it 2 + 2 fit."""
-    run = serve(problem(8, [(0, 5, 2), (1, 1, 1), (1, 1, 1)]), "alpha-greedy:alpha=0.5")
+    run = serve(latency_problem(8, [(0, 5, 2), (1, 1, 1), (1, 1, 1)]), "alpha-greedy:alpha=0.5")
     assert run.start.tolist() == [0, 2, 2]
 
 
 def test_cleared_requests_keep_their_place() -> None:
     """After the clearing at 3 the twins start again before the one that came in between."""
-    data = problem(9, [(0, 1, 4), (0, 1, 4), (1, 7, 1)])
+    data = latency_problem(9, [(0, 1, 4), (0, 1, 4), (1, 7, 1)])
     run = serve(data, "beta-clearing:alpha=0:beta=0.5", seed=0)
     cleared = run.stays.request[run.stays.end == StayEnd.CLEARED]
     assert set(cleared.tolist()) <= {0, 1}
@@ -109,7 +110,9 @@ def test_time_passes_between_draws_that_free_too_little() -> None:
 def test_limit_of_batches_keeps_what_was_reached() -> None:
     """Two of four batches of a request: it is still there, and the verdict says so."""
     for engine in ("reference", "compiled"):
-        run = serve(problem(9, [(0, 1, 4)]), "mc-sf", engine=engine, limits=CacheLimits(batches=2))
+        run = serve(
+            latency_problem(9, [(0, 1, 4)]), "mc-sf", engine=engine, limits=CacheLimits(batches=2)
+        )
         assert (run.verdict, run.reason) == (
             CacheVerdict.STOPPED,
             "the limit on the number of batches was reached",
@@ -123,7 +126,7 @@ def test_limit_of_batches_keeps_what_was_reached() -> None:
 def test_nothing_starts_with_a_batch_beyond_the_limit(engine: str) -> None:
     """The second request would start with the third batch, which does not run: it has no stay."""
     limits = CacheLimits(batches=2)
-    run = serve(problem(3, [(0, 1, 2), (0, 1, 2)]), "mc-sf", engine=engine, limits=limits)
+    run = serve(latency_problem(3, [(0, 1, 2), (0, 1, 2)]), "mc-sf", engine=engine, limits=limits)
     assert run.verdict is CacheVerdict.STOPPED
     assert (run.start.tolist(), run.completion.tolist()) == ([0, -1], [2, -1])
     assert violations(run) == {}

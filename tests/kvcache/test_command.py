@@ -13,6 +13,7 @@ from hypothesis import given
 
 from bfio.cli.commands.hindsight import COMMAND, _drawing
 from bfio.kvcache.policy import BUILT_IN
+from bfio.testing.instances import latency_problems
 from formulations.hindsight_latency import (
     LatencyProblem,
     brute_force,
@@ -21,7 +22,6 @@ from formulations.hindsight_latency import (
 )
 from tests.cli.conftest import Bfio
 from tests.cli.conftest import bfio as bfio
-from tests.formulations.hindsight_latency.cases import latency_problems
 
 COUNTEREXAMPLE = {
     "memory": 5,

@@ -14,8 +14,9 @@ from bfio.kvcache.replay import violations
 from bfio.kvcache.run import CacheLimits, CacheRun
 from bfio.kvcache.simulation import fits as incremental
 from bfio.kvcache.simulation import serve
+from bfio.testing.instances import latency_problem
 from formulations.errors import InputError
-from tests.kvcache.instances import ALGORITHMS, instances, problem
+from tests.kvcache.instances import ALGORITHMS, instances
 
 
 def record(run: CacheRun) -> dict[str, object]:
@@ -80,7 +81,7 @@ def running_rows(running: list[tuple[int, int]], batch: int) -> RunningRows:
 
 def test_tables_grow_beyond_their_first_size() -> None:
     """3,000 requests one after another: 3,000 stays and 6,000 batches."""
-    data = problem(4, [(0, 2, 2)] * 3000)
+    data = latency_problem(4, [(0, 2, 2)] * 3000)
     run = serve(data, "mc-sf", engine="compiled")
     assert (len(run.stays), len(run.batches)) == (3000, 6000)
     assert run.start.tolist() == list(range(0, 6000, 2))
@@ -89,7 +90,7 @@ def test_tables_grow_beyond_their_first_size() -> None:
 
 def test_long_runs_are_compiled_and_user_policies_are_not() -> None:
     """What may be compiled is decided by the policy, what is worth it by the size."""
-    data = problem(9, [(0, 2, 2)])
+    data = latency_problem(9, [(0, 2, 2)])
     with pytest.raises(
         InputError, match="'compiled' does not support this policy, only built-in ones"
     ):
@@ -100,6 +101,6 @@ def test_long_runs_are_compiled_and_user_policies_are_not() -> None:
 
 def test_the_same_seed_gives_the_same_run() -> None:
     """And another seed another one."""
-    data = problem(16, [(0, 2, 9)] * 12)
+    data = latency_problem(16, [(0, 2, 9)] * 12)
     runs = [record(serve(data, "beta-clearing:alpha=0", seed=seed)) for seed in (1, 1, 2)]
     assert runs[0] == runs[1] != runs[2]

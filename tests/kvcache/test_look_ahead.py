@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from bfio.kvcache.policy import CacheState, LookAhead, Scan, Waiting, fits, memory_after
 from bfio.kvcache.simulation import serve
+from bfio.testing.instances import latency_problem, latency_problems
 from formulations.errors import InputError
 from formulations.hindsight_latency import Convention, LatencyProblem, violations
 from tests.kvcache import oracles
-from tests.kvcache.instances import problem, problems
 
 
 def starts(data: LatencyProblem, algorithm: str) -> list[int]:
@@ -31,7 +31,7 @@ def test_counterexamples_to_theorem_4_2(
     convention: str, memory: int, outputs: tuple[int, ...], expected: list[int], total: int
 ) -> None:
     """Algorithm 1 on the smallest instances on which it is not optimal: one round too many."""
-    data = problem(memory, [(0, 1, o) for o in outputs], Convention(convention))
+    data = latency_problem(memory, [(0, 1, o) for o in outputs], Convention(convention))
     run = serve(data, "semi-online")
     assert (run.start.tolist(), run.total_latency) == (expected, total)
     assert oracles.optimum(data) == total - 1
@@ -44,11 +44,11 @@ def test_a_request_that_fits_only_later() -> None:
     p+1, p+2: at p = 1 that makes 3 + 2, then 4 + 3 > 6; at p = 2: 4 + 2, then 5 + 3 > 6; at p = 3:
     5 + 2 > 6; at p = 4 the first is gone.
     """
-    assert starts(problem(6, [(0, 1, 4), (1, 1, 2)]), "mc-sf") == [0, 4]
-    assert starts(problem(7, [(0, 1, 4), (1, 1, 2)]), "mc-sf") == [0, 1]
+    assert starts(latency_problem(6, [(0, 1, 4), (1, 1, 2)]), "mc-sf") == [0, 4]
+    assert starts(latency_problem(7, [(0, 1, 4), (1, 1, 2)]), "mc-sf") == [0, 1]
 
 
-@given(problems())
+@given(latency_problems(max_requests=8, max_memory=24, max_output=24))
 def test_engine_agrees_with_the_round_by_round_oracle(data: LatencyProblem) -> None:
     """Checkpoints, event jumps and states give what testing every round gives."""
     for name, order in (("mc-sf", oracles.shortest), ("mc-benchmark", oracles.oldest)):
@@ -57,7 +57,7 @@ def test_engine_agrees_with_the_round_by_round_oracle(data: LatencyProblem) -> N
         assert starts(data, f"{name}:scan=continue") == expected
 
 
-@given(problems(all_at_once=True))
+@given(latency_problems(all_at_once=True, max_requests=8, max_memory=24, max_output=24))
 def test_algorithm_1_is_algorithm_2_without_later_arrivals(data: LatencyProblem) -> None:
     """They are one rule; the first refuses instances that it does not cover."""
     assert starts(data, "semi-online") == starts(data, "mc-sf")
@@ -68,10 +68,10 @@ def test_algorithm_1_refuses_later_arrivals() -> None:
     with pytest.raises(
         InputError, match=r"requests\[1\].arrival: 3, but semi-online .*; set every arrival to 0"
     ):
-        serve(problem(9, [(0, 1, 1), (3, 1, 1)]), "semi-online")
+        serve(latency_problem(9, [(0, 1, 1), (3, 1, 1)]), "semi-online")
 
 
-@given(problems(common_prompt=True, max_requests=6))
+@given(latency_problems(common_prompt=True, max_requests=6, max_memory=24, max_output=24))
 def test_greedy_starts_as_many_as_possible(data: LatencyProblem) -> None:
     """T1: with a common prompt the greedy choice solves Equation (2) in every round."""
     choose = oracles.greedy(oracles.shortest)
@@ -86,7 +86,7 @@ def test_greedy_starts_as_many_as_possible(data: LatencyProblem) -> None:
     assert starts(data, "mc-sf") == oracles.schedule(data, watched)
 
 
-@given(problems(common_prompt=True))
+@given(latency_problems(common_prompt=True, max_requests=8, max_memory=24, max_output=24))
 def test_scanning_on_adds_nothing_with_a_common_prompt(data: LatencyProblem) -> None:
     """What comes after a request that does not fit needs at least as much."""
     assert starts(data, "mc-sf") == starts(data, "mc-sf:scan=continue")
@@ -99,10 +99,10 @@ def test_mixed_prompts_break_both() -> None:
     second instance it arrives at 1, when (1, 3) needs 3 tokens: 3 + 7 > 8 stops the scan before
     (1, 2), which would fit with 3 + 2 and 4 + 3.
     """
-    first = problem(8, [(0, 6, 1), (0, 1, 2), (0, 1, 2)])
+    first = latency_problem(8, [(0, 6, 1), (0, 1, 2), (0, 1, 2)])
     assert starts(first, "mc-sf") == [0, 1, 1]
     assert oracles.largest_safe_subset(first, {}, [0, 1, 2], 0) == 2
-    second = problem(8, [(0, 1, 3), (1, 6, 1), (1, 1, 2)])
+    second = latency_problem(8, [(0, 1, 3), (1, 6, 1), (1, 1, 2)])
     assert starts(second, "mc-sf") == [0, 3, 4]
     assert starts(second, "mc-sf:scan=continue")[2] == 1
 
@@ -114,7 +114,7 @@ def test_search_finds_violations_of_t1_with_mixed_prompts() -> None:
     for _ in range(200):
         memory = int(rng.integers(6, 16))
         prompts = rng.integers(1, memory, size=4)
-        data = problem(
+        data = latency_problem(
             memory, [(0, int(s), int(rng.integers(1, memory - s + 1))) for s in prompts]
         )
         chosen = oracles.greedy(oracles.shortest)(data, {}, [0, 1, 2, 3], 0)
@@ -141,7 +141,7 @@ def test_the_printed_checkpoints_do_not_suffice() -> None:
     assert not fits([*loads, candidate], 5)
 
 
-@given(problems())
+@given(latency_problems(max_requests=8, max_memory=24, max_output=24))
 def test_the_memory_is_never_exceeded(data: LatencyProblem) -> None:
     """T3, any prompts: the independent checker finds nothing, and nobody is ever cleared."""
     for name in ("mc-sf", "mc-sf:scan=continue", "mc-benchmark"):
@@ -151,7 +151,7 @@ def test_the_memory_is_never_exceeded(data: LatencyProblem) -> None:
         assert violations(data, run.start.tolist(), run.total_latency) == {}
 
 
-@given(problems())
+@given(latency_problems(max_requests=8, max_memory=24, max_output=24))
 def test_an_empty_worker_starts_something(data: LatencyProblem) -> None:
     """T4: whenever requests wait, a batch runs in every round."""
     run = serve(data, "mc-sf")
@@ -161,7 +161,11 @@ def test_an_empty_worker_starts_something(data: LatencyProblem) -> None:
     assert not np.any(run.batches.active == 0)
 
 
-@given(problems(max_requests=3, max_memory=7, common_prompt=True, all_at_once=True))
+@given(
+    latency_problems(
+        max_requests=3, max_memory=7, common_prompt=True, all_at_once=True, max_output=24
+    )
+)
 def test_optimal_up_to_three_requests(data: LatencyProblem) -> None:
     """P1: with at most three requests and a common prompt Algorithm 1 is optimal."""
     assert serve(data, "semi-online").total_latency == oracles.optimum(data)
@@ -171,7 +175,7 @@ def test_optimal_up_to_three_requests(data: LatencyProblem) -> None:
 def test_optimal_for_equal_outputs(num: int, prompt: int, output: int, extra: int) -> None:
     """So it is for four requests with equal outputs up to 3; longer ones break it."""
     for convention in Convention:
-        data = problem(prompt + output + extra, [(0, prompt, output)] * num, convention)
+        data = latency_problem(prompt + output + extra, [(0, prompt, output)] * num, convention)
         assert serve(data, "semi-online").total_latency == oracles.optimum(data)
 
 
@@ -181,7 +185,7 @@ def test_not_optimal_for_four_equal_requests() -> None:
     Algorithm 1 starts them at 0, 1, 6, 7 and they end 5 later: 5 + 6 + 11 + 12 = 34. With starts
     0, 2, 5, 6 the sum is 5 + 7 + 10 + 11 = 33.
     """
-    data = problem(11, [(0, 1, 5)] * 4, Convention.CLOSED)
+    data = latency_problem(11, [(0, 1, 5)] * 4, Convention.CLOSED)
     assert serve(data, "semi-online").total_latency == 34
     assert oracles.optimum(data) == 33
 
@@ -192,12 +196,12 @@ def test_not_optimal_for_five_equal_requests() -> None:
     Two at once need 3 + 3 tokens in their third round, so nothing fits beside them: Algorithm 1
     starts pairs whenever they fit, and 20 is reached by starting one in each round.
     """
-    data = problem(6, [(0, 1, 2)] * 5, Convention.CLOSED)
+    data = latency_problem(6, [(0, 1, 2)] * 5, Convention.CLOSED)
     assert serve(data, "semi-online").total_latency == 22
     assert oracles.optimum(data) == 20
 
 
-@given(problems())
+@given(latency_problems(max_requests=8, max_memory=24, max_output=24))
 def test_conventions_are_one_rule(data: LatencyProblem) -> None:
     """A(s, o) starts as B(s, o + 1), and C(s, o) as B(s + 1, o)."""
     assume(data.num_requests > 0)
@@ -215,13 +219,13 @@ def test_conventions_are_one_rule(data: LatencyProblem) -> None:
 
 def test_ties_go_to_the_earlier_arrival_then_the_lower_index() -> None:
     """One slot for three requests of equal length: arrivals 1, 0, 0."""
-    data = problem(5, [(1, 2, 2), (0, 2, 2), (0, 2, 2)])
+    data = latency_problem(5, [(1, 2, 2), (0, 2, 2), (0, 2, 2)])
     assert starts(data, "mc-sf") == [4, 0, 2]
 
 
 def test_no_request_is_a_valid_instance() -> None:
     """Nothing to serve: finished, total latency 0."""
-    run = serve(problem(5, []), "mc-sf")
+    run = serve(latency_problem(5, []), "mc-sf")
     assert (run.is_finished, run.total_latency, len(run.batches)) == (True, 0, 0)
 
 

@@ -24,10 +24,10 @@ from bfio.kvcache.policy import (
 from bfio.kvcache.replay import violations
 from bfio.kvcache.run import CacheVerdict
 from bfio.kvcache.simulation import serve
+from bfio.testing.instances import latency_problem
 from formulations.errors import InputError
-from tests.kvcache.instances import problem
 
-DATA = problem(9, [(0, 1, 4), (0, 2, 3), (2, 1, 2)])
+DATA = latency_problem(9, [(0, 1, 4), (0, 2, 3), (2, 1, 2)])
 
 USER_FILE = '''
 """A user's file."""
@@ -234,7 +234,7 @@ def test_refusals_and_interrupts_of_a_policy_pass() -> None:
 
 def test_a_policy_may_not_exceed_the_memory_at_once() -> None:
     """C: three requests of 4 need 15 of 9 tokens in the coming batch."""
-    data = problem(9, [(0, 4, 1)] * 3)
+    data = latency_problem(9, [(0, 4, 1)] * 3)
     with pytest.raises(InputError, match="clock 0: the batch would exceed the memory by 6"):
         serve(data, lambda state: list(range(len(state.waiting))))
 
@@ -245,7 +245,7 @@ def test_a_policy_may_wait_for_its_time() -> None:
     def late(state: CacheState) -> Sequence[int]:
         return range(len(state.waiting)) if state.clock >= 5 else []
 
-    data = problem(20, [(0, 1, 4), (0, 2, 3), (2, 1, 2)])
+    data = latency_problem(20, [(0, 1, 4), (0, 2, 3), (2, 1, 2)])
     assert serve(data, late).start.tolist() == [5, 5, 5]
 
 
@@ -268,6 +268,6 @@ def test_attributes_of_a_policy_are_read() -> None:
                     chosen.append(position)
             return chosen
 
-    twins = problem(8, [(0, 1, 4), (0, 1, 4)])
+    twins = latency_problem(8, [(0, 1, 4), (0, 1, 4)])
     assert serve(twins, Careless(Clearing())).verdict is CacheVerdict.LOOP
     assert serve(twins, Careless(Clearing(Fraction(1, 2)))).is_finished

@@ -9,14 +9,14 @@ from bfio.kvcache.instance import CacheInstance
 from bfio.kvcache.replay import memory_of_batches, violations
 from bfio.kvcache.run import CacheRun
 from bfio.kvcache.simulation import serve
+from bfio.testing.instances import latency_problem
 from formulations.arrays import IntArray
-from tests.kvcache.instances import problem
 
 
 @pytest.fixture
 def run() -> CacheRun:
     """Return a run with clearings, idle time between batches, and three requests."""
-    data = problem(8, [(0, 1, 4), (0, 1, 4), (400, 2, 3)])
+    data = latency_problem(8, [(0, 1, 4), (0, 1, 4), (400, 2, 3)])
     found = serve(data, "beta-clearing:alpha=0.25:beta=0.5", seed=3)
     assert found.cleared > 0
     assert violations(found) == {}
@@ -32,7 +32,7 @@ def changed(column: IntArray, index: int, by: int) -> IntArray:
 
 def test_memory_is_rebuilt_by_hand() -> None:
     """C: 2, 3 tokens from batch 0 and 4, 5 from batch 1: 2, 3 + 4, 5."""
-    run = serve(problem(9, [(0, 1, 2), (1, 3, 2)]), "mc-sf")
+    run = serve(latency_problem(9, [(0, 1, 2), (1, 3, 2)]), "mc-sf")
     assert memory_of_batches(run).tolist() == [2, 7, 5]
 
 

@@ -12,6 +12,7 @@ import aiohttp
 import uvicorn
 
 from bfio import Cluster
+from bfio.decode.option_kinds import PrefillTier
 from bfio.decode.options import RunOptions
 from bfio.decode.policy_registry import choose
 from bfio.live.decisions import Decisions
@@ -19,6 +20,7 @@ from bfio.live.emulator import Emulator
 from bfio.live.fleet import Fleet
 from bfio.live.log import RunLog
 from bfio.live.options import RouteOptions
+from bfio.live.prefillers import Prefillers
 from bfio.live.router import Router
 from bfio.live.service import listen, server_of
 from bfio.live.upstream import Upstream, addresses
@@ -108,14 +110,18 @@ async def live(
     speed: float | None = 100.0,
     run: RunOptions | None = None,
     log: RunLog | None = None,
+    prefill: PrefillTier | None = None,
     **options: Any,
 ) -> AsyncIterator[Live]:
     """Serve a fleet and a router with this policy; options are those of the router."""
-    emulator = Emulator(Fleet(cluster), speed)
+    emulator = Emulator(Fleet(cluster), speed, prefill=prefill)
     async with served(emulator.app) as fleet_url:
         table = Decisions(choose(policy), cluster, run or RunOptions())
         workers = addresses([f"{fleet_url}*{cluster.workers}"])
-        router = Router(table, Upstream(workers), RouteOptions(**options), log)
+        tier = None
+        if prefill is not None:
+            tier = Prefillers(Upstream(addresses([f"{fleet_url}/prefill*{prefill.workers}"])))
+        router = Router(table, Upstream(workers), RouteOptions(**options), log, tier)
         async with (
             served(router.app) as url,
             aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as client,

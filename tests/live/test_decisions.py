@@ -1,6 +1,6 @@
 """The decisions of the router's table equal those of the simulator, step by step."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from statistics import median
 from time import perf_counter
 from typing import Any
@@ -16,7 +16,7 @@ from bfio.decode.options import Projection, RunOptions
 from bfio.decode.policy_registry import choose, specs
 from bfio.decode.run import Run
 from bfio.decode.state import DecodeState
-from bfio.live.decisions import Decisions
+from bfio.live.decisions import RUNNING, Decisions
 from bfio.prediction import registry as predictors
 from formulations.errors import InputError
 
@@ -83,22 +83,25 @@ def replayed(run: Run, views: list[StepView], table: Decisions, outputs: Any) ->
     prompts = run.prompt_tokens
     for step in range(run.steps):
         table.end_step() if step else None
+        for row in run.interruptions[run.interruptions[:, 3] == step, 0].tolist():
+            table.again(row)
         for row in np.flatnonzero(run.reveal_step == step).tolist():
             assert table.arrive(int(prompts[row]), int(outputs[row]), KEYS[row]) == row
         taken = table.decide()
         admitted = dict(pair for each in taken for pair in each.admitted)
-        bound = np.flatnonzero(run.bound_step == step).tolist()
-        assert admitted == {row: int(run.worker[row]) for row in bound}
         if views[step].state is not None:
             (only,) = taken
             same_state(only.state, views[step].state)
-            assert only.answer == views[step].decision
         if table.immediate:
+            bound = np.flatnonzero(run.bound_step == step).tolist()
+            assert admitted == {row: int(run.worker[row]) for row in bound}
             for row in np.flatnonzero(run.start_step == step).tolist():
                 table.start(row)
-        for row in np.flatnonzero((run.start_step <= step) & (run.start_step >= 0)).tolist():
-            if run.finish_step[row] >= step:
-                table.emit(row, 1)
+        else:
+            assert sorted(admitted) == sorted(views[step].admitted.tolist())
+        assert np.array_equal(table.loads(), views[step].loads)
+        for row in table.rows_of(RUNNING).tolist():
+            table.emit(row, 1)
         for row in np.flatnonzero(run.finish_step == step).tolist():
             table.leave(row, finished=True)
 
@@ -132,10 +135,19 @@ def compare(case: dict[str, Any], policy: Any, **options: Any) -> None:
 
 
 @pytest.mark.parametrize("policy", [*POLICIES, last_worker])
-@given(case=runs(), predictor=st.sampled_from(PREDICTORS))
+@given(
+    case=runs(),
+    predictor=st.sampled_from(PREDICTORS),
+    memory=st.none() | st.integers(55, 120),
+    speeds=st.booleans(),
+)
 @settings(max_examples=8)
-def test_pooled_decisions_equal_the_simulators(policy: Any, case: Any, predictor: str) -> None:
-    """Every policy sees the same states and admits the same requests."""
+def test_pooled_decisions_equal_the_simulators(
+    policy: Any, case: Any, predictor: str, memory: int | None, speeds: bool
+) -> None:
+    """Every policy sees the same states and admits the same requests, with limited memory too."""
+    speed = tuple(1.0 + g for g in range(case["cluster"].workers)) if speeds else 1.0
+    case |= {"cluster": replace(case["cluster"], memory=memory, speed=speed)}
     compare(case, policy, predictor=predictor)
 
 

@@ -16,7 +16,7 @@ from bfio.decode.stints import stints
 from bfio.live.faults import FAULTS, apply_fault
 from bfio.live.fleet import End, Fleet, Job, peak
 from bfio.live.wire import WireError
-from tests.decode.cases import scenarios
+from bfio.testing.runs import scenarios
 
 POLICIES = ("fcfs", "jsq", "power-of-2", "random", "br-0", "br-h")
 

@@ -2,11 +2,12 @@
 
 import asyncio
 import io
+import itertools
 import json
 import os
 import re
-from contextlib import suppress
-from itertools import pairwise
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,16 +16,28 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
 from bfio import Cluster, Workload, read_trace, simulate
 from bfio.cli import main
+from bfio.decode.option_kinds import PrefillTier
 from bfio.decode.options import ArrivalMode, Dispatch, Projection, RunOptions
+from bfio.decode.policy_registry import choose
 from bfio.decode.run import Run
 from bfio.decode.state import DecodeState
+from bfio.live.decisions import Decisions
 from bfio.live.log import RunLog, read_decisions
+from bfio.live.options import RouteOptions
+from bfio.live.prefillers import Prefillers
+from bfio.live.router import Router
+from bfio.live.upstream import Upstream, addresses
+from bfio.live.wire import DONE, event
 from formulations.errors import InputError
 from tests.browser import WIDTHS, asked_for, chromium, console
-from tests.live.servers import Live, live
+from tests.live.servers import Live, live, served, serving, stream
 
 
 @st.composite
@@ -87,10 +100,10 @@ PROFILE = os.environ.get("BFIO_TEST_PROFILE", "fast")
 SMALL = Cluster(workers=2, slots=2)
 
 
-async def read_stream(both: Live, **fields: Any) -> list[Any]:
+async def read_stream(both: Live, url: str = "", **fields: Any) -> list[Any]:
     """Return the events of a streamed completion; the last one is None at ``[DONE]``."""
     async with both.client.post(
-        both.url + "/v1/completions", json={"stream": True} | fields
+        (url or both.url) + "/v1/completions", json={"stream": True} | fields
     ) as answer:
         text = await answer.text()
     data = [line.removeprefix("data: ") for line in text.splitlines() if line]
@@ -116,14 +129,19 @@ async def is_empty(both: Live) -> None:
     await both.until(lambda: not table.status.any() and not router.tickets)
     await both.until(lambda: both.emulator.fleet.is_idle)
     assert sum(router.ends.values()) == router.arrived
+    if router.prefill is not None:
+        assert router.prefill.held == [0] * len(router.prefill.held)
 
 
-#: A fault, and how long to wait before it [s].
+#: A tier and one of its faults.
+_HARMS = [("", name) for name in ("die", "return", "error", "drop", "recompute", "late", "stall")]
+_HARMS_OF_PREFILL = [("/prefill", name) for name in ("die", "return", "error")]
+#: A worker and its fault, and how long to wait before it [s].
 FAULTS = st.tuples(
-    st.integers(0, 1),
-    st.sampled_from(("die", "return", "error", "drop", "recompute", "late", "stall")),
-    st.floats(0, 0.03),
+    st.integers(0, 1), st.sampled_from([*_HARMS, *_HARMS_OF_PREFILL]), st.floats(0, 0.03)
 )
+#: Two prefill workers; at the speed of the test a prompt takes a millisecond at most.
+TIER = PrefillTier(2, token_time_s=0.002, transfer_time_s=1e-4)
 #: A request: prompt and output [tokens], and after how long its client leaves [s].
 REQUESTS = st.tuples(
     st.integers(1, 20), st.integers(1, 30), st.none() | st.floats(0, 0.05), st.booleans()
@@ -131,10 +149,12 @@ REQUESTS = st.tuples(
 
 
 async def endured(
-    requests: list[tuple[int, int, float | None, bool]], faults: list[tuple[int, str, float]]
+    requests: list[tuple[int, int, float | None, bool]],
+    faults: list[tuple[int, tuple[str, str], float]],
+    prefill: PrefillTier | None,
 ) -> None:
     """Serve requests beside faults, and check that each ends once, with all its tokens."""
-    async with live(SMALL, "br-0", speed=50.0, ttl_s=10.0, retries=30) as both:
+    async with live(SMALL, "br-0", speed=50.0, ttl_s=10.0, retries=30, prefill=prefill) as both:
 
         async def ask(prompt: int, output: int, patience: float | None, streams: bool) -> None:
             fields: dict[str, Any] = {"prompt": [1] * prompt, "max_tokens": output}
@@ -144,7 +164,7 @@ async def endured(
                         events = await read_stream(both, **fields)
                         assert events[-1] is None
                         found = words(events)
-                        assert all(b in (a + 1, 0) for a, b in pairwise(found))
+                        assert all(b in (a + 1, 0) for a, b in itertools.pairwise(found))
                     else:
                         status, document = await both.complete(**fields)
                         assert status == 200, document
@@ -155,23 +175,84 @@ async def endured(
                 return
 
         async def harm() -> None:
-            for worker, fault, wait in faults:
+            for worker, (tier, fault), wait in faults:
                 await asyncio.sleep(wait)
                 more = {"seconds": 0.5} if fault == "stall" else {}
-                await both.order("/bfio/faults", worker=worker, fault=fault, **more)
+                await both.order(f"{tier}/bfio/faults", worker=worker, fault=fault, **more)
             for worker in range(2):
-                await both.order("/bfio/faults", worker=worker, fault="return")
+                for tier in ("", "/prefill"):
+                    await both.order(f"{tier}/bfio/faults", worker=worker, fault="return")
 
         await asyncio.gather(harm(), *(ask(*request) for request in requests))
         await is_empty(both)
         assert both.router.ends["failed"] == both.router.ends["expired"] == 0
 
 
+@pytest.mark.parametrize("prefill", [None, TIER])
 @given(requests=st.lists(REQUESTS, min_size=1, max_size=12), faults=st.lists(FAULTS, max_size=5))
 @settings(max_examples=200 if PROFILE == "deep" else 5)
-def test_every_request_ends_once_whatever_happens(requests: Any, faults: Any) -> None:
+def test_every_request_ends_once_whatever_happens(
+    prefill: PrefillTier | None, requests: Any, faults: Any
+) -> None:
     """Tokens pass once and in order, and no slot leaks, whatever workers and clients do."""
-    asyncio.run(endured(requests, faults))
+    asyncio.run(endured(requests, faults, prefill))
+
+
+async def handed_on() -> None:
+    """Follow requests through both tiers, and lose each kind of thing on the way."""
+    tier = PrefillTier(2, token_time_s=0.0, places=10)
+    async with live(SMALL, "jsq", speed=None, prefill=tier, retries=2) as both:
+        router, prefill = both.router, both.emulator.prefill
+        assert prefill is not None
+
+        def held() -> list[int]:
+            return [worker["held"] for worker in prefill.state()]
+
+        def ask(**more: Any) -> "asyncio.Task[tuple[int, Any]]":
+            fields: dict[str, Any] = {"prompt": "a b c", "max_tokens": 2}
+            return asyncio.create_task(both.complete(**fields | more))
+
+        # Four are sent with their handles and two wait with theirs, one on each prefill worker.
+        # A handle that a client brings is not passed on.
+        bad = {"do_remote_prefill": True, "remote_block_ids": [1], "remote_host": "elsewhere"}
+        asked = [ask(kv_transfer_params=bad) for _ in range(6)]
+        await both.until(lambda: router.sent == 4 and sum(held()) == 2)
+        assert router.prefill is not None
+        assert router.prefill.held == [3, 3]
+        assert both.emulator.fleet.submitted == 4
+        # Their tokens say that the transfer is done.
+        await both.order("/bfio/step", received=4)
+        await both.until(lambda: router.prefill is not None and router.prefill.held == held())
+        # One that waits loses its cache: its worker refuses the handle, and it is prefilled again.
+        lost = held().index(1)
+        await both.order("/prefill/bfio/faults", worker=lost, fault="die")
+        await both.order("/prefill/bfio/faults", worker=lost, fault="return")
+        await both.order("/bfio/step", received=4)
+        await both.until(lambda: router.sent == 7)
+        # After a stop for recomputation, too.
+        await both.order("/bfio/step", received=6)
+        for worker in range(2):
+            await both.order("/bfio/faults", worker=worker, fault="recompute")
+        await both.until(lambda: router.sent == 9)
+        await both.order("/bfio/step", received=8)
+        for status, document in await asyncio.gather(*asked):
+            assert (status, document["usage"]["completion_tokens"]) == (200, 2)
+        assert held() == [0, 0]
+        # With both workers down, a prompt waits until one is up again.
+        for worker in range(2):
+            await both.order("/prefill/bfio/faults", worker=worker, fault="die")
+        late = ask()
+        await both.until(lambda: router.state()["prefill"][0]["usage"] == 1.0)
+        for worker in range(2):
+            await both.order("/prefill/bfio/faults", worker=worker, fault="return")
+        await both.order("/bfio/step", received=9)
+        late.cancel()
+        await is_empty(both)
+
+
+def test_a_handle_is_passed_on_once() -> None:
+    """Prefill, pool, decode; lost caches, refused handles and recomputation begin anew."""
+    asyncio.run(handed_on())
 
 
 #: Bodies that are refused, with the status of the answer.
@@ -314,6 +395,176 @@ def test_immediate_dispatch_keeps_to_its_margin() -> None:
     asyncio.run(bound())
 
 
+def engine_of(complete: Any) -> Starlette:
+    """Return an engine that answers completions in one way."""
+
+    async def healthy(request: Request) -> Response:
+        return Response()
+
+    return Starlette(
+        routes=[
+            Route("/v1/completions", complete, methods=["POST"]),
+            Route("/health", healthy),
+        ]
+    )
+
+
+@asynccontextmanager
+async def in_front_of(engine: Starlette, **options: Any) -> AsyncIterator[tuple[Router, Any]]:
+    """Serve an engine and a router before it; yield the router and a session with it."""
+    async with served(engine) as worker:
+        table = Decisions(choose("jsq"), Cluster(workers=1, slots=2), RunOptions())
+        router = Router(table, Upstream(addresses([worker])), RouteOptions(**options))
+        async with serving(router.app) as session:
+            yield router, session
+
+
+async def like_llama_cpp() -> None:
+    """Ask for the usage of an engine that tells it beside the last, empty text."""
+
+    async def complete(request: Request) -> Response:
+        texts = [{"index": 0, "text": f" w{k}", "finish_reason": None} for k in range(3)]
+        last = {"index": 0, "text": "", "finish_reason": "length"}
+        usage = {"prompt_tokens": 2, "completion_tokens": 3, "total_tokens": 5}
+        events = [event({"choices": [each]}) for each in texts]
+        return Response(b"".join([*events, event({"choices": [last], "usage": usage}), DONE]))
+
+    async with in_front_of(engine_of(complete)) as (router, session):
+        for asks in (True, False):
+            fields = {"prompt": "a b", "stream_options": {"include_usage": asks}}
+            told = [each async for each in stream(session, fields)]
+            usages = [each["usage"] for each in told if "usage" in each]
+            assert [usage["completion_tokens"] for usage in usages] == [3] * asks
+            # In an event of its own, as the OpenAI API has it.
+            assert all(each["choices"] for each in told) != asks
+        assert router.tokens == 6
+
+
+def test_usage_beside_the_last_text_reaches_the_client() -> None:
+    """As llama.cpp tells it; and only a client that asked for it gets it."""
+    asyncio.run(like_llama_cpp())
+
+
+async def paused() -> None:
+    """Let a request come while a part of the running ones is still to report its token."""
+    async with live(SMALL, "jsq", speed=None, tick_s=0.2) as both:
+        answers: list[Any] = []
+
+        async def come(count: int) -> None:
+            answers.extend(
+                asyncio.create_task(both.complete(prompt="a", max_tokens=9)) for _ in range(count)
+            )
+            await both.until(lambda: both.router.arrived == len(answers))
+
+        async def step(tokens: int) -> None:
+            await both.order("/bfio/step", received=2)
+            await both.until(lambda: both.router.tokens == tokens)
+
+        await come(2)
+        await both.until(lambda: both.router.sent == 2)
+        await step(tokens=2)
+        await both.order("/bfio/faults", worker=1, fault="late", steps=3)
+        await step(tokens=3)
+        await come(1)
+        await asyncio.sleep(0.4)
+        assert both.router.sent == 2
+        await step(tokens=6)
+        await both.until(lambda: both.router.sent == 3)
+        for answer in answers:
+            answer.cancel()
+        await is_empty(both)
+
+
+def test_a_pause_within_a_step_is_no_boundary() -> None:
+    """A request waits until all that ran before have reported."""
+    asyncio.run(paused())
+
+
+async def passed_on() -> None:
+    """Ask router and workers for the same streams, with all that clients can ask for."""
+    async with live(SMALL, "jsq") as both:
+        for prompt, ids, usage in itertools.product(("a b", [1, 2]), (False, True), range(4)):
+            told = {"include_usage": usage % 2 == 1, "continuous_usage_stats": usage > 1}
+            fields: dict[str, Any] = {
+                "prompt": prompt,
+                "return_token_ids": ids,
+                "stream_options": told,
+            }
+            routed, direct = [
+                [each and each | {"id": "", "created": 0} for each in events]
+                for events in (
+                    await read_stream(both, **fields),
+                    await read_stream(both, both.fleet_url, **fields),
+                )
+            ]
+            assert routed == direct
+
+
+def test_streams_are_passed_on_as_clients_asked_for_them() -> None:
+    """Event by event: what the router asks for itself is not in them."""
+    asyncio.run(passed_on())
+
+
+async def like_vllm_that_fails() -> None:
+    """Ask an engine whose first answer is an error within its stream."""
+    answers: Iterator[dict[str, Any]] = iter(
+        [
+            {"error": {"message": "the cache could not be loaded", "code": 500}},
+            {"choices": [{"index": 0, "text": " w0", "finish_reason": "length"}]},
+        ]
+    )
+
+    async def complete(request: Request) -> Response:
+        return Response(event(next(answers)) + DONE)
+
+    async with in_front_of(engine_of(complete), retries=1) as (router, session):
+        told = [each async for each in stream(session, {"prompt": "a", "max_tokens": 1})]
+        assert words(told) == [0]
+        assert (router.sent, router.ends["finished"]) == (2, 1)
+
+
+def test_an_error_within_a_stream_is_tried_again() -> None:
+    """As vLLM says it when a transfer of the cache fails."""
+    asyncio.run(like_vllm_that_fails())
+
+
+@pytest.mark.parametrize(
+    ("prefill", "status", "message"),
+    [
+        # A prefill worker that is an engine without a connector: a whole answer and no handle.
+        ({"usage": {"prompt_tokens": 3}, "choices": []}, 502, "start it with a KV connector"),
+        ({"error": {"message": "The prompt is too long."}}, 400, "The prompt is too long"),
+    ],
+)
+def test_a_prompt_without_a_handle_is_an_error(prefill: Any, status: int, message: str) -> None:
+    """The client is told why; nothing is sent to a worker and nothing is left."""
+
+    async def complete(request: Request) -> Response:
+        return JSONResponse(prefill, 400 if "error" in prefill else 200)
+
+    async def metrics(request: Request) -> Response:
+        return Response('vllm:kv_cache_usage_perc{engine="0"} 0.5\n')
+
+    async def test() -> None:
+        engine = engine_of(complete)
+        engine.router.routes.append(Route("/metrics", metrics))
+        async with served(engine) as url:
+            table = Decisions(choose("jsq"), Cluster(workers=1, slots=2), RunOptions())
+            tier = Prefillers(Upstream(addresses([url])))
+            workers = Upstream(addresses([url + "/nowhere"]))
+            router = Router(table, workers, RouteOptions(), prefill=tier)
+            async with (
+                serving(router.app) as session,
+                session.post("/v1/completions", json={"prompt": "a b"}) as answer,
+            ):
+                document = await answer.json()
+            assert (answer.status, is_error(document)) == (status, True)
+            assert message in document["error"]["message"]
+            assert (router.sent, tier.held, tier.usage) == (0, [0], [0.5])
+
+    asyncio.run(test())
+
+
 def test_the_page_shows_the_loads(tmp_path: Path) -> None:
     """In a real browser: numbers and curves of a running router, and nothing from elsewhere."""
     with chromium(tmp_path / "profile") as browser:
@@ -385,6 +636,34 @@ def test_a_log_is_a_trace_and_has_a_regret(
     requests = read_trace(tmp_path / "log" / "requests.csv")
     assert sorted(requests.prompt_tokens.tolist()) == sorted(7 * i % 5 + 1 for i in range(20))
     assert set(requests.output_tokens.tolist()) == {9}
+
+
+async def replayable(folder: Path) -> None:
+    """Serve requests at full speed with a log that says how it was made."""
+    head = {"policy": "jsq", "policy_options": {}, "workers": [0, 1], "run": {"seed": 0}}
+    log = RunLog(folder, head | {"machine": {"slots": 2, "memory": None}})
+    cluster = Cluster(2, 2, step_overhead_s=0.004, token_time_s=2e-5)
+    async with live(cluster, "jsq", speed=1.0, tick_s=1.0, log=log) as both:
+        asked = [both.complete(prompt="a " * (17 * i % 90 + 1), max_tokens=9) for i in range(40)]
+        assert all(status == 200 for status, _ in await asyncio.gather(*asked))
+        await is_empty(both)
+
+
+def test_a_log_is_fitted_and_simulated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """``bfio fit LOG``: the steps of the emulator, and the same requests on the simulator."""
+    asyncio.run(replayable(tmp_path / "log"))
+    assert main(["fit", str(tmp_path / "log"), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    measured, simulated = told["measured"], told["simulated"]
+    assert set(measured) == set(simulated)
+    # A busy machine makes steps longer, never shorter than the emulator's.
+    assert told["constants"]["step_overhead"]["value"] > 0.003
+    assert simulated["avg_imbalance"] == pytest.approx(measured["avg_imbalance"], rel=0.5)
+    assert simulated["tpot_p50_s"] == pytest.approx(measured["tpot_p50_s"], rel=0.5)
+    assert main(["fit", str(tmp_path / "log")]) == 0
+    assert "difference" in capsys.readouterr().out
+    assert main(["fit", str(tmp_path / "log"), "--workers", "2"]) == 2
+    assert "has no effect on a log" in capsys.readouterr().err
 
 
 def test_a_damaged_log_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,7 @@ from unittest.mock import patch
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
-from bfio.common.users_code import patience
+from bfio.common.plugins import patience
 from bfio.decode import refresh as asking
 from bfio.decode.adaptive import rehearsal
 from bfio.decode.machine import endings

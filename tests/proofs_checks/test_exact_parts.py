@@ -10,16 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proofs_checks.laws import (
-    binomial_tail,
-    deviation,
-    expected_imbalance,
-    expected_maximum,
-    law,
-    mean,
-    snapshot_law,
-    sum_law,
-)
 from proofs_checks.papers.balance import (
     algorithms,
     average_gap,
@@ -55,7 +45,20 @@ from proofs_checks.runs import (
     reachable_loads,
     two_sizes,
 )
-from proofs_checks.statistics import bounded_mean, mean_estimate, room, slope_estimate
+from proofs_checks.statistics import (
+    binomial_tail,
+    bounded_mean,
+    deviation,
+    expected_imbalance,
+    expected_maximum,
+    law,
+    mean,
+    mean_estimate,
+    room,
+    slope_estimate,
+    snapshot_law,
+    sum_law,
+)
 
 small_steps = st.integers(1, 3).flatmap(
     lambda G: st.tuples(

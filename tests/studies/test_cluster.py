@@ -110,9 +110,31 @@ def _contents(rows: "dict[str, Row] | object") -> list[dict[str, object]]:
     return [row.content() for row in rows.values()]
 
 
-def test_the_cluster_and_this_machine_give_the_same_table(
-    tmp_path: Path, cluster: Cluster
+def test_a_study_on_a_cluster(
+    tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """One cluster, which takes seconds to start, serves until its processes have all died."""
+    _rows_that_go_wrong_cost_themselves_only(tmp_path, cluster)
+    _the_cluster_and_this_machine_give_the_same_table(tmp_path, cluster)
+    # So long a lost scheduler is looked for, too.
+    monkeypatch.setattr("bfio.studies.runner._CONNECT_SECONDS", 4)
+    _processes_die_with_their_dask_worker(tmp_path, cluster)
+
+
+def _rows_that_go_wrong_cost_themselves_only(folder: Path, cluster: Cluster) -> None:
+    """Limits and crashes are those of the supervised process, not of the Dask worker."""
+    deeds = ["hang", "segmentation fault", "raise", "memory", "none"]
+    study = Study(
+        "wrong", "?", "tests.studies.rows:misbehave", [Grid({"deed": deeds})],
+        limits=Limits(seconds=3, memory_gib=0.4),
+    )  # fmt: skip
+    results = run_study(study, folder / "wrong", StudyRunOptions(cluster=cluster.address))
+    statuses = [row.status.value for row in results.rows.values()]
+    assert statuses == ["timed-out", "crashed", "failed", "out-of-memory", "done"]
+    assert all(process.poll() is None for process in cluster.workers)
+
+
+def _the_cluster_and_this_machine_give_the_same_table(folder: Path, cluster: Cluster) -> None:
     """With one of two workers killed in the middle of a row."""
     study = _solving(24)
     seen: list[Row] = []
@@ -123,46 +145,29 @@ def test_the_cluster_and_this_machine_give_the_same_table(
             cluster.workers[0].send_signal(signal.SIGKILL)
 
     remote = run_study(
-        study, tmp_path / "remote", StudyRunOptions(cluster=cluster.address), on_row=kill_one
+        study, folder / "remote", StudyRunOptions(cluster=cluster.address), on_row=kill_one
     )
-    local = run_study(study, tmp_path / "local", StudyRunOptions(jobs=2))
+    local = run_study(study, folder / "local", StudyRunOptions(jobs=2))
     assert cluster.workers[0].wait(10) == -signal.SIGKILL
     assert _contents(remote.rows) == _contents(local.rows)
     assert len(seen) == len(study.rows())
 
 
-def test_rows_that_go_wrong_cost_themselves_only(tmp_path: Path, cluster: Cluster) -> None:
-    """Limits and crashes are those of the supervised process, not of the Dask worker."""
-    deeds = ["hang", "segmentation fault", "raise", "memory", "none"]
-    study = Study(
-        "wrong", "?", "tests.studies.rows:misbehave", [Grid({"deed": deeds})],
-        limits=Limits(seconds=3, memory_gib=0.4),
-    )  # fmt: skip
-    results = run_study(study, tmp_path / "s", StudyRunOptions(cluster=cluster.address))
-    statuses = [row.status.value for row in results.rows.values()]
-    assert statuses == ["timed-out", "crashed", "failed", "out-of-memory", "done"]
-    assert all(process.poll() is None for process in cluster.workers)
-
-
-def test_processes_die_with_their_dask_worker(
-    tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A killed Dask worker leaves no process computing for nobody."""
-    # So long a lost scheduler is looked for, too.
-    monkeypatch.setattr("bfio.studies.runner._CONNECT_SECONDS", 4)
+def _processes_die_with_their_dask_worker(folder: Path, cluster: Cluster) -> None:
+    """Leave no process computing for nobody."""
     study = Study(
         "hanging", "?", "tests.studies.rows:misbehave", [Grid({"deed": ["none", "hang"]})],
         limits=Limits(seconds=1000, memory_gib=0.4),
     )  # fmt: skip
+    store = folder / "hanging"
 
     def run() -> None:
         # Ends with the scheduler, at the latest.
         with contextlib.suppress(InputError):
-            run_study(study, tmp_path / "s", StudyRunOptions(cluster=cluster.address))
+            run_study(study, store, StudyRunOptions(cluster=cluster.address))
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    store = tmp_path / "s"
     wait_until(lambda: num_rows(store), "a row is done")
     time.sleep(1)  # the other one hangs now; a process that starts would have to end as well
     computing = [child for worker in cluster.workers for child in children(worker.pid)]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from bfio.studies.row import Limits, Row
-from bfio.studies.runner import StudyRunOptions, run_study
+from bfio.studies.runner import run_study
 from bfio.studies.store import open_for_reading
 from bfio.studies.study import Grid, Study
 from tests.places import ROOT
@@ -85,6 +85,7 @@ def _wait_for_the_end(processes: list[int]) -> None:
 @pytest.mark.parametrize(
     "kills", [4, pytest.param(100, marks=[pytest.mark.deep, pytest.mark.timeout(1200)])]
 )
+@pytest.mark.usefixtures("rows_in_this_process")
 def test_random_kills_lose_nothing(tmp_path: Path, kills: int) -> None:
     """Runner, worker, all of them and the guard; in the end the table of an uninterrupted run."""
     rng = random.Random(kills)
@@ -112,8 +113,7 @@ def test_random_kills_lose_nothing(tmp_path: Path, kills: int) -> None:
                 runner = stack.enter_context(_started(store))
         runner.wait(timeout=PATIENCE_S)
     assert progress > kills // 3, "the kills came too soon to hit a row"
-    finished = run_study(STUDY, store, StudyRunOptions(jobs=2))
-    whole = run_study(STUDY, tmp_path / "whole.sqlite", StudyRunOptions(jobs=2))
+    finished, whole = (run_study(STUDY, at) for at in (store, tmp_path / "whole.sqlite"))
     contents = [row.content() for row in finished.rows.values()]
     assert contents == [row.content() for row in whole.rows.values()]
     assert len(contents) == len(STUDY.rows())

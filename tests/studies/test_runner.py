@@ -15,6 +15,7 @@ from formulations.errors import InputError
 
 _LIMITS = Limits(seconds=20, memory_gib=1)
 _ONE, _TWO = StudyRunOptions(jobs=1), StudyRunOptions(jobs=2)
+_here = pytest.mark.usefixtures("rows_in_this_process")
 
 
 def _squares(count: int, nap: float = 0.0) -> Study:
@@ -34,6 +35,7 @@ def test_all_rows_in_the_order_of_the_plan(tmp_path: Path) -> None:
     assert results.counts()[Status.DONE] == 20
 
 
+@_here
 def test_a_second_run_computes_nothing(tmp_path: Path) -> None:
     """What is there is there."""
     study, seen = _squares(5), list[Row]()
@@ -42,6 +44,7 @@ def test_a_second_run_computes_nothing(tmp_path: Path) -> None:
     assert seen == []
 
 
+@_here
 def test_a_longer_study_computes_only_what_is_new(tmp_path: Path) -> None:
     """Rows belong to their arguments, not to the study."""
     seen = list[Row]()
@@ -110,6 +113,7 @@ def test_rows_without_a_result_stay_unless_a_retry_is_asked_for(tmp_path: Path) 
     assert _contents(again) == _contents(first)
 
 
+@_here
 def test_other_data_under_the_same_name_are_other_rows(tmp_path: Path) -> None:
     """The digest of the data is part of the key."""
     file = tmp_path / "data"

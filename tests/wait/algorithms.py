@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from bfio.wait.instance import StageInstance
+from bfio.wait.policy import StageInstance
 
 #: A batch: its start, and its requests with their stages.
 Batch = tuple[int, frozenset[tuple[int, int]]]

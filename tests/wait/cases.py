@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from bfio.wait.chains import Chain, ThresholdPolicy, grouped_policy, nested_policy, wait_policy
 from bfio.wait.fcfs import Favour, FirstComeFirstServed
-from bfio.wait.instance import StageClock, StageInstance
-from bfio.wait.policy import StagePolicy
+from bfio.wait.policy import StageClock, StageInstance, StagePolicy
 from bfio.wait.run import StageRun
 from bfio.wait.simulation import serve
 from formulations.fluid import FluidProblem, RequestClass

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bfio.wait.fcfs import Favour, FirstComeFirstServed
-from bfio.wait.instance import StageInstance
-from bfio.wait.policy import Decision, KnownRequests, StagePolicy, StageState
+from bfio.wait.policy import Decision, KnownRequests, StageInstance, StagePolicy, StageState
 
 
 @dataclass

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.wait.chains import nested_policy
-from bfio.wait.instance import StageInstance
+from bfio.wait.policy import StageInstance
 from bfio.wait.run import StageRun, StageVerdict
 from bfio.wait.simulation import serve
 from tests.wait.algorithms import AlgorithmOne, AlgorithmTwo, Batch, batches_of

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.wait.arrivals import even_instance, poisson_instance, varying_instance, workload_instance
-from bfio.wait.instance import StageClock, StageInstance
+from bfio.wait.policy import StageClock, StageInstance
 from bfio.workloads import Workload
 from formulations.errors import InputError
 from formulations.fluid import FluidProblem, FluidWorker, RateProfile

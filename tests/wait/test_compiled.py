@@ -8,13 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bfio.common import engine_choice
-from bfio.common.engine_choice import Engine
+from bfio.common import kernel_groups
+from bfio.common.kernel_groups import Engine
 from bfio.common.numba_parts import uses_private_parts
 from bfio.wait.arrivals import poisson_instance
 from bfio.wait.fcfs import FirstComeFirstServed
-from bfio.wait.instance import StageInstance
-from bfio.wait.policy import StagePolicy
+from bfio.wait.policy import StageInstance, StagePolicy
 from bfio.wait.registry import build
 from bfio.wait.replay import violations
 from bfio.wait.run import StageRun, StageVerdict
@@ -119,8 +118,8 @@ def test_the_engine_is_chosen_by_length(monkeypatch: pytest.MonkeyPatch) -> None
     Two microseconds a stage event: the long run saves 12 ms, the short one a tenth of one.
     """
     compile_kernels()
-    monkeypatch.setattr(engine_choice, "CODE_S", 0.003)
-    monkeypatch.setattr(engine_choice, "_saveable_s", {})
+    monkeypatch.setattr(kernel_groups, "CODE_S", 0.003)
+    monkeypatch.setattr(kernel_groups, "_saveable_s", {})
     short, long = poisson_instance(I0, 10, seed=1), poisson_instance(I0, 1200, seed=1)
     fcfs = build("fcfs", I0)
     engines = [

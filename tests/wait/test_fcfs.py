@@ -1,7 +1,7 @@
 """First come, first served by hand: priority under limits, and the effect of an eviction."""
 
 from bfio.wait.fcfs import Favour, FirstComeFirstServed
-from bfio.wait.instance import StageInstance
+from bfio.wait.policy import StageInstance
 from bfio.wait.simulation import serve
 from tests.wait.cases import instance
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bfio.wait.arrivals import poisson_instance
 from bfio.wait.chains import Chain, ThresholdPolicy, nested_policy, queue_lengths
-from bfio.wait.instance import StageInstance
+from bfio.wait.policy import StageInstance
 from bfio.wait.registry import build
 from bfio.wait.run import StageRun
 from bfio.wait.simulation import serve

@@ -202,7 +202,7 @@ def test_frames(arrival: Any, role: str) -> None:
         ({"input_tokens": [1, float("nan")], "osl": [1, 2]}, "mine row 2 column 'input_tokens'"),
         (
             {"input_tokens": ["1", "x"], "osl": [1, 2]},
-            "number; correct the row or pass skip_bad_rows=True",
+            "number; correct the row or add skip_bad_rows=True",
         ),
         ({"input_tokens": [], "osl": []}, "mine: no requests"),
         ({"input_tokens": [[1]], "osl": [1]}, "mine row 1 column 'input_tokens'"),
@@ -273,7 +273,7 @@ def test_what_a_file_might_mean_is_told(tmp_path: Path, rows: str, words: str) -
     for skip in (False, True):
         with pytest.raises(InputError, match=re.escape(words)) as caught:
             read_trace(path, skip_bad_rows=skip and "{" in rows)
-        assert "{" not in rows or "--skip-bad-rows" not in caught.value.remedy
+        assert "{" not in rows or "skip_bad_rows=True" not in caught.value.remedy
 
 
 def test_fractions_of_a_second_may_stand_behind_a_comma(tmp_path: Path) -> None:

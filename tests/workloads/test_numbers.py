@@ -135,7 +135,7 @@ def test_bad_token_count(cell: object, message: str) -> None:
         token_count({"n": cell}, "n")
     assert caught.value.where == "column 'n'"
     assert message in caught.value.what
-    assert "--skip-bad-rows" in caught.value.remedy
+    assert "skip_bad_rows=True" in caught.value.remedy
 
 
 @pytest.mark.parametrize(

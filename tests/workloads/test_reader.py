@@ -60,7 +60,7 @@ def test_bad_row(tmp_path: Path, row: bytes, column: str, what: str) -> None:
     # Header 1, row 2, a blank line 3, the bad row 4.
     assert caught.value.where == f"{path} line 4 {column}".rstrip()
     assert what in caught.value.what
-    assert "--skip-bad-rows" in caught.value.remedy
+    assert "skip_bad_rows=True" in caught.value.remedy
     assert "\n" not in str(caught.value)
 
 
@@ -111,7 +111,7 @@ def test_bad_json_line(tmp_path: Path, line: bytes, where: str, what: str) -> No
         read_trace(path)
     assert caught.value.where.startswith(f"{path} line 4 {where}".rstrip())
     assert what in caught.value.what
-    assert "--skip-bad-rows" in caught.value.remedy
+    assert "skip_bad_rows=True" in caught.value.remedy
     workload = read_trace(path, skip_bad_rows=True)
     assert (len(workload), workload.provenance["skipped_bad_rows"]) == (3, 1)
 

@@ -23,8 +23,8 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from bfio.common.number_text import percent
 from bfio.studies.report.statistics import geometric_mean
+from formulations.scalars import percent
 
 OUTPUTS = {
     "homogeneous:value=200": "all alike",

@@ -34,7 +34,6 @@ from bfio.cli.output import (
     read_problem,
 )
 from bfio.cli.tables import print_fitting, print_sentences, run_cells
-from bfio.common.number_text import number, percent
 from bfio.common.options import (
     POSITIVE,
     TEXT,
@@ -47,8 +46,9 @@ from bfio.common.options import (
     split_pairs,
 )
 from bfio.common.provenance import version_and_commit
+from bfio.common.text import number
 from formulations.errors import InputError
-from formulations.scalars import exact_number, plain_number
+from formulations.scalars import exact_number, percent, plain_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -555,7 +555,7 @@ def next_batches(
         if args.policy:
             raise InputError("--policy", "the batch program of --state has no policy", "omit it")
         named = argparse.Namespace(**vars(args) | {"file": args.state})
-        return exchange(named, BatchProgram(problem), "batch --state", {})
+        return exchange(named, BatchProgram(problem), "batch --state")
 
     def told(batch: "Batch") -> dict[str, Any]:
         prefill, decode = batch
@@ -585,7 +585,7 @@ def next_batches(
 
 
 def _print_batches_of_state(answer: dict[str, Any]) -> None:
-    from bfio.common.number_text import number
+    from bfio.common.text import number
     from formulations.results import origin
 
     rows = []
@@ -719,7 +719,7 @@ def _run(args: argparse.Namespace) -> int:
     sources = checked_sources(args)
     options = from_namespace(BatchOptions, args)
 
-    from bfio.common.engine_choice import Engine
+    from bfio.common.kernel_groups import Engine
     from formulations.problem_data import member
 
     member(Engine, args.engine, "engine")

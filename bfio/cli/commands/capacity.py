@@ -7,8 +7,9 @@ from bfio.cli.command import DONE, Command
 from bfio.cli.exchange import add_exchange, is_exchange
 from bfio.cli.options import add_json
 from bfio.cli.output import print_json, print_table, read_problem
-from bfio.common.number_text import number, percent
+from bfio.common.text import number
 from formulations.errors import InputError, use_one_of
+from formulations.scalars import percent
 
 if TYPE_CHECKING:
     from formulations.batching import AgentNetwork
@@ -107,26 +108,14 @@ def _exchange(
     args: argparse.Namespace, network: "AgentNetwork", stations: "tuple[VirtualStation, ...]"
 ) -> int:
     """Write the capacity program, or check a solution of it; return the exit status."""
-    from bfio.cli.exchange import exchange_linear
-    from formulations.linear import exact_linear
-    from formulations.stability.capacity_program import build
-    from formulations.stability.solver import check_arrivals
-    from formulations.stability.verdict import CAPACITY, PRICES
+    from bfio.cli.exchange import exchange
+    from formulations.stability import CapacityProgram
 
     if args.between_tokens is not None:
         what = "cannot be combined with --write or --read-solution"
         raise InputError("--between-tokens", what, "leave it out")
-    check_arrivals(network)
-    return exchange_linear(
-        args,
-        exact_linear(build(network, stations)),
-        CAPACITY,
-        "capacity",
-        name="capacity",
-        digest=network.digest(),
-        prices=PRICES,
-        options="" if args.priority is None else f" --priority {args.priority}",
-    )
+    options = "" if args.priority is None else f" --priority {args.priority}"
+    return exchange(args, CapacityProgram(network, stations), "capacity", options=options)
 
 
 def _print(answer: dict[str, Any], network: "AgentNetwork") -> None:

@@ -163,7 +163,7 @@ def _show(
         print_sentences,
     )
     from bfio.common.provenance import citable_versions
-    from bfio.common.table_text import TableForm
+    from bfio.common.text import TableForm
 
     if args.json:
         workload = comparison.workload

@@ -3,7 +3,7 @@
 import argparse
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bfio.cli.command import DONE, Command
 from bfio.cli.options import add_common, given_options
@@ -48,8 +48,8 @@ def fit_batches(
         Adds the arguments of the command to a parser.
     """
     from bfio.batching.hardware import fit_batch_time, read_batches
-    from bfio.common.number_text import number
     from bfio.common.provenance import citable_versions
+    from bfio.common.text import number
     from formulations.scalars import exact_number
 
     for name in given_options(args, add_arguments, besides=_OF_BATCHES):
@@ -133,10 +133,13 @@ instead of the published one. Loads are KV-cache tokens:
   bfio fit steps.csv --per-worker              own C_g and t_g of each worker
   bfio measure steps.csv                       measure a GPU first
 
+  bfio fit out/log                             steps of bfio route --log, then the simulation
+
 FILE has a header and a row per step: duration_s [s]; load_0, load_1, ... [tokens], the load of
 each worker, or max_load with mean_load or total_load (with --workers G). Other columns are
 ignored. CSV or JSON Lines, .gz or not. The last line gives the arguments that replace the
-published constants by the fitted ones. docs/fit.md: losses, intervals, limits.
+published constants by the fitted ones. docs/fit.md: losses, intervals, limits. A folder is the
+log of a router: its requests are simulated with the fitted constants, beside what was measured.
 
   bfio fit batches.csv --kind batches          c + a * max(0, tokens - b0), by least squares
 
@@ -146,7 +149,7 @@ duration_s. The last lines are the engine as input of "bfio capacity" and "bfio 
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="measurements, one step or batch per row")
+    parser.add_argument("file", metavar="FILE", help="a step or batch per row, or a log")
     parser.add_argument(
         "--kind", default="steps", metavar="KIND", help="content of FILE: steps (default), batches"
     )
@@ -181,7 +184,9 @@ def _run(args: argparse.Namespace) -> int:
     from bfio.calibration.result import goodness_rows
     from bfio.common.provenance import citable_versions
     from bfio.common.regression import Loss
+    from bfio.common.text import number
     from formulations.problem_data import member
+    from formulations.scalars import percent
 
     if args.kind not in _KINDS:
         raise InputError("--kind", f"{args.kind!r} is unknown", use_one_of(args.kind, _KINDS))
@@ -190,11 +195,23 @@ def _run(args: argparse.Namespace) -> int:
     refuse_batches(args)
     loss = member(Loss, args.loss or "huber", "--loss")
     place = picture_place(args.plot)
-    steps = read_steps(args.file, workers=args.workers, duration=args.duration)
+    folder, replay = Path(args.file), None
+    if folder.is_dir():
+        for name in ("workers", "duration"):
+            if getattr(args, name) is not None:
+                raise InputError(flag(name), "has no effect on a log", "omit it")
+        from bfio.live.replay import Replay
+
+        replay = Replay(folder)
+        steps = replay.steps
+    else:
+        steps = read_steps(args.file, workers=args.workers, duration=args.duration)
     fit = fit_step_time(steps, loss=loss, with_mean=not args.no_mean, per_worker=args.per_worker)
     plots = drawn(place, fit.plot)
+    sides: dict[str, dict[str, float]] = {} if replay is None else replay.beside(fit)
     if args.json:
-        tail = {"plots": [str(path) for path in plots.found], "versions": citable_versions()}
+        tail: dict[str, Any] = {"plots": [str(path) for path in plots.found]}
+        tail |= sides | {"versions": citable_versions()}
         print_json({"file": args.file} | fit.to_mapping() | tail)
         plots.check()
         return DONE
@@ -212,6 +229,10 @@ def _run(args: argparse.Namespace) -> int:
         print_table("each worker", heading, rows)
         mean = ("mean_time [s/token]", str(own.mean_time))
         print_table("", ("constants per worker", ""), [mean, *goodness_rows(own.goodness)])
+    if sides:
+        pairs = [(name, [side[name] for side in sides.values()]) for name in sides["measured"]]
+        rows = [[name, *map(number, pair), percent(pair[1] / pair[0] - 1)] for name, pair in pairs]
+        print_table("requests of the log", ("", *sides, "difference"), rows)
     for note in fit.notes:
         print_sentences(f"note: {note}.")
     for path in plots.found:

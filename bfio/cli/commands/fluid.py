@@ -8,8 +8,9 @@ from bfio.cli.command import DONE, Command
 from bfio.cli.exchange import add_exchange, exchange_fluid, is_exchange
 from bfio.cli.options import add_common
 from bfio.cli.output import print_json, print_table, read_problem
-from bfio.common.number_text import number, percent
+from bfio.common.text import number
 from formulations.errors import CapabilityError, InputError
+from formulations.scalars import percent
 
 if TYPE_CHECKING:
     from formulations.fluid import FluidProblem
@@ -31,6 +32,7 @@ FILE is JSON ("-" reads stdin); rates and times are exact: numbers, or strings s
 
   bfio fluid load.json
   bfio fluid load.json --objective decode --json
+  bfio fluid load.json --latency 3 --ttft 2
   bfio fluid load.json --write load.lp                    (docs/exchange.md)
   bfio fluid load.json --nested --horizon 4000 --probability 0.05
 
@@ -43,7 +45,8 @@ notes name the classes whose single request exceeds every worker's memory; the f
 this limit. --nested: thresholds of Nested WAIT, which does not know output lengths; classes of one
 prompt length form a group, sorted by output. --segments L merges the classes of each group into L
 equal segments; "best" tries all boundaries. --horizon and --probability add the memory that is
-exceeded within the horizon with at most that probability.
+exceeded within the horizon with at most that probability. --latency and --ttft: the largest
+throughput of one worker whose admitted classes stay within these mean times.
 """
 
 
@@ -55,6 +58,10 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="objective of admission: stages (default, output + 1 per request) or decode tokens",
     )
+    parser.add_argument(
+        "--latency", metavar="S", help="limit on the mean latency of every admitted class [s]"
+    )
+    parser.add_argument("--ttft", metavar="S", help="limit on its mean time to first token [s]")
     parser.add_argument(
         "--nested", action="store_true", help="also compute thresholds of Nested WAIT"
     )
@@ -77,13 +84,15 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--program",
         metavar="NAME",
-        help="program to write or check: throughput (default), margin or equilibrium",
+        help="program to write or check: throughput (default), margin, equilibrium, wait, nested "
+        "or segments",
     )
     add_common(parser)
 
 
 def _run(args: argparse.Namespace) -> int:
-    from formulations.fluid import FluidObjective, FluidProblem
+    from formulations.fluid import FluidObjective, FluidProblem, solve_limited_throughput
+    from formulations.fluid.limited import limited_answer
     from formulations.fluid.solver import fluid_answer
     from formulations.problem_data import member
     from formulations.thresholds.solver import wait_answer
@@ -92,13 +101,22 @@ def _run(args: argparse.Namespace) -> int:
     objective = member(FluidObjective, args.objective, "--objective")
     if is_exchange(args):
         if _nested_wanted(args):
-            raise InputError("--nested", "Nested WAIT has no program to write", "omit it")
+            raise InputError("--nested", "has no effect with --write", "use --program nested")
+        if args.latency or args.ttft:
+            what = "programs with limits are not written"
+            raise InputError("--latency, --ttft", what, "omit them, or --write")
         return exchange_fluid(args, problem, objective)
     if args.program is not None:
         raise InputError("--program", "no program is written or checked", "add --write FILE")
     answer = fluid_answer(problem, objective) | wait_answer(problem)
     if _nested_wanted(args):
         answer["nested"] = _nested(args, problem)
+    if args.latency is not None or args.ttft is not None:
+        answer["limited"] = limited_answer(
+            solve_limited_throughput(
+                problem, latency=args.latency, ttft=args.ttft, objective=objective
+            )
+        )
     if args.json:
         print_json(answer)
     else:
@@ -184,14 +202,36 @@ def _print(answer: dict[str, Any], problem: "FluidProblem") -> None:
     _print_thresholds(answer, problem)
     for note in _first(answer["notes"]):
         print(f"note: {note}")
+    if "limited" in answer:
+        _print_limited(answer["limited"], _unit(answer))
     if "nested" in answer:
         _print_nested(answer["nested"])
+
+
+def _unit(answer: dict[str, Any]) -> str:
+    return "stages/s" if answer["objective"] == "stages" else "decode tokens/s"
+
+
+def _print_limited(limited: dict[str, Any], unit: str) -> None:
+    """Print the throughput under service limits, its rates and times by class, and its prices."""
+    print(
+        f"within the limits: throughput {number(limited['value'])} {unit}, iteration "
+        f"{number(limited['iteration_time'])} s"
+    )
+    columns = [limited[name] for name in ("rates", "latency", "ttft")]
+    rows = [
+        [str(j), *("none" if value is None else number(value) for value in values)]
+        for j, values in enumerate(zip(*columns, strict=True))
+    ]
+    print_table("", ["class", "admitted\n[1/s]", "latency\n[s]", "TTFT\n[s]"], rows)
+    latency, ttft = (number(limited["duals"][name]) for name in ("latency", "ttft"))
+    print(f"One more second of latency adds {latency} {unit}, one of TTFT {ttft}.")
 
 
 def _price(answer: dict[str, Any]) -> str:
     """Return the value of one more token of memory as text, per worker if there are several."""
     prices = answer["duals"]["memory"]
-    unit = "stages/s" if answer["objective"] == "stages" else "decode tokens/s"
+    unit = _unit(answer)
     if not isinstance(prices, list):
         return f"{number(prices)} {unit}"
     shown = []

@@ -17,7 +17,8 @@ from bfio.cli.output import (
     print_table,
     progress_bar,
 )
-from bfio.common.number_text import number, percent
+from bfio.common.text import number
+from formulations.scalars import percent
 
 if TYPE_CHECKING:
     from bfio.gap.report import GapReport, KeptStep
@@ -205,7 +206,7 @@ def _judge(args: argparse.Namespace) -> int:
         flag = f"--{given[0].replace('_', '-')}"
         raise InputError(flag, "is an option of runs, and --log has none", "leave it out")
     path = Path(args.log)
-    args.policy = about(path)
+    args.policy = about(path)["policy"]
     one = np.ones(1, dtype=np.int64)
     gap = _Gap(args, Workload(one, one, name=args.log))
     for view in read_decisions(path):
@@ -285,7 +286,7 @@ class _Gap:
     ) -> None:
         """Print the report, the plots and the written steps."""
         from bfio.cli.tables import print_for_papers, print_remarks, print_sentences
-        from bfio.common.table_text import TableForm, TextTable
+        from bfio.common.text import TableForm, TextTable
         from bfio.decode.settings import by_the_clock, idle_features, unused
         from bfio.gap.report import COLUMNS
 

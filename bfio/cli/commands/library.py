@@ -27,8 +27,8 @@ def counts(chosen: "list[Entry]") -> str:
 
 def listing(chosen: "list[Entry]") -> list[list[str]]:
     """Return the lines of a table of entries, with the columns `LISTED`."""
-    from bfio.common.number_text import percent
     from bfio.library.kinds.kind import value_text
+    from formulations.scalars import percent
 
     rows = []
     for e in chosen:
@@ -291,7 +291,7 @@ def _get(args: argparse.Namespace) -> int:
         if program is None:
             what = f"kind {e.kind_name} has no program"
             raise InputError(e.name, what, "write a .json file")
-        return exchange(options, program, e.kind.command.removeprefix("bfio "), {})
+        return exchange(options, program, e.kind.command.removeprefix("bfio "))
     if suffix != ".json":
         raise InputError(args.file, "has no known suffix", "use .json, .mps or .lp")
     content = f"{json.dumps(e.document)}\n".encode()

@@ -23,12 +23,14 @@ FILE is JSON ("-" reads stdin):
 
   bfio pause step.json
   bfio pause step.json --method heuristic --json
+  bfio pause step.json --write step.lp                    (docs/exchange.md)
 
 The answer gives an action for each active request (keep, pause, resume, or stay: paused again) and
 the frozen workers, which run no request. The ratio, time per token, is exact; "optimal" means that
 it equals a bound derived in integers. exact: bfio's own method, with CP-SAT for open cases;
 heuristic: takes milliseconds, no bound; cp-sat, highs, pyomo[:SOLVER]: a sequence of integer
-programs at decreasing prices per token; brute-force: enumeration for a few requests.
+programs at decreasing prices per token; brute-force: enumeration for a few requests; lp: the bound
+of the linear relaxation.
 """
 
 COMMAND = problem_command(
@@ -37,5 +39,6 @@ COMMAND = problem_command(
     _DESCRIPTION,
     kind=PAUSING,
     file="workers, active and waiting requests (.json)",
-    methods="exact (default), heuristic, cp-sat, highs, pyomo[:SOLVER], brute-force",
+    methods="exact (default), heuristic, cp-sat, highs, pyomo[:SOLVER], brute-force, "
+    "lp (bound only)",
 )

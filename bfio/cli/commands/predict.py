@@ -136,7 +136,7 @@ def _show(
     interrupted: bool = False,
 ) -> None:
     from bfio.cli.tables import print_fitting, print_for_papers, print_remarks, print_sentences
-    from bfio.common.table_text import TableForm, TextTable
+    from bfio.common.text import TableForm, TextTable
     from bfio.prediction.report import COLUMNS, cells
 
     documents = [report.to_mapping() for report in reports]

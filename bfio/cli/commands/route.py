@@ -24,7 +24,8 @@ Needs: pip install 'bfio[serve]'.
 URL*N stands for N data-parallel ranks behind one address (header X-data-parallel-rank).
 docs/router.md has the tutorial.
 """
-#: Options of runs that a router has.
+#: Options of the machine and of runs that a router has.
+_OF_MACHINES = ("slots", "memory", "speed", "step_overhead", "token_time")
 _OF_RUNS = ("dispatch", "margin", "projection", "predictor", "window_knows", "ties")
 
 
@@ -36,22 +37,21 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="addresses of the workers, separated by commas; URL*N: N ranks behind one address",
     )
     parser.add_argument(
+        "--prefill",
+        metavar="URL,URL",
+        help="prefill workers, as --workers: a request goes to the one that holds the fewest, and "
+        "with the handle of its cache to a worker (default: workers compute prompts)",
+    )
+    parser.add_argument(
         "--policy", default="br-0", metavar="NAME", help="policy and its options (default br-0)"
     )
     parser.add_argument(
         "--log", metavar="DIR", help="folder for decisions and requests; no text of prompts"
     )
     add_options(parser.add_argument_group("service"), RouteOptions)
-    run = parser.add_argument_group("run")
-    for entry in options_of(RunOptions):
-        if entry.name in _OF_RUNS:
-            run.add_argument(
-                entry.flag,
-                type=entry.kind.from_text,
-                default=entry.default,
-                metavar=entry.metavar,
-                help=entry.help,
-            )
+    machine, run = (parser.add_argument_group(title) for title in ("machine", "run"))
+    add_options(machine, Cluster, _OF_MACHINES)
+    add_options(run, RunOptions, _OF_RUNS)
     options.add_seed(run)
     options.add_policy_options(parser)
 
@@ -62,6 +62,7 @@ def _run(args: argparse.Namespace) -> int:
 
     try:
         from bfio.live.log import RunLog
+        from bfio.live.prefillers import Prefillers
         from bfio.live.router import Router, serve
         from bfio.live.upstream import Upstream, addresses
     except ModuleNotFoundError as error:
@@ -70,21 +71,25 @@ def _run(args: argparse.Namespace) -> int:
 
     service = from_namespace(RouteOptions, args)
     workers = addresses(args.workers.split(","))
-    cluster = Cluster(workers=len(workers), slots=service.slots)
-    fields = {e.name: e.field for e in options_of(RunOptions) if e.name in _OF_RUNS}
-    asked = RunOptions(
-        seed=args.seed, **{field: getattr(args, name) for name, field in fields.items()}
+    prefill = None
+    if args.prefill is not None:
+        prefill = Prefillers(Upstream(addresses(args.prefill.split(","), "--prefill")))
+    machine, run = (
+        {e.field: getattr(args, e.name) for e in options_of(of) if e.name in names}
+        for of, names in ((Cluster, _OF_MACHINES), (RunOptions, _OF_RUNS))
     )
+    cluster = Cluster(workers=len(workers), **machine)
+    run["seed"] = args.seed
+    asked = RunOptions(**run)
     given = options.policy_options_from(args)
     chosen = choose(args.policy, given, flag)
     check_options_are_read([chosen], given, asked, cluster, place=flag)
     table = Decisions(chosen, cluster, asked)
     log = None
     if args.log is not None:
-        about = {"policy": args.policy, "workers": [list(each) for each in workers]}
-        about |= {name: str(getattr(args, name)) for name in _OF_RUNS}
-        log = RunLog(Path(args.log), about | {"slots": cluster.worker_slots().tolist()})
-    router = Router(table, Upstream(workers), service, log)
+        about = {"policy": args.policy, "policy_options": given, "workers": workers}
+        log = RunLog(Path(args.log), about | {"machine": machine, "run": run})
+    router = Router(table, Upstream(workers), service, log, prefill)
 
     def announce(url: str) -> None:
         print(f"{args.policy} over {len(workers)} workers at {url}; Ctrl-C ends it", flush=True)

@@ -3,34 +3,35 @@
 import argparse
 from collections import Counter
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from bfio.cli.command import DONE, Command
 from bfio.cli.options import add_common, add_time_limit
 from bfio.cli.output import print_json, print_table, progress_bar, read_problem
-from bfio.common.number_text import number, percent
+from bfio.common.text import number
 from formulations.errors import CapabilityError
 
 if TYPE_CHECKING:
     from bfio.programs import ProgramKind
-    from formulations.formulation import Formulation
-    from formulations.results import ProgramResult
+    from formulations.statement import Statement
 
 #: Seconds for each method by default.
 _SECONDS = 10.0
 #: Most nonzeros of a program whose constraints are described.
 _MOST_STATED = 50_000
 _DESCRIPTION = """\
-Show the integer program of a problem, with its sizes, and what every method answers: objective,
-lower bound, status and time, side by side. FILE is any file of bfio solve, hindsight or makespan
-("-" reads stdin).
+Show the program of a problem, with its sizes, and what every method answers: value, bound, status,
+time and proof, side by side. FILE is any file of bfio solve, hindsight, makespan, pause, fluid,
+capacity or batch --state, or a second program of a step ("-" reads stdin).
 
   bfio show step.json
   bfio show requests.json --methods exact,cp-sat,lp --time-limit 60
+  bfio show load.json --program margin
 
-status: "optimal, proven" if a bound derived in integers equals the objective; "solved, bound in
-floats" if only a floating-point solver claims the optimum; "stopped, gap x %" if a limit came
-first; "bound only" for lp, the linear relaxation.
+status: "optimal, proven" if a bound derived in integers or fractions equals the value; "solved,
+bound in floats" if only a floating-point solver claims the optimum; "stopped, gap x %" if a limit
+came first; "bound only" for lp, the linear relaxation.
 """
 
 
@@ -38,6 +39,11 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="problem (.json)")
     parser.add_argument(
         "--methods", metavar="A,B", help="the methods to run (default: all that take the problem)"
+    )
+    parser.add_argument(
+        "--program",
+        metavar="NAME",
+        help="of a fluid file: throughput (default), margin, equilibrium, wait, nested, segments",
     )
     add_time_limit(parser)
     add_common(parser)
@@ -48,13 +54,13 @@ def _run(args: argparse.Namespace) -> int:
     from formulations.problem_data import parse_json
 
     document = read_problem(args.file, parse_json)
-    kind = kind_of(document, args.file)
-    problem = kind.load("problem").from_mapping(document)
+    kind = kind_of(document, args.file, args.program)
+    problem = kind.read(document)
     program = kind.load("program")(problem)
     seconds = _SECONDS if args.time_limit is None else args.time_limit
     chosen = args.methods.split(",") if args.methods else None
     answers = list(_answers(kind, problem, chosen, seconds, args.seed))
-    sizes = _sizes(program)
+    sizes, why = _sizes(program)
     if args.json:
         print_json(
             {
@@ -68,12 +74,18 @@ def _run(args: argparse.Namespace) -> int:
         )
         return DONE
     print(f"{program.words.title}\n{program.words.source}\n")
-    print(f"minimise  {program.words.objective}")
-    for text in _described(program, *sizes):
+    # Values are shown as people count them, so a negative that is minimised is maximised here.
+    goal = program.words.objective.removeprefix("the negative of ")
+    criterion = getattr(problem, "objective", None)
+    here = "" if criterion is None else f", here {criterion}"
+    print(f"{'maximise' if program.maximised else 'minimise'}  {goal}{here}")
+    for text in [f"The program is not written: {why}."] if why else _described(program, *sizes):
         print(text)
-    head = ["method", "objective", "bound", "status", "time\n[ms]"]
+    head = ["method", "value", "bound", "status", "time\n[ms]"]
     print_table("\nAnswers", head, [row for _, row in answers])
-    print(f"best: {_solution(answers)}")
+    for proof, methods in _proofs(answers).items():
+        print(f"proof of {', '.join(methods)}: {proof}")
+    print(f"best: {_solution(answers, maximised=program.maximised)}")
     return DONE
 
 
@@ -81,58 +93,62 @@ def _answers(
     kind: "ProgramKind", problem: Any, chosen: list[str] | None, seconds: float, seed: int
 ) -> Iterator[tuple[dict[str, Any], list[str]]]:
     """Yield the document and the table row of each method's answer."""
-    solve = kind.load("solve")
+    from bfio.programs import value_of
+
     methods = kind.methods if chosen is None else chosen
     with progress_bar() as bar:
         task = bar.add_task("methods", total=len(methods))
         for method in methods:
             try:
-                result = solve(problem, method=method, time_limit=seconds, seed=seed)
+                result = kind.solved(problem, method, seconds, seed)
             except CapabilityError as error:
-                yield {"method": method, "error": str(error)}, [method, "–", "–", error.what, "–"]
+                refused = f"refused: {error.what}"
+                yield {"method": method, "error": str(error)}, [method, "–", "–", refused, "–"]
             else:
-                values = (result.objective, result.bound)
-                shown = ["–" if value is None else f"{value:,}" for value in values]
-                time = number(1e3 * result.seconds)
-                yield (
-                    result.to_mapping() | {"status": _status(result)},
-                    [method, *shown, _status(result), time],
-                )
+                scale = getattr(result, "scale", 1)
+                shown = [_text(value, scale) for value in (value_of(result), result.bound)]
+                row = [method, *shown, result.status, number(1e3 * result.seconds)]
+                yield result.to_mapping() | {"method": method, "status": result.status}, row
             bar.advance(task)
 
 
-def _status(result: "ProgramResult[Any]") -> str:
-    """Return the outcome in words."""
-    from formulations.results import Termination
-
-    if result.termination in (Termination.TIME_LIMIT, Termination.WORK_LIMIT):
-        return f"stopped, gap {percent(result.gap)}" if result.gap is not None else "stopped"
-    if result.termination is Termination.FEASIBLE:
-        return "solved, bound in floats" if result.solver.get("finished") else "feasible"
-    words = {Termination.OPTIMAL: "optimal, proven", Termination.RELAXED: "bound only"}
-    return words.get(result.termination, result.termination.value)
+def _proofs(answers: list[tuple[dict[str, Any], list[str]]]) -> dict[str, list[str]]:
+    """Return the methods by the proof of their answers."""
+    proofs: dict[str, list[str]] = {}
+    for answer, _ in answers:
+        if proof := answer.get("proof"):
+            proofs.setdefault(proof, []).append(answer["method"])
+    return proofs
 
 
-def _sizes(program: "Formulation[Any, Any, Any]") -> tuple[Counter[str], Counter[str]]:
-    """Return the numbers of variables and of constraints by family; empty if not written."""
+def _text(value: Any, scale: int) -> str:
+    """Return a value in the unit of the problem, with as many digits as tell it apart."""
+    if value is None:
+        return "–"
+    exact = Fraction(value) / scale
+    return f"{exact.numerator:,}" if exact.denominator == 1 else number(float(exact), 9)
+
+
+_Sizes = tuple[Counter[str], Counter[str]]
+
+
+def _sizes(program: "Statement[Any]") -> tuple[_Sizes, str]:
+    """Return the numbers of variables and of constraints by family; if not written, why."""
     if program.settled("exact") is not None:
-        return Counter(), Counter()
+        return (Counter(), Counter()), "nothing is left to choose"
     try:
         form = program.standard_form
-    except CapabilityError:
-        return Counter(), Counter()
+    except CapabilityError as error:
+        return (Counter(), Counter()), error.what
     names = (form.column_names, form.row_names)
     variables, constraints = (Counter(n.partition("[")[0] for n in family) for family in names)
-    return variables, constraints
+    return (variables, constraints), ""
 
 
 def _described(
-    program: "Formulation[Any, Any, Any]", variables: Counter[str], constraints: Counter[str]
+    program: "Statement[Any]", variables: Counter[str], constraints: Counter[str]
 ) -> Iterator[str]:
     """Yield a line for each family of variables and constraints."""
-    if not variables:
-        yield "The program is not written: nothing is left to choose, or it is too large."
-        return
     yield f"variables ({sum(variables.values()):,})"
     for name, count in variables.items():
         yield f"  {count:>9,}  {program.words.variables.get(name, name)}"
@@ -140,18 +156,20 @@ def _described(
     is_small = program.standard_form.matrix.nnz <= _MOST_STATED
     yield f"constraints ({sum(constraints.values()):,})"
     for name, count in constraints.items():
-        stated = program.model.component(name).doc if is_small else ""
+        stated = program.model.component(name).doc or "" if is_small else ""
         yield f"  {count:>9,}  {name:<15} {stated}".rstrip()
 
 
-def _solution(answers: list[tuple[dict[str, Any], list[str]]]) -> str:
-    """Return the best solution found, and the methods that found one as good."""
-    found = [a for a, _ in answers if a.get("objective") is not None and not a["violations"]]
+def _solution(answers: list[tuple[dict[str, Any], list[str]]], *, maximised: bool) -> str:
+    """Return the best value found, and the methods that found one as good."""
+    found = [(answer, row[1]) for answer, row in answers if row[1] != "–"]
+    found = [(answer, shown) for answer, shown in found if not answer["violations"]]
     if not found:
         return "no solution found"
-    best = min(answer["objective"] for answer in found)
-    of_best = [answer for answer in found if answer["objective"] == best]
-    return f"objective {best:,} by {', '.join(answer['method'] for answer in of_best)}"
+    sign = -1 if maximised else 1
+    best = min(found, key=lambda each: sign * each[0].get("objective", each[0].get("value", 0)))[1]
+    names = ", ".join(answer["method"] for answer, shown in found if shown == best)
+    return f"{best} by {names}"
 
 
 COMMAND = Command(

@@ -7,7 +7,7 @@ from bfio.cli import options
 from bfio.cli.command import DONE, INTERRUPTED, Command
 from bfio.cli.output import console, print_json, print_table, progress_bar
 from bfio.cli.so_far import orderly_interrupt
-from bfio.common.number_text import number
+from bfio.common.text import number
 
 if TYPE_CHECKING:
     from bfio.decode.run import Run

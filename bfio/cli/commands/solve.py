@@ -30,7 +30,8 @@ FILE is JSON ("-" reads stdin); FILE.jsonl holds one problem per line and is ans
 
 optional too: "token_capacity" (per worker), "required" (true per request that must start),
 "token_time" (time per token of each worker), "admit" (exact number of requests to start),
-"benefit" (per request, a list of what starting it on each worker subtracts from the objective).
+"benefit" (per request, a list of what starting it on each worker subtracts from the objective),
+"waited" with "longest_wait": L (requests that have waited L rounds or more must start).
 
   bfio solve step.json
   bfio solve step.json --method cp-sat --time-limit 10 --json
@@ -61,8 +62,6 @@ def _add_second(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
-    if args.slack and args.second is None:
-        raise InputError("--slack", "has no effect without --second", "add --second NAME")
     if not args.file.endswith(".jsonl"):
         return _SOLVER.run(args)
     if is_exchange(args):

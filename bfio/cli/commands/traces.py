@@ -1,4 +1,4 @@
-"""``bfio traces``: list trace formats; inspect, convert and download traces."""
+"""``bfio traces``: list formats; inspect, convert and download traces; write their problems."""
 
 import argparse
 from collections.abc import Mapping
@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 from bfio.cli import options
 from bfio.cli.command import DONE, Command
 from bfio.cli.output import drawn, picture_place, print_json, print_table
-from bfio.common.number_text import number
+from bfio.cli.trace_problems import add_problem_actions
+from bfio.common.text import number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    pass
-
-_SUMMARY = "list trace formats; inspect, convert and fetch traces"
+_SUMMARY = "list trace formats; inspect, convert and fetch traces; write problems out of them"
 _DESCRIPTION = """\
 Work with traces of requests.
 
@@ -23,6 +22,13 @@ Work with traces of requests.
   bfio traces geometric FILE... --plot P   are output lengths geometric? what does age tell?
   bfio traces convert FILE OUT.csv.gz      write a trace in bfio's own format
   bfio traces fetch azure-conv-2023 DIR    fetch a published trace
+
+Problems out of a trace, each for the command of its name (to-step: for bfio solve):
+
+  bfio traces to-hindsight FILE OUT.json --requests 20 --memory 20000 --round-s 1/20
+  bfio traces to-makespan FILE OUT.json --requests 20 --workers 2 --slots 4
+  bfio traces to-fluid FILE OUT.json --memory 500000 --classes 8
+  bfio traces to-step FILE OUT.json --workers 4 --slots 16 --step 100 --look-ahead 10
 
 The format of FILE (CSV or JSONL, .gz or not) is detected from its header. For any other table name
 the columns to read: --columns arrival=ts,prompt=input,output=generated
@@ -67,6 +73,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     fetch.add_argument("--url", help="download the file from this mirror")
     fetch.set_defaults(action=_fetch)
+    add_problem_actions(actions)
     for sub in (inspect, convert):
         sub.add_argument(
             "--requests", type=int, metavar="N", help="read only the first N requests"

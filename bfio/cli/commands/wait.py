@@ -30,9 +30,9 @@ from bfio.cli.output import (
     read_problem,
 )
 from bfio.cli.tables import print_fitting, print_sentences, run_cells
-from bfio.common.number_text import number, percent
 from bfio.common.options import (
     POSITIVE,
+    TEXT,
     CheckedOptions,
     add_options,
     flag,
@@ -41,17 +41,17 @@ from bfio.common.options import (
     option,
 )
 from bfio.common.provenance import version_and_commit
+from bfio.common.text import number
 from formulations.errors import InputError
-from formulations.scalars import plain_number
+from formulations.scalars import percent, plain_number
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from bfio.wait.instance import StageInstance
-    from bfio.wait.policy import StagePolicy
+    from bfio.wait.policy import StageInstance, StagePolicy
     from bfio.wait.run import StageRun
     from bfio.workloads.workload import Workload
-    from formulations.fluid import FluidProblem
+    from formulations.fluid import FluidProblem, VaryingRates
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,9 @@ class ArrivalOptions(CheckedOptions):
     )
     rate_scale: Fraction | None = option(
         None, POSITIVE, "X", "with --trace: multiply the arrival rate by X"
+    )
+    profile: str | None = option(
+        None, TEXT, "FILE", "Poisson arrivals whose rates vary over time as in FILE (.json)"
     )
     scale: Fraction | None = option(
         None, POSITIVE, "ZETA", "heavy traffic: multiply rates by ZETA, divide d0 and d1 by it"
@@ -108,6 +111,8 @@ def _trace_conflict(args: argparse.Namespace) -> tuple[str, str] | None:
         return "--arrivals poisson needs --rate with --trace", "add --rate"
     if args.rate is not None and (args.arrivals == "trace" or args.rate_scale is not None):
         return "--rate draws new arrival times", "omit --arrivals trace and --rate-scale"
+    if args.profile is not None:
+        return "--profile cannot be combined with --trace", "use --rate-scale, or omit --trace"
     if args.scale is not None:
         return (
             "--scale cannot be combined with --trace",
@@ -130,6 +135,8 @@ def _class_conflict(args: argparse.Namespace) -> tuple[str, str] | None:
     for name in ("skip_bad_rows", "columns"):
         if getattr(args, name):
             return f"{flag(name)} has no effect without --trace", "add --trace, or omit the option"
+    if args.profile is not None and (args.arrivals == "even" or args.scale is not None):
+        return "--profile draws Poisson arrivals at its own rates", "omit --arrivals and --scale"
     if args.horizon is None:
         return "--horizon is missing", "give the seconds of arrivals as --horizon T"
     return None
@@ -189,7 +196,8 @@ def wait_settings(
     if arrivals.rate is not None:
         parts.append(f"Poisson arrivals of {plain_number(arrivals.rate)} requests/s")
     elif workload is None:
-        parts.append(f"{arrivals.arrivals or 'poisson'} arrivals for {span}")
+        of = "" if arrivals.profile is None else f" at the rates of {Path(arrivals.profile).name}"
+        parts.append(f"{arrivals.arrivals or 'poisson'} arrivals{of} for {span}")
     else:
         scale = arrivals.rate_scale
         faster = "" if scale is None else f" at {plain_number(scale)} times their rate"
@@ -263,7 +271,14 @@ FILE is JSON as for "bfio fluid" ("-" reads stdin):
   bfio wait load.json --horizon 1000
   bfio wait load.json --horizon 1000 --policy wait --policy nested-wait --policy fcfs
   bfio wait load.json --horizon 1000 --scale 16 --seed 3 --json
+  bfio wait load.json --horizon 1000 --profile day.json --policy nested-wait:thresholds=3,2
   bfio wait load.json --trace azure.csv.gz --policy ongoing-first:limit=64 --policy my_module:mine
+
+day.json: rates of each class from each break on [s], repeated after a period; or sine waves,
+of the amplitudes given as shares of the means:
+
+  {"breaks": [0, 60], "rates": [[1, 2], [2, 1]], "period": 120}
+  {"means": [1, 1], "amplitudes": [0.5, "1/3"], "period": 120, "phases": [0, "1/2"]}
 
 Policies (docs/wait.md says what each does):
   wait            thresholds=strict|least|printed|balanced|2,2  limit=B
@@ -274,12 +289,12 @@ Policies (docs/wait.md says what each does):
   fcfs
   module:function a function of the state, or a class of such objects
 
-Thresholds are computed from the classes of FILE. Their requests arrive during T seconds;
-later completions do not count, unless --drain continues the run until all have completed. With
---trace the requests are those of a trace, the classes define only thresholds, and the policy wait
-accepts only requests with the lengths of a class. Segments of nested-wait: one per output length
-(all), L merged ones, or a list of their last stages. gap: stages per second of requests that
-arrived and did not complete.
+Requests of the classes of FILE arrive during T seconds; later completions do not count, unless
+--drain continues the run until all have completed. Thresholds and the fluid optimum are computed
+from the rates of FILE, which --profile does not change. With --trace the requests are those of a
+trace, the classes define only thresholds, and the policy wait accepts only requests with the
+lengths of a class. Segments of nested-wait: one per output length (all), L merged ones, or a list
+of their last stages. gap: stages per second of requests that arrived and did not complete.
 "of fluid": throughput / largest throughput that any policy can sustain within the memory at the
 rates of FILE. It exceeds 100 % if batches exceed the memory (wait and nested-wait do not check
 it: "overflows") or drawn requests deviate from the rates. A checker verifies every run.
@@ -302,15 +317,19 @@ def _run(args: argparse.Namespace) -> int:
     arrivals = checked_arrivals(args)
 
     from bfio.cli.tables import print_sentences
-    from bfio.common.engine_choice import Engine
+    from bfio.common.kernel_groups import Engine
+    from bfio.common.plugins import call_check
     from bfio.common.provenance import citable_versions
-    from bfio.common.users_code import call_check
     from bfio.wait.registry import build, check
     from bfio.wait.replay import violations
     from bfio.wait.simulation import serve
-    from formulations.problem_data import member
+    from formulations.fluid import varying_rates
+    from formulations.problem_data import member, parse_json
 
     problem = _problem(args.file, arrivals.scale)
+    profile = None
+    if arrivals.profile is not None:
+        profile = read_problem(arrivals.profile, lambda text: varying_rates(parse_json(text)))
     member(Engine, args.engine, "engine")
     names = policies_from(args, "wait")
     policies: dict[str, StagePolicy] = {}
@@ -321,7 +340,7 @@ def _run(args: argparse.Namespace) -> int:
             check(name)
         with naming(args.file, *_FIELDS), naming(args.trace or args.file, "requests"):
             workload = trace_from(args)
-            data = _requests(arrivals, args.seed, problem, workload)
+            data = _requests(arrivals, args.seed, problem, workload, profile)
         for name in names:
             try:
                 with naming(args.file, *_FIELDS), naming(args.trace or args.file, "requests"):
@@ -411,14 +430,22 @@ def _requests(
     seed: int,
     problem: "FluidProblem",
     workload: "Workload | None",
+    profile: "VaryingRates | None",
 ) -> "StageInstance":
-    from bfio.wait.arrivals import even_instance, poisson_instance, workload_instance
+    from bfio.wait.arrivals import (
+        even_instance,
+        poisson_instance,
+        varying_instance,
+        workload_instance,
+    )
 
     if workload is not None:
         worker, scale = problem.single_worker(), arrivals.rate_scale or 1
         return workload_instance(workload, worker, rate=arrivals.rate, seed=seed, rate_scale=scale)
     if arrivals.arrivals == "even":
         return even_instance(problem, arrivals.duration)
+    if profile is not None:
+        return varying_instance(problem, profile, arrivals.duration, seed=seed)
     return poisson_instance(problem, arrivals.duration, seed=seed)
 
 

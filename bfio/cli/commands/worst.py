@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from bfio.cli.command import DONE, Command
 from bfio.cli.options import add_common, add_time_limit
 from bfio.cli.output import print_json, print_table
-from bfio.common.number_text import number
+from bfio.common.text import number
 
 if TYPE_CHECKING:
     from bfio.worst_cases.case import Found

@@ -22,6 +22,7 @@ from bfio.common.options import NUMBER, read_texts, split_options
 from bfio.decode.drift import Drift, DriftReading
 from bfio.decode.machine.counters import NOW
 from bfio.decode.options import NO_EVENTS, RANDOM, is_drawn
+from formulations.arrays import entries
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
@@ -186,7 +187,7 @@ def read_schedule(
     names = ",".join(columns)
     form = f"write {drawn}, or the name of a CSV file with {names}"
     if not isinstance(given, str):
-        return check(list(given), option)
+        return check(entries(given, option), option)
     if given == NO_EVENTS:
         return check([], option)
     if is_drawn(given):

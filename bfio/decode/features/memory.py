@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from bfio.common.compilable import compilable
-from bfio.common.number_text import exact
+from bfio.common.text import exact
 from bfio.decode.cluster import Cluster, per_worker_text
 from bfio.decode.drift import Drift, DriftReading
 from bfio.decode.features.feature import Feature, RuleTable, number, profile

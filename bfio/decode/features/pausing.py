@@ -90,7 +90,8 @@ def active_requests(state: State, rests: Rests | None) -> ActiveRequests:
     active = np.sort(state.lists.running[: state.counters[ACTIVE]])
     loads = [state.requests.size[request] + growth(state, request) for request in active.tolist()]
     rested = np.zeros_like(active) if rests is None else rests.steps_rested(state, active)
-    columns = (active, state.marks.worker[active], np.array(loads, dtype=np.int64), rested)
+    worker, prompt = state.marks.worker[active], state.requests.prompt[active]
+    columns = (active, worker, np.array(loads, dtype=np.int64), rested, prompt)
     return ActiveRequests(*map(frozen, columns))
 
 

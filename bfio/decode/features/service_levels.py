@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from bfio.common.number_text import exact
+from bfio.common.text import exact
 from bfio.decode.features.feature import Feature
 
 if TYPE_CHECKING:

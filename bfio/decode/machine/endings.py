@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING
 from bfio.common.array_kernels import sort_few
 from bfio.common.compilable import compilable
 from bfio.decode.machine.counters import FINISHED, STEP
-from bfio.prediction.compiled import Calendar, Prediction
-from bfio.prediction.length_history import learn
+from bfio.prediction.length_history import Calendar, Prediction, learn
 
 if TYPE_CHECKING:
     from bfio.decode.machine.state import State

@@ -129,13 +129,13 @@ def stalled(policy: str, state: State) -> InputError:
         return InputError(
             f"failures, step {step}",
             f"no request can run: {waits} requests wait, and workers never recover: {failed}",
-            "let workers recover, or limit the run by --steps",
+            "let workers recover, or limit the run by steps=N",
         )
     what = f"stalled: no request runs or can arrive, {waits} requests wait and none was admitted"
     remedy = "admit at least one request when no worker is busy"
     if failed:
         what += f"; workers never recover: {failed}"
-        remedy = f"let workers recover, limit the run by --steps, or {remedy}"
+        remedy = f"let workers recover, limit the run by steps=N, or {remedy}"
     return InputError(f"policy {policy}, step {step}", what, remedy)
 
 

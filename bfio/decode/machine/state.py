@@ -26,7 +26,7 @@ from bfio.decode.options import (
     may_interrupt,
     settings_of,
 )
-from bfio.prediction.compiled import Prediction, no_prediction
+from bfio.prediction.length_history import Prediction, no_prediction
 from formulations.arrays import IntArray
 
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from bfio.common.engine_choice import Engine, is_worthwhile
-from bfio.common.kernel_groups import KernelGroup, ensure_compiled, groups
+from bfio.common.kernel_groups import Engine, KernelGroup, ensure_compiled, groups, is_worthwhile
 from bfio.common.metrics import exact_sum
 from bfio.decode import policy_registry
 from bfio.decode.cluster import Cluster

@@ -50,7 +50,7 @@ class SecondChoice:
     """
 
     def __init__(self, options: BFIOOptions) -> None:
-        from bfio.step.second.search import prepare_second
+        from bfio.step.second import prepare_second
 
         self._options, self._second = options, Second(options.second)
         self.look_ahead = options.second_horizon if self._second is Second.WINDOW else 0
@@ -72,7 +72,7 @@ class SecondChoice:
         ``found`` is a feasible assignment, and ``proven`` is true if it is optimal. The second
         result is true if the time limit ended the search.
         """
-        from bfio.step.second.solve import solve_second
+        from bfio.step.second import solve_second
 
         options, window = self._options, None
         if self._second is Second.WINDOW:

@@ -5,8 +5,9 @@ The baselines differ in the key, and in the order in which waiting requests are 
 
 from bfio.common.compilable import compilable
 from bfio.decode.policy import MARGIN
-from bfio.decode.policy_spec import greedy_policy
-from bfio.decode.tally import ServingOrder, WorkerTally
+from bfio.decode.policy_spec import PolicySpec, greedy_policy
+from bfio.decode.state import DecodeState
+from bfio.decode.tally import ServingOrder, WorkerTally, assign_to_least, oldest
 
 #: Weight of a waiting request or token relative to a running one in the scores of routers.
 WAITING_WEIGHT = 4
@@ -73,6 +74,45 @@ def token_score(worker: WorkerTally) -> int:
     are none, and the rule equals `jsq-tokens`.
     """
     return (WAITING_WEIGHT - 1) * worker.queued_tokens + worker.tokens
+
+
+def assign_and_rebalance(state: DecodeState) -> list[int | None]:
+    """Assign as `jsq`, then move the smallest new request away from the most loaded worker.
+
+    The policy `olb-lbmm`. Opportunistic load balancing sends the oldest requests to the least busy
+    workers, whatever their size. Load balance min-min then takes the most loaded worker that has
+    new requests: its smallest new request moves to the worker that is least loaded with it, if
+    that worker stays below the load it leaves. This repeats until nothing moves. BF-IO, appendix
+    A.1.1, without the chunks of its sources, as a request is indivisible.
+    """
+    assignment = assign_to_least(state, oldest(state), fewest_requests)
+    loads: list[int] = (state.loads + state.queued_tokens).tolist()
+    free, room = state.free_slots.tolist(), state.room.tolist()
+    new: list[list[int]] = [[] for _ in loads]
+    sizes, needs = state.sizes.tolist(), state.needs.tolist()
+
+    def add(request: int, g: int, sign: int) -> None:
+        loads[g] += sign * sizes[request]
+        free[g] -= sign
+        room[g] -= sign * needs[request]
+
+    for i, g in enumerate(assignment):
+        if g is not None:
+            new[g].append(i)
+            add(i, g, 1)
+    while any(new):
+        full = max((g for g, own in enumerate(new) if own), key=lambda g: (loads[g], -g))
+        i = min(new[full], key=lambda i: (sizes[i], i))
+        takers = [g for g in range(len(loads)) if free[g] > 0 and needs[i] <= room[g]]
+        best = min((g for g in takers if g != full), key=lambda g: (loads[g], g), default=full)
+        if best == full or loads[best] + sizes[i] >= loads[full]:
+            return assignment
+        new[full].remove(i)
+        new[best].append(i)
+        add(i, full, -1)
+        add(i, best, 1)
+        assignment[i] = best
+    return assignment
 
 
 SPECS = (
@@ -152,5 +192,12 @@ SPECS = (
         order=ServingOrder.SMALLEST,
         summary="smallest request of the whole pool to the least loaded worker, repeated",
         source="BF-IO, appendix A.1.1",
+    ),
+    PolicySpec(
+        name="olb-lbmm",
+        factory=lambda _: assign_and_rebalance,
+        summary="`jsq`, then the smallest new request leaves the most loaded worker, repeated",
+        source="BF-IO, appendix A.1.1",
+        why_pooled="it moves requests that have not started, and a bound request stays",
     ),
 )

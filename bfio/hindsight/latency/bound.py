@@ -8,21 +8,22 @@ by `SCALE`,
 
 The first sum is at least ``Σ_i min_k`` of the bracket. The payments at t are the price of the set
 of cells present at t. In the schedule these requests run to their ends within the memory, even
-with later starts added. So they also do without later starts, the cells fit together in the sense
-of `configurations`, and their price is at most that of the dearest (maximum-price) set. Hence
+with later starts added. Without later starts they use no more memory. So the cells fit together in
+the sense of `configurations`, and their price is at most that of the dearest (maximum-price) set.
+Hence
 
     Σ_i p_i >= (Σ_i min_k (SCALE k + payments of i from k) − Σ_t dearest(t)) / SCALE .
 
-All quantities are integers. Starts beyond the last priced round have no payments and only cost
-more, so the minimum is over finitely many k. The relaxation is that the set of each round is
+All quantities are integers. Starts beyond the last priced round have no payments, and later starts
+cost more, so the minimum is over finitely many k. The relaxation is that the set of each round is
 chosen independently. Unlike the linear relaxation it accounts for the memory that a request at its
 peak leaves unused.
 
-Pair losses say by how much a dearest set becomes cheaper if it must contain two given cells. At
-good prices nearly every cell is in some dearest set, so one running request alone implies no loss
-(complementary slackness). Two requests often do: sets that contain both cells are usually far from
-the dearest. The tables have rounds times cells squared entries, so they are used for problems with
-few requests.
+A pair loss is the decrease of the maximum price if a set must contain two given cells. At good
+prices nearly every cell is in some dearest set, so one running request alone implies no loss
+(complementary slackness). Two running requests often imply a loss, because sets that contain both
+cells are usually much cheaper. The tables have rounds times cells squared entries, so they are
+used for problems with few requests.
 
 Prices for a large bound are found by ascent. With w in waiting rounds, the bound
 
@@ -70,7 +71,7 @@ from formulations.deadline import UNLIMITED, Deadline
 
 #: Prices are integer multiples of 1/SCALE waiting rounds.
 SCALE = 4096
-#: Cost of an excluded start: above all real costs, and sums of many stay within 64 bits.
+#: Cost of an excluded start: greater than all real costs, and sums fit 64 bits.
 CLOSED = 1 << 50
 #: Table entries filled between two checks of the time.
 _PIECE_WORK = 20_000_000
@@ -89,7 +90,7 @@ class PricedBound:
     cost : IntArray
         Shape (n, rounds + 1): ``SCALE k`` plus the payments of each request if it starts at k.
     scaled : int
-        The bound on ``SCALE Σ starts``; above all real sums if a request has no open start.
+        The bound on ``SCALE Σ starts``; exceeds all real sums if a request has no open start.
     """
 
     prices: IntArray
@@ -126,7 +127,7 @@ def priced_bound(
 
 
 def cell_losses(cells: Cells, priced: PricedBound, deadline: Deadline = UNLIMITED) -> IntArray:
-    """Return by how much the best set with a cell is below the dearest one, shape (rounds, c)."""
+    """Return the maximum price minus that of sets with a given cell, shape (rounds, c)."""
     pieces = _pieces(priced.prices, cells, deadline)
     return np.concatenate([_losses(priced.prices[piece], cells) for piece in pieces])
 
@@ -192,7 +193,7 @@ def _costs(prices: IntArray, of_age: IntArray, form: NormalForm, scale: int) -> 
 
 #: Maximum entries of the tables of all rounds.
 _MAX_ENTRIES = 60_000_000
-#: Loss of two cells that no set can contain.
+#: Loss of two cells that no set contains together.
 _NEVER = np.iinfo(np.int32).max
 
 
@@ -341,7 +342,7 @@ class Stage:
     width: int
 
 
-#: Coarse and hot stages first: they need one dearest set per block of rounds.
+#: Wide blocks and high temperatures first, with one dearest set per block of rounds.
 STAGES = (
     Stage(0.5, 40, 16),
     Stage(0.2, 80, 16),
@@ -463,7 +464,7 @@ class PriceAscent:
 
 @dataclass(frozen=True)
 class _Level:
-    """A stage with the temperature, shape (blocks,), and open cells, (blocks, c), of blocks."""
+    """A stage; temperature of each block, shape (blocks,); open cells, shape (blocks, c)."""
 
     stage: Stage
     heat: FloatArray
@@ -482,7 +483,7 @@ def _soft_starts(
     width: int,
     chance: FloatArray,
 ) -> float:
-    """Return the soft minimum costs of every ``parts``-th request; fill the start chances."""
+    """Return the sum of soft minimum costs of every ``parts``-th request; fill ``chance``."""
     rounds, arrival, duration = chance.shape[1] - 1, form.arrival, form.duration
     value = 0.0
     for i in range(part, len(arrival), parts):
@@ -491,7 +492,7 @@ def _soft_starts(
         for k in range(rounds + 1):
             if not open_starts[i, k]:
                 continue
-            # Beyond the last priced round, a later start only costs more.
+            # The last column represents all starts after the priced rounds: the first is cheapest.
             cost[k] = float(k) if k < rounds else float(max(rounds, arrival[i]))
             for age in range(min(duration[i], rounds - k)):
                 cost[k] += prices[(k + age) // width, of_age[i, age]]
@@ -519,7 +520,7 @@ def _soft_rounds(
     stages: FloatArray,
     slope: FloatArray,
 ) -> float:
-    """Return the soft maximum prices of every ``parts``-th block; fill their slopes."""
+    """Return the sum of soft maximum prices of every ``parts``-th block; fill their slopes."""
     rounds = chance.shape[1] - 1
     expected = np.zeros(prices.shape[1])
     value = 0.0

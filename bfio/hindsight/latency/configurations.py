@@ -10,9 +10,9 @@ is m + r. Whether requests fit together from now on depends only on their cells.
 The dearest (maximum-price) set of cells that fit together is found by dynamic programming. The
 cells of a set are taken in the order of their ends, the latest first. Suppose the cell (m, r) is
 added to c requests that hold S tokens now. The new request is the first to finish, r rounds from
-now. Until then none leaves, so they hold ``S + m + (c + 1) r`` tokens at that round. The set can
-run without later starts iff this never exceeds M. So the state (S, c) is sufficient for the next
-cell.
+now. No request ends before, so the c + 1 requests hold ``S + m + (c + 1) r`` tokens at that round.
+The set can run without later starts iff this never exceeds M. So the state (S, c) is sufficient
+for the next cell.
 
 A cell is taken at most as often as there are requests that can be at it. One request may still be
 taken at two of its cells. This is a relaxation, so the value remains an upper bound on the price
@@ -178,7 +178,7 @@ def arrival_windows(form: NormalForm, cells: Cells, rounds: int) -> Windows:
 _EMPTY = 1e-200
 #: Cells with a weight below exp of this are omitted from the soft value.
 _NEGLIGIBLE = -20.0
-#: Price of infeasible sets: stays far below 0 after adding real prices.
+#: Price of infeasible sets: far below 0, also after real prices are added.
 UNREACHABLE = -(1 << 60)
 
 
@@ -189,7 +189,7 @@ def table_size(cells: Cells) -> int:
 
 @compilable
 def most_others(cell: int, cells: Cells) -> int:
-    """Return the maximum number of requests present before a cell is added; -1 if none."""
+    """Return the maximum number of requests to which a cell can be added; -1 if it never fits."""
     room = cells.memory - cells.tokens[cell] - cells.left[cell]
     return room // (cells.smallest + cells.left[cell]) if room >= 0 else -1
 

@@ -1,8 +1,8 @@
 """Feasible schedules: place requests one by one, and search over the order of placement.
 
-Placement in the best order need not give an optimum: two requests may share the memory that a
-third leaves at its peak only if both start later than each could alone. So serial placement is a
-heuristic here, unlike for requests of constant size. Optimality is proven by the search by rounds.
+Placement in the best order need not give an optimum. Two requests may fit beside the peak of a
+third only if both start later than each could alone. So serial placement is a heuristic here,
+unlike for requests of constant size. The search over rounds proves optimality.
 """
 
 import math
@@ -71,7 +71,7 @@ def good_starts(form: NormalForm, decodes: int, deadline: float = math.inf) -> I
 def _best_served(form: NormalForm, simple: IntArray, deadline: float) -> IntArray:
     """Run online algorithms until the deadline; return the best starts."""
     if fewest_rounds(form) > CacheLimits().batches:
-        return simple  # none of them would come to an end
+        return simple  # Every run would reach its limit of batches.
     problem = LatencyProblem(
         form.memory, form.arrival, form.prompt, form.duration, Convention.PRINTED
     )

@@ -1,14 +1,14 @@
 """Search over rounds: choose the requests that start now, with bounds by prices and dominance.
 
 A state after round t holds the starts of all requests that start up to t; the others start later.
-What follows depends only on the set of started requests and the memory that they use after t. The
-scaled cost of a schedule is the priced bound plus its losses
+Its completions depend only on the set of started requests and the memory that they use after t.
+The scaled cost of a schedule is the priced bound plus its losses
 
     Σ_i (cost of i's start − its least cost)  +  Σ_t (dearest set at t − set present at t),
 
 two sums of terms >= 0 (`bfio.hindsight.latency.bound`). The terms of rounds up to t are known. A
-waiting request cannot start up to t any more, so its least cost rises. The sum so far is therefore
-a lower bound on every completion of the state. A look-ahead raises it: the set of a future round
+waiting request starts after t, so its least cost rises. The sum so far is therefore a lower bound
+on every completion of the state. A look-ahead raises this bound: the set of a future round
 contains every request that still runs then, and a dearest set with a given cell may be much
 cheaper (`configurations.losses`). For each round the largest such loss is added.
 
@@ -16,9 +16,9 @@ Four rules discard states, but never all optima:
 
 1. *Bound.* The lower bound exceeds the cost allowed for an improved schedule.
 2. *Dominance.* Two states have started the same requests, and one uses no more memory at any
-   later round and has no larger sum of starts. Every completion of the other is also one of the
-   first, since the added requests find at least as much memory. It costs no more, so an optimum
-   survives. If rule 1 then discards the survivor, it would discard all completions of the other.
+   later round and has no larger sum of starts. Every completion of the other is also a completion
+   of the first, which leaves at least as much memory. It costs no more, so an optimum is kept.
+   If rule 1 then discards the first, it would discard all completions of the other.
 3. *Symmetry.* Among identical requests (same prompt, output, arrival) the first in order starts
    no later; exchanging their starts changes neither memory nor cost.
 4. *Left shift.* The memory at rounds up to t is final. Suppose a waiting request could have run
@@ -28,8 +28,8 @@ Four rules discard states, but never all optima:
 
 Requests that are merely smaller in both prompt and output are *not* ordered: exchanging them can
 exceed the memory at a later peak. If there are too many states, those with the least bounds are
-kept; the least bound of the dropped ones still bounds their completions. If even the children of
-the kept states do not fit the memory, rule 1 is applied with a lower cutoff, which bounds the
+kept; the least bound of the dropped ones still bounds their completions. If the children of the
+kept states do not fit the memory either, rule 1 is applied with a lower cutoff, which bounds the
 completions of the states that it discards.
 
 Kernels discard states by left shifts (rule 4) and dominance (rule 2). The children of a state are
@@ -85,7 +85,7 @@ class Tables(NamedTuple):
 NONE_LOST = np.iinfo(np.int64).max
 
 
-#: Bits of marks per word, and number of words.
+#: Number of bits per word of marks, and number of words.
 MARK_BITS, MARK_WORDS = 60, 2
 
 
@@ -148,7 +148,7 @@ _LOOK_BACK = 3
 
 @entry_point
 def drop_improvable(alive: BoolArray, starts: NDArray[np.int32], tables: Tables, now: int) -> None:
-    """Unmark the states in which a request could have run earlier (rule 4)."""
+    """Set ``alive`` to False for states in which a request could have run earlier (rule 4)."""
     first = max(0, now - _LOOK_BACK * tables.duration.max())
     used = np.zeros(now - first + 1, np.int64)
     for state in range(len(alive)):
@@ -210,7 +210,7 @@ def _fits_earlier(
 def undominated(
     order: IntArray, states: States, tables: Tables, now: int, compared: int
 ) -> BoolArray:
-    """Mark the positions of states that are not dominated by one with the same started requests.
+    """Mark the positions of states not dominated by a state with the same started requests.
 
     ``order`` sorts by started requests, then by sum of starts, so that only earlier states of a
     group can dominate. Beyond ``compared`` kept states, all states of a group are kept.
@@ -269,7 +269,7 @@ def _is_dominated(
     areas: IntArray,
     kept: int,
 ) -> bool:
-    """Whether one of the kept profiles, newest first, is nowhere larger."""
+    """Whether one of the kept profiles, newest first, uses no more memory at any round."""
     for other in range(kept - 1, -1, -1):
         if areas[other] <= area:
             t = 0
@@ -280,22 +280,22 @@ def _is_dominated(
     return False
 
 
-#: Limits on choices: per row for children, in addition to that, and per parent.
+#: Limits on the choices of a call: per row for children plus a constant, and per parent.
 _LOOKS_PER_CHILD, _SPARE_LOOKS, _LOOKS_PER_PARENT = 50, 1_000_000, 10_000_000
 #: Choices for a waiting request.
 _UNTRIED, _STARTS, _STAYS = range(3)
-#: Entries of ``node``: known losses, sum of starts, price of the present requests, requests that
-#: start now, and numbers of waiting and running requests before.
+#: Entries of ``node``: known losses, sum of starts, price of the present requests, number of
+#: requests that start now, and numbers of waiting and running requests in the parent.
 _VALUE, _TOTAL, _PAID, _STARTED, _WAITING, _RUNNING, _ENTRIES = range(7)
 
 
 class SearchNode(NamedTuple):
     """The current node of the enumeration.
 
-    ``used`` is the memory at this and each later round. ``running`` lists the running requests,
-    those that start now last. ``worst`` is the maximum loss of this and each later round, by
-    number of starts now, and ``ahead`` its sum over later rounds. ``here``, ``stay`` and ``price``
-    are the losses of each request if it starts now or waits, and its price now.
+    ``used`` is the memory at this and each later round. ``running`` lists the running requests;
+    those that start now come last. ``worst`` is the maximum loss at this and each later round, by
+    number of starts now, and ``ahead`` its sum over later rounds. ``here`` and ``stay`` are the
+    losses of each request if it starts now or waits; ``price`` is its price now.
     """
 
     node: IntArray
@@ -315,7 +315,7 @@ class SearchNode(NamedTuple):
 def expand(now: int, cutoff: int, parents: States, tables: Tables, children: States) -> int:
     """Write every child of every state after round ``now``; return their number.
 
-    Returns -1 if there are too many children, or too many choices without a child.
+    Returns -1 if there are too many children or too many choices.
     """
     work = _work(now, tables)
     node = work.node
@@ -469,7 +469,7 @@ def _withdraw(i: int, now: int, tables: Tables, work: SearchNode) -> None:
 
 @compilable(into_caller=True)
 def _count(i: int, sign: int, now: int, tables: Tables, work: SearchNode) -> None:
-    """Add or remove a start in the sums and the memory."""
+    """Add a start to the sums and the memory, or remove it."""
     work.node[_VALUE] += sign * work.here[i]
     work.node[_TOTAL] += sign * now
     work.node[_PAID] += sign * work.price[i]
@@ -520,9 +520,9 @@ def _write(settled: int, started: int, work: SearchNode, children: States, child
 
 #: Maximum number of requests, limited by the bits of their marks.
 MAX_REQUESTS = MARK_BITS * MARK_WORDS
-#: Maximum states of one group compared with each other.
+#: Maximum number of states of one group that are compared with each other.
 _COMPARED = 2000
-#: Maximum of states kept per round times requests squared; limits the time of a round.
+#: Maximum of (states kept per round) x requests²; limits the time of a round.
 _ROUND_WORK = 400_000_000
 #: Memory for the states of a round [bytes].
 _BYTES = 300_000_000

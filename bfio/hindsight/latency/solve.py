@@ -36,7 +36,7 @@ from bfio.hindsight.latency.search import MAX_REQUESTS, RoundSearch
 from formulations.arrays import IntArray, integer
 from formulations.changed import solve_changed
 from formulations.deadline import DEFAULT_WORK_LIMIT, FIRST_GRACE_S, Deadline, OutOfTime, TimeLimit
-from formulations.errors import CapabilityError, InputError
+from formulations.errors import CapabilityError
 from formulations.hindsight_latency import (
     LatencyProblem,
     LatencyProgram,
@@ -146,7 +146,7 @@ WIDTHS = (300, 3_000, 30_000, 1_000_000)
 #: Maximum entries of the prices, and of the tables of a round; otherwise prices are not used.
 _MAX_PRICES = 3_000_000
 _MAX_TABLE = 100_000_000
-#: Shares of the time limit at which the first schedule and the prices must be finished.
+#: Shares of the time limit by which the first schedule and the prices must be finished.
 _SCHEDULE_SHARE = 0.15
 _PRICE_SHARE = 0.6
 
@@ -163,8 +163,8 @@ def solve_hindsight(
     Parameters
     ----------
     problem : LatencyProblem
-        Data of any convention. The time for prices and search grows with the memory, so for more
-        than some hundred tokens only the area bound and a simple schedule are computed.
+        Data of any convention. The time for prices and search grows with the memory. Above some
+        hundred tokens of memory, only the area bound and a simple schedule are computed.
     time_limit : float or Deadline, optional
         Time limit in wall-clock seconds; None runs all stages and widths.
     decodes : int
@@ -186,8 +186,8 @@ def solve_hindsight(
     """
     deadline = Deadline.of(time_limit)
     integer(decodes, "decodes")
-    if threads is not None and threads < 1:
-        raise InputError("threads", f"{threads} is below 1", "use 1 or more")
+    if threads is not None:
+        integer(threads, "threads", minimum=1)
     with ThreadPoolExecutor(threads or len(os.sched_getaffinity(0))) as pool:
         return _Run(problem, deadline, decodes, pool).result()
 
@@ -314,7 +314,7 @@ def _sum(starts: IntArray) -> int:
 
 
 def _affordable(form: NormalForm, starts: IntArray) -> bool:
-    # In this order, so that nothing is allocated before its size is known to be small.
+    # The sizes are checked in this order, so that no large array is allocated.
     if sum(form.duration.tolist()) > _MAX_PRICES or form.memory > 100_000:
         return False
     rounds = int((starts + form.duration).max(initial=0))
@@ -361,8 +361,10 @@ def prepare() -> None:
 
 
 #: With few requests and a memory above `_LARGE_MEMORY`, enumeration is tried first, because the
-#: tables of the exact method grow with the memory. `_TRIED` starts take some 0.2 s.
-_FEW, _LARGE_MEMORY, _TRIED = 8, 100, 100_000
+#: tables of the exact method grow with the memory. A start costs time for each round of it:
+#: `_TRIED` rounds take about a second.
+_FEW, _LARGE_MEMORY, _TRIED = 8, 100, 1_000_000
+_ENUMERATION_SHARE = 0.2
 
 
 def solve_latency(
@@ -388,8 +390,8 @@ def solve_latency(
     seed : int
         Random seed of the backends.
     model : pyomo.environ.ConcreteModel, optional
-        The model of ``build(problem)`` with rows of yours added, or another objective; for the
-        backends only. ``objective`` is then that of the model.
+        The model of ``build(problem)`` with added rows or another objective; for the backends
+        only. ``objective`` is then that of the model.
 
     Returns
     -------
@@ -421,9 +423,9 @@ def _exact(problem: LatencyProblem, deadline: Deadline) -> LatencyResult:
     if problem.num_requests <= _FEW and problem.memory > _LARGE_MEMORY:
         with suppress(CapabilityError, OutOfTime):
             return _enumerated(problem, deadline)
-    if deadline.at < inf:
-        with deadline.stopped():
-            prepare()
+    # The time for loading or compiling kernels does not count.
+    with deadline.stopped():
+        prepare()
     try:
         found = solve_hindsight(problem, deadline).to_latency_result(problem)
         if found.is_optimal or deadline.is_over:
@@ -436,8 +438,8 @@ def _exact(problem: LatencyProblem, deadline: Deadline) -> LatencyResult:
 
 def _enumerated(problem: LatencyProblem, deadline: Deadline) -> LatencyResult:
     began = time.perf_counter()
-    with deadline.interrupting():
-        objective, starts = brute_force(problem, _TRIED)
+    with deadline.share(_ENUMERATION_SHARE).interrupting():
+        objective, starts = brute_force(problem, _TRIED // max(problem.output.tolist()))
     best = objective, tuple(starts)
     return LatencyProgram(problem).enumerated(best, time.perf_counter() - began, "exact")
 
@@ -445,13 +447,15 @@ def _enumerated(problem: LatencyProblem, deadline: Deadline) -> LatencyResult:
 def _closed_by_cp_sat(
     problem: LatencyProblem, own: LatencyResult, deadline: Deadline
 ) -> LatencyResult:
-    """Continue with CP-SAT from the own result; keep the better schedule and the better bound."""
+    """Continue with CP-SAT from the exact method's result; keep the better schedule and bound."""
     work = DEFAULT_WORK_LIMIT if deadline.at == inf else None
     watched = deadline.mapped(lambda _: replace(own, termination=Termination.TIME_LIMIT))
+    # The time limit may pass while the program is stated, before CP-SAT starts its clock.
+    began = time.perf_counter()
     try:
         other = LatencyProgram.solve(problem, time_limit=watched, hint=own.starts, work_limit=work)
     except CapabilityError:
-        # The problem is too large for CP-SAT, so the own result is returned.
+        # The problem is too large for CP-SAT, so the exact method's result is returned.
         return own
     assert own.objective is not None
     assert own.bound is not None
@@ -467,7 +471,7 @@ def _closed_by_cp_sat(
         Termination.TIME_LIMIT if deadline.is_over else own.termination,
         bound,
         method="exact",
-        seconds=own.seconds + other.seconds,
+        seconds=own.seconds + time.perf_counter() - began,
         compile_seconds=other.compile_seconds,
         solver=solver,
         proof=proof,

@@ -1,16 +1,16 @@
-"""Schedules by insertion: lower requests fill the gaps next to higher ones.
+"""Schedules by insertion: small requests fill the gaps between a worker's load and the peak.
 
-Requests are inserted one after the other, each at the cheapest worker and start where it fits. The
-price is the increase of the objective, plus a smaller price for tokens by which the request stays
-below the existing peaks. Requests with the highest peaks come first and open new steps; later ones
-fill the gaps.
+Requests are inserted one by one, each at the worker and start of least price where it fits. The
+price is the increase of the objective, plus a smaller price per token by which the load stays
+below the existing peaks. Requests with the highest peaks come first and add busy steps; later
+requests fill the gaps.
 
-A step on a worker is a cell. Blocks of cells store their total gap below the peaks, so most places
-are rejected after a few blocks. This does not change the choice.
+A cell is one step on one worker. The total gap below the peaks is stored for each block of cells,
+so most places are rejected after a few blocks. The chosen place does not change.
 
-If idling is free and a step costs its maximum load, an offline schedule can balance: a request
-starts at the time and on the worker where it raises the peaks least, before or after all placed
-requests. List schedules never idle, so they cannot delay a request until it fits next to another.
+If idling is free and a step costs its maximum load, an offline schedule can balance the loads: a
+request starts at the time and on the worker where it raises the peaks least, also before or after
+all placed requests. List schedules never idle, so they cannot delay a request to fill a gap.
 """
 
 from collections.abc import Iterator
@@ -26,9 +26,9 @@ from formulations.deadline import Deadline
 from formulations.hindsight_makespan import MakespanObjective, objective_value
 from formulations.hindsight_makespan.problem import Schedule
 
-#: Number of steps of a block.
+#: Number of steps per block.
 BLOCK = 16
-#: Above all prices.
+#: Greater than every price.
 _NEVER = 2**61
 
 
@@ -70,9 +70,9 @@ class Places(NamedTuple):
 def insert_next(
     profile: Profile, places: Places, order: IntArray, first: int, most_effort: int
 ) -> int:
-    """Insert ``order[first:]`` one by one; return the number of requests of the order placed.
+    """Insert ``order[first:]`` one by one; return how many requests of ``order`` are placed.
 
-    It stops early after ``most_effort``, or if a request might need steps beyond the arrays.
+    It stops early after ``most_effort`` cells and blocks, or if the arrays may be too short.
     """
     until = places.effort[0] + most_effort
     for r in range(first, len(order)):
@@ -107,12 +107,12 @@ def insert(profile: Profile, places: Places, i: int, early: int, late: int) -> N
 def cheapest_place(
     profile: Profile, places: Places, i: int, early: int, late: int
 ) -> tuple[int, int]:
-    """Return worker and start of least price; ties go to the lowest worker, the latest start.
+    """Return worker and start of least price; ties: lowest worker, then latest start.
 
     Worker -1 means that no place fits; this cannot occur if steps from ``late`` on are unused.
     """
     prompt, output = places.prompt[i], places.output[i]
-    # One above a price that is attained, so that the first place of that price is accepted.
+    # The sampled value exceeds an attained price by 1, so a place of that price is accepted.
     least, at_worker, at_start = _sampled(profile, places, i, early, late), -1, -1
     for g in range(profile.load.shape[0]):
         # Number of consecutive steps from ``start`` on with a free slot.
@@ -157,9 +157,9 @@ def _is_free(profile: Profile, g: int, start: int, output: int) -> bool:
 def _price(
     profile: Profile, places: Places, g: int, start: int, output: int, prompt: int, least: int
 ) -> int:
-    """Return the price of a place, or a value of at least ``least`` once it is known to exceed it.
+    """Return the price of a place if it is below ``least``, else some value >= ``least``.
 
-    Lower bounds of all blocks are added first and then replaced by prices block by block.
+    The lower bounds of all blocks are added first and then replaced by prices, block by block.
     """
     end = start + output
     price, k = 0, start
@@ -182,8 +182,8 @@ def _price(
 def _floor(profile: Profile, g: int, k: int, after: int, load: int) -> int:
     """Return a lower bound on the price of the steps ``k .. after − 1`` of one block.
 
-    The price of a step is convex in ``load − room``, so their sum is at least the price at the
-    mean for each step (Jensen).
+    The price of a step is convex in ``load − room``, so the sum of prices is at least the number
+    of steps times the price at the mean (Jensen).
     """
     room: int = profile.room[g, after - 1]
     if k % BLOCK:
@@ -195,7 +195,7 @@ def _floor(profile: Profile, g: int, k: int, after: int, load: int) -> int:
 
 @compilable
 def _price_within(profile: Profile, g: int, k: int, after: int, load: int) -> int:
-    """Return the price of steps from k on, where the request has load ``load`` at the first."""
+    """Return the price of the steps ``k .. after − 1``; the request has load ``load`` at k."""
     price = 0
     for step in range(k, after):
         new = profile.load[g, step] + load + step - k
@@ -236,12 +236,12 @@ def _measure_room(profile: Profile, h: int, block: int) -> None:
 
 #: Ratio of the price of a token above the peaks to that of a token below.
 _GAPS = 20
-#: Maximum cells and blocks checked for all schedules of a problem, and between two checks of the
-#: time: about 20 s, and 1/20 s.
+#: Maximum number of cells and blocks checked: for all schedules of a problem (about 20 s), and
+#: between two checks of the time (1/20 s).
 _MAX_EFFORT, _EFFORT = 3 * 10**9, 10**7
-#: Maximum cells (workers x steps), and blocks checked for one request.
+#: Maximum number of cells (workers x steps), and of blocks checked for one request.
 _MAX_CELLS, _MAX_BLOCKS = 4_000_000, 10**8
-#: Maximum price.
+#: Limit on the price of a schedule, so that sums fit 64 bits.
 _MAX_PRICE = 2**60
 
 
@@ -257,9 +257,9 @@ def takes_insertions(form: SearchForm) -> bool:
 def filled(form: SearchForm, deadline: Deadline) -> Iterator[tuple[int, Schedule]]:
     """Yield schedules by insertion with their objectives, until the time or effort limit.
 
-    The orders are descending in prompt plus a multiple of output (a multiple of 1 gives the peak;
-    larger ones put long requests earlier), in work, and in output. With work and output, gaps
-    below the peaks are priced too.
+    Each order is descending in one key: prompt plus a multiple of output, work, or output. With
+    multiple 1 the key is the peak; larger multiples put long requests earlier. In the orders by
+    work and by output, gaps below the peaks also have a price.
     """
     problem = form.problem
     prompt, output = problem.prompt, problem.output

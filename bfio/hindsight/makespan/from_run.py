@@ -23,12 +23,12 @@ from formulations.problem_data import member
 class Revealed(StrEnum):
     """Earliest starts of requests in the offline problem."""
 
-    #: All at step 0. A relaxation of the problem of the policy, with a pool and with timed
+    #: Every request at step 0. This relaxes the policy's problem, with a pool and with timed
     #: arrivals.
     AT_ONCE = "at-once"
     #: At the step at which the request became visible to the policy. These steps depend on the run
     #: (a pool is refilled as requests start, and arrivals depend on the durations of steps). So
-    #: this is the optimum for the releases of this run, not a bound on other runs.
+    #: the optimum holds for the releases of this run and does not bound other runs.
     AS_SEEN = "as-seen"
 
 
@@ -89,16 +89,17 @@ def hindsight_of_run(
         Earliest starts of requests in the problem.
     step_overhead, token_time : Fraction, optional
         Times that replace those of the machine; by default the decimal form of its floats. CP-SAT
-        and other solvers need few digits: one token as the unit of time (``token_time`` 1,
-        ``step_overhead`` 48620 for the default machine) is nearly the same problem.
+        and other solvers need times with few digits. With one token as the unit of time
+        (``token_time`` 1, ``step_overhead`` 48620 for the default machine) the problem is nearly
+        the same.
 
     Raises
     ------
     InputError
-        If the run did not drain, its loads do not grow by one token per step, a step has a cost of
-        the mean load, requests were interrupted or paused, or the schedule violates the problem
-        (for example, it leaves slots idle but work conservation is required; a problem with a
-        memory cannot require it).
+        If the run did not drain, its loads do not grow by one token per step, the duration of a
+        step depends on the mean load, requests were interrupted or paused, or the schedule
+        violates the problem (for example, slots are idle but work conservation is required; a
+        problem with a memory cannot require it).
     """
     _check(run, workload)
     cluster = run.cluster
@@ -140,9 +141,9 @@ def _as_schedule(run: Run, problem: MakespanProblem) -> RunSchedule:
 def clocked_schedule(run: Run, workload: Workload) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return starts and workers of a drained run in which every step takes one second.
 
-    Then times are steps, including idle ones: requests that arrive at whole seconds ``a_i`` (0 for
-    those of a pool) start at whole seconds. The ``a_i`` do not depend on the policy, so the
-    optimum of the problem with these arrivals bounds all policies.
+    Then each second is one step, busy or idle. Requests that arrive at whole seconds ``a_i`` (0 in
+    a pool) start at whole seconds. The ``a_i`` do not depend on the policy, so the optimum of the
+    problem with these arrivals bounds all policies.
 
     Raises
     ------
@@ -172,17 +173,17 @@ def _check(run: Run, workload: Workload) -> None:
     if run.cancelled:
         raise InputError(where, "requests were cancelled", "simulate without cancellations")
     if not run.is_drained:
-        raise InputError(where, "requests are left", "simulate without a limit of steps")
+        raise InputError(where, "the run did not drain", "simulate without a step limit")
     if run.options.drift != LLM:
-        raise InputError(where, "loads do not grow by a token per step", "use the drift llm")
+        raise InputError(where, "loads do not grow by a token per step", "use the llm drift")
     if not run.cluster.keeps_one_pace:
         raise InputError(where, "workers differ in speed", "use equal workers")
     if run.options.stragglers != NO_EVENTS:
-        raise InputError(where, "workers were slow for a while", "simulate without stragglers")
+        raise InputError(where, "workers were slow at times", "simulate without stragglers")
     if run.rests is not None and len(run.rests):
         what = f"{len(run.rests)} rests of active requests"
         raise InputError(f"run of {run.policy}", what, "use a policy that does not pause")
     if len(run.interruptions):
-        raise InputError(where, "requests were interrupted", "use --overflow reserve")
+        raise InputError(where, "requests were interrupted", 'use overflow="reserve"')
     if run.cluster.mean_time_s != 0:
-        raise InputError(where, "steps cost by the mean load too", "use mean_time_s = 0")
+        raise InputError(where, "step times depend on the mean load", "use mean_time_s = 0")

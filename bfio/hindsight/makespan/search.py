@@ -3,13 +3,13 @@
 `search_form` converts a hindsight makespan problem to kinds of requests, small integer costs and
 arrivals from 0.
 
-Identical states are merged (`states`): what follows depends on the loads and remaining steps of
-the running requests, and on the waiting ones. Every successor has emitted more tokens, so states
-are processed in layers of emitted tokens, and the cheapest path to each state is known when its
-layer is processed. For latency, layers are steps. A state is discarded if its cost so far plus a
-bound on the rest reaches the incumbent. If a layer has more states than the width, those with the
-least bounds are kept; the least bound of the others still bounds their completions. A narrow
-search finds schedules, a wide one proves optimality.
+Identical states are merged (`states`), because all later costs depend only on the loads and
+remaining steps of the running requests, and on the waiting requests. Every successor has emitted
+more tokens, so states are processed in layers of emitted tokens, and the cheapest path to each
+state is known when its layer is processed. For latency, layers are steps. A state is discarded if
+its cost so far plus a bound on the rest is at least the incumbent's cost. If a layer has more
+states than the width, those with the least bounds are kept; the least bound of the others still
+bounds their completions. A narrow search finds schedules, a wide search proves optimality.
 """
 
 import math
@@ -199,15 +199,15 @@ class StepSearchResult:
 
 
 def is_searchable(form: SearchForm, known: int) -> bool:
-    """Whether states fit the integers of the search, and its layers the memory."""
+    """Whether states and costs fit 64-bit integers, and the layers fit the memory."""
     ways = 1
     for count in form.count.tolist():
         ways *= count + 1
     return (
-        # Lanes have no identity, so they must be equal.
+        # A state does not distinguish lanes, so the workers must be equal.
         form.problem.is_symmetric
         and ways < 2**60
-        # The cost of a step is at most that of all lanes together over the whole schedule.
+        # A step costs at most ``lanes · known``, because its peak load is at most the total work.
         and known * (form.lanes + 1) < MAX_COST
         and form.lanes * form.slots <= MAX_SLOTS
         and len(form.count) <= MAX_KINDS
@@ -313,7 +313,7 @@ class StepSearch:
         waits = store.reach[:used][store.status[:used] == OPEN]
         best = int(counters[BEST])
         bound = min(best, int(counters[DROPPED]), int(waits.min(initial=best)))
-        # A complete schedule stays open: its reach is its cost, which is at least the best.
+        # A complete schedule is also open; its reach is its cost, which is at least the best.
         if counters[BEST_STATE] < 0:
             return StepSearchResult(None, [], [], bound, int(counters[GENERATED]))
         starts, lanes = self._schedule(int(counters[BEST_STATE]), store)

@@ -44,7 +44,7 @@ Schedule = tuple[tuple[int, ...], tuple[int, ...]]
 def best_list(problem: MakespanProblem) -> tuple[int, Schedule]:
     """Return the best list schedule and its objective.
 
-    The orders are: first come; longest output first, which shortens the drain; shortest output
+    The orders are: arrival; longest output first, which shortens the drain; shortest output
     first, which is best for latency; highest peak first; most work first.
     """
     rows = list(zip(problem.prompt.tolist(), problem.output.tolist(), strict=True))
@@ -80,7 +80,7 @@ def prepare() -> None:
         rehash(search.begin(known, width=10, most_successors=100)[1])
 
 
-#: Width of each search, and maximum successors of a state.
+#: Width of each search, and its maximum number of successors of a state.
 STAGES = ((100, 5_000), (3_000, 50_000), (100_000, 1_000_000), (1_000_000, 100_000_000))
 #: Description of the proof for each kind of bound.
 _PROOFS = {
@@ -89,10 +89,10 @@ _PROOFS = {
     "enumeration": "enumeration of all schedules",
     "search": "a search to its end, in integers",
 }
-#: A part with few requests is enumerated if the search leaves it open. `_TRIED` placements of a
-#: request take some 0.3 s.
+#: A part with few requests is enumerated if the search does not solve it. `_TRIED` placements of
+#: a request take about 0.3 s.
 _FEW_REQUESTS, _TRIED = 6, 30_000
-#: Share of the time limit for the search with few, and with many successors per step.
+#: Share of the time limit for the search: with few, and with many successors per step.
 _FEW, _MANY = 0.9, 0.5
 
 
@@ -119,8 +119,8 @@ def solve_makespan(
     seed : int
         Random seed of the backends; the search is deterministic.
     model : pyomo.environ.ConcreteModel, optional
-        The model of ``build(problem)`` with rows of yours added, or another objective; for the
-        backends only. ``objective`` is then that of the model.
+        The model of ``build(problem)`` with added rows or another objective; for the backends
+        only. ``objective`` is then that of the model.
 
     Returns
     -------
@@ -153,8 +153,7 @@ def list_interval(problem: MakespanProblem) -> MakespanResult:
     """Return the best first schedule and the combinatorial bound, without a time limit.
 
     First schedules are list schedules and, where idling is free, insertions (`filling`). There is
-    no search. In contrast, `solve_makespan` with a time limit of 0 returns what is available by
-    then.
+    no search. `solve_makespan` with a time limit of 0 may return a weaker schedule or bound.
     """
     prepare()
     return _Solve(MakespanProgram(problem), UNLIMITED, seed=0, searches=False).result()
@@ -190,7 +189,7 @@ class _Solve:
             with self.deadline.interrupting():
                 parts = _parts(problem)
             for done, members in enumerate(parts):
-                # Time that a part does not use is available to later parts.
+                # Later parts share the time that earlier parts did not use.
                 share = self.deadline.share(1 / (len(parts) - done))
                 self._solve_part(members, share, alone=len(parts) == 1)
         except OutOfTime:
@@ -199,7 +198,7 @@ class _Solve:
         return self._answer(late=self.deadline.is_over)
 
     def _begin(self, problem: MakespanProblem) -> None:
-        """Compute a first schedule and bound immediately if there is a time limit."""
+        """If there is a time limit, compute a first schedule and bound of the whole problem."""
         if self.deadline.at == inf and not self.deadline.is_watched:
             self.starts, self.workers = [0] * problem.num_requests, [0] * problem.num_requests
             return
@@ -212,7 +211,7 @@ class _Solve:
         self._tell()
 
     def _solve_part(self, members: list[int], share: Deadline, *, alone: bool) -> None:
-        """Solve a part, and use each improvement of its schedule."""
+        """Solve a part, and put each improved schedule into the result."""
 
         def take(hand: InHand[Schedule]) -> None:
             for i, start, worker in zip(members, *hand.schedule, strict=True):
@@ -294,7 +293,7 @@ def _fill(
 
 
 def _search_share(form: SearchForm) -> float:
-    """Return the time share of the search; CP-SAT is better with free starts in many slots."""
+    """Return the search's share of the time; CP-SAT gets more if idling is free on many slots."""
     crowded = form.slots > 1 and form.lanes > 2
     return _MANY if crowded and not form.conserving else _FEW
 
@@ -331,7 +330,7 @@ def _enumerate(form: SearchForm, hand: InHand[Schedule]) -> None:
 def _close_with_cp_sat(
     form: SearchForm, hand: InHand[Schedule], deadline: Deadline, seed: int
 ) -> None:
-    """Continue with CP-SAT from the incumbent, with small costs instead of exact times."""
+    """Continue with CP-SAT from the incumbent, with the reduced integer costs as times."""
     problem = form.problem
     if max(form.per_step, form.per_token) > MAX_RATIONAL:
         return

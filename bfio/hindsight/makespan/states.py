@@ -3,11 +3,11 @@
 A state is a row of integers: the step (or the last arrival, if every request that has not started
 has arrived), the counts of unstarted requests in mixed radix, and the slots of each lane. A slot
 is ``load · 2^20 + steps left`` of its request, or 0 if free. The slots of a lane and the lanes are
-sorted, since neither has an identity.
+sorted, because the slots of a lane are interchangeable, and so are the lanes.
 
-A successor follows from an addition: the waiting requests that start now and their lanes, an
-increasing sequence of ``lane · C + kind``. So each multiset of starts occurs once; every prefix is
-itself an addition. Identical lanes are filled in order.
+An addition determines a successor: the waiting requests that start now and their lanes, as an
+increasing sequence of ``lane · C + kind``. So each multiset of starts occurs once, and every
+prefix is itself an addition. Identical lanes are filled in order.
 """
 
 from typing import NamedTuple
@@ -29,8 +29,8 @@ HEAD = 2
 class Data(NamedTuple):
     """Kinds and rules of a search; see `SearchForm`.
 
-    ``radix`` holds the weights of the counts in a state; ``last_arrival`` and ``most_successors``
-    (of a state) are numbers; ``memory`` is the maximum of a lane, 0 for no limit.
+    ``radix`` holds the weights of the counts in a state. ``last_arrival`` is a step,
+    ``most_successors`` a limit per state, ``memory`` the maximum load of a lane, 0 for no limit.
     """
 
     arrival: IntArray
@@ -128,7 +128,11 @@ def _peaks_to_go(slots: IntArray, data: Data, waiting: IntArray, scratch: IntArr
 def _layers(
     slots: IntArray, data: Data, waiting: IntArray, scratch: IntArray, longest: int, top: int
 ) -> int:
-    """Return ``Σ over heights of max(⌈loads above / slots⌉, longest part above)``."""
+    """Return a bound on the sum of peaks: for each height, the number of steps with a load above.
+
+    That number is at least ``⌈(request, step) pairs with load above / slots⌉``, and at least the
+    maximum number of steps at which one request's load is above.
+    """
     load, output = data.load, data.output
     drain, entries = scratch[0], scratch[1]
     drain[: longest + 1] = 0
@@ -146,7 +150,7 @@ def _layers(
             drain[output[c] - 1] = max(drain[output[c] - 1], load[c] + output[c] - 1)
     for v in range(1, top + 1):
         entries[v] += entries[v - 1]
-    # drain[j] is the maximum load with j steps to go, made non-increasing in j.
+    # drain[j] is made the maximum final load of a request with more than j steps left.
     for j in range(longest - 2, -1, -1):
         drain[j] = max(drain[j], drain[j + 1])
     above, part, total = 0, 0, 0
@@ -164,9 +168,9 @@ def _latency_to_go(
 ) -> int:
     """Return a bound on the latency that accumulates from a step on.
 
-    Without arrivals, shortest first on machines that become available with the slots is optimal;
-    kinds must be sorted by output. Then the steps before the arrivals are subtracted. In addition,
-    each request needs its own steps.
+    Without arrivals, shortest first is optimal on machines that become available when the slots
+    do; kinds must be sorted by output. The steps before the arrivals are then subtracted. The
+    latency of the waiting requests is also at least the sum of their outputs.
     """
     running = 0
     for j in range(len(slots)):
@@ -228,7 +232,7 @@ def _hash(row: IntArray) -> int:
 
 @compilable
 def find(row: IntArray, rows: IntArray, table: IntArray) -> int:
-    """Return the place of a row in the hash table, or the free place for it."""
+    """Return the place of a row in the hash table, or a free place if it is not stored."""
     mask = len(table) - 1
     place = _hash(row) & mask
     while table[place] >= 0:
@@ -277,7 +281,7 @@ class Store(NamedTuple):
 
 @compilable(allocates=True)
 def place_of(row: IntArray, cost: int, reach: int, step: int, layer: int, store: Store) -> int:
-    """Return the index for a new state; −1 if it is already known as cheaply, or there is no row.
+    """Return the index for a state; −1 if it is stored at no greater cost, or no row is free.
 
     Parameters
     ----------
@@ -286,8 +290,7 @@ def place_of(row: IntArray, cost: int, reach: int, step: int, layer: int, store:
     cost, reach, step, layer : int
         Cost so far, bound, step and layer of the state.
     store : Store
-        Receives the state; a state without a row lowers the bound of the dropped ones to its
-        reach.
+        Receives the state. If no row is free, the least reach of dropped states is updated.
     """
     counters = store.counters
     place = find(row, store.rows, store.table)
@@ -422,9 +425,9 @@ def advance(
     for c in range(len(room.waiting)):
         count += room.waiting[c] * data.radix[c]
     sort_row(slots, data.lanes, order)
-    # Without later arrivals the step does not affect what follows: a constant replaces it.
+    # Without later arrivals the step does not affect later costs: a constant replaces it.
     row[0], row[1] = (step if late else data.last_arrival), count
-    # In layers of peaks the layer is the number of tokens, the same for all paths to a state.
+    # Except for latency, the layer is the number of tokens, equal for all paths to a state.
     layer = step if data.per_present else parent.layer + running
     reach = cost + to_go(slots, data, room.waiting, step, scratch)
     if reach >= counters[BEST]:
@@ -492,7 +495,7 @@ _MANY = 200_000
 
 @entry_point
 def expand(chosen: IntArray, layer: int, data: Data, store: Store, scratch: IntArray) -> int:
-    """Expand and mark states of one layer; return their number, at least one.
+    """Expand states of one layer and mark them as expanded; return their number, at least one.
 
     It stops after `_MANY` successors, so that the caller can check the time.
     """
@@ -519,7 +522,7 @@ def expand(chosen: IntArray, layer: int, data: Data, store: Store, scratch: IntA
 def _expand_one(
     index: int, layer: int, room: Room, data: Data, store: Store, scratch: IntArray
 ) -> None:
-    """Read a state, determine how few and how many requests may start, and enumerate additions."""
+    """Read a state, determine the minimum and maximum number of starts, enumerate additions."""
     slots = store.rows[index][HEAD:]
     _read(store.rows[index], room, data)
     now = store.when[index]
@@ -533,7 +536,7 @@ def _expand_one(
     # For latency, idling only helps to wait for an arrival or for memory, see `latest_starts`.
     settled = data.conserving or (data.per_present > 0 and coming == 0 and data.memory == 0)
     least = most if settled else 0
-    # Idling on empty lanes with no request to wait for is never better.
+    # If all lanes are empty and no arrival is to come, idling is never better.
     if room.free.sum() == len(slots) and least == 0 and coming == 0:
         least = 1
     parent = Parent(index, layer, now, ready)
@@ -557,7 +560,7 @@ def _read(row: IntArray, room: Room, data: Data) -> None:
 
 @compilable(allocates=True)
 def _alike(slots: IntArray, lanes: int) -> BoolArray:
-    """Return for each lane whether it equals the previous one."""
+    """Return for each lane whether its slots equal those of the previous lane."""
     per_lane = len(slots) // lanes
     alike = np.zeros(lanes, dtype=np.bool_)
     for lane in range(1, lanes):
@@ -628,13 +631,13 @@ def _enumerate(
 
 @compilable
 def _has_memory(slots: IntArray, added: IntArray, code: int, data: Data) -> bool:
-    """Whether an additional request fits the memory of a lane until all of its requests end."""
+    """Whether an additional request fits the memory of its lane until all requests there end."""
     count = len(slots) // data.lanes + len(added) + 1
     for at in range(count):
         left, _ = _request_at(at, slots, added, code, data)
         if left == 0:
             continue
-        # Loads only fall where a request ends, so the memory is tested at the last step of each.
+        # A lane's load falls only when a request ends, so each request's last step is tested.
         held = 0
         for other in range(count):
             stays, load = _request_at(other, slots, added, code, data)
@@ -649,9 +652,9 @@ def _has_memory(slots: IntArray, added: IntArray, code: int, data: Data) -> bool
 def _request_at(
     at: int, slots: IntArray, added: IntArray, code: int, data: Data
 ) -> tuple[int, int]:
-    """Return steps left and load of a request on a lane: in a slot, added, or the new one.
+    """Return steps left and load of request ``at``: first slots, then additions, then the new one.
 
-    Requests on other lanes have 0 steps left.
+    Requests added to other lanes have 0 steps left.
     """
     num_kinds, per_lane = len(data.load), len(slots) // data.lanes
     lane, kind = code // num_kinds, code % num_kinds
@@ -675,7 +678,7 @@ def _next_code(
     first: IntArray,
     arrival: IntArray,
 ) -> int:
-    """Return the first possible start from ``code`` on, or the number of all codes."""
+    """Return the first feasible code from ``code`` on, or the number of codes if none is."""
     num_kinds = len(waiting)
     while code < num_kinds * len(free):
         lane, kind = code // num_kinds, code % num_kinds

@@ -25,14 +25,14 @@ from formulations.errors import InputError
 class LearnedOptions(CheckedOptions):
     """Options of the learned predictor.
 
-    With ``refit``, it is trained again on the most recently finished requests.
+    With ``refit``, the trees are trained again on the most recently finished requests.
     """
 
     refresh: int = option(
-        10, whole(1, 10**6), "Q", "tokens after which each request is asked about again"
+        10, whole(1, 10**6), "Q", "tokens between two predictions of a request (10)"
     )
     refit: int = option(
-        0, whole(), "N", "finished requests after which it is trained anew (never)"
+        0, whole(), "N", "finished requests between two trainings (0: never again)"
     )
     trees: int = option(100, whole(1, 10**4), "N", "boosting rounds of each stage")
     depth: int = option(4, whole(1, 32), "N", "depth of a tree")
@@ -97,7 +97,7 @@ def walked_features(prompts: IntArray, outputs: IntArray) -> FloatArray:
     return found
 
 
-#: A request has a training point every this many tokens, as often as the predictor is asked.
+#: Tokens between two training points of a request, equal to those between two predictions.
 EVERY = 10
 #: Largest number of training points; if there are more, evenly spaced ones are used.
 MOST_POINTS = 200_000
@@ -176,8 +176,8 @@ class TwoStages:
 def _one_thread() -> Callable[[], AbstractContextManager[Any]]:
     """Return a context manager that limits the trees to one thread.
 
-    Several threads wait for each other by spinning: on a busy machine, a call of one millisecond
-    then takes a hundred.
+    Several threads wait for each other by spinning. On a busy machine a call then takes 100 ms
+    instead of 1 ms.
     """
     from threadpoolctl import ThreadpoolController
 
@@ -188,8 +188,8 @@ def _one_thread() -> Callable[[], AbstractContextManager[Any]]:
 def _points_of_a_leaf(requests: IntArray) -> int:
     """Return the least number of points of a leaf: those of `LEAF_REQUESTS` requests on average.
 
-    All points of a request share its prompt and the statistics of recent requests, so trees could
-    identify the request. A leaf of few requests would memorise their lengths.
+    All points of a request have the same prompt and statistics of recent requests, so a tree can
+    identify the request. A leaf with few requests would overfit to their lengths.
     """
     return LEAF_REQUESTS * len(requests) // len(np.unique(requests))
 

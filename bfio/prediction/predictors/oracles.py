@@ -1,4 +1,4 @@
-"""Predictors without information, with true lengths, and with true lengths plus an error."""
+"""Predictors with no information, with the true lengths, and with erroneous lengths."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -9,7 +9,7 @@ import numpy as np
 
 from bfio.common.mixing import mixed_bits
 from bfio.common.options import EXACT, CheckedOptions, one_of, option, rational, whole
-from bfio.prediction.compiled import Prediction, predicted_by_draw
+from bfio.prediction.length_history import Prediction, predicted_by_draw
 from bfio.prediction.predictor import (
     REFRESH,
     Estimates,
@@ -22,7 +22,7 @@ from formulations.errors import InputError
 
 
 class NoPredictor:
-    """Predicts that every request outlives the window."""
+    """A predictor for which every request outlives the window."""
 
     name = "none"
 
@@ -35,7 +35,7 @@ NONE = PredictorSpec("none", lambda task: NoPredictor(), lengths=LengthSource.UN
 
 
 class OraclePredictor:
-    """Knows the output length of every request."""
+    """A predictor that knows the output length of every request."""
 
     name = "oracle"
 
@@ -68,7 +68,7 @@ _FACTORS = {
     "bias": _Factors(lambda n, e, rng: np.full(n, e), 10),
 }
 _MODELS = (*_FACTORS, "quantile", "shuffled")
-#: Separates this random stream from those of the workload and the policy.
+#: Part of the seed that separates this random stream from those of workload and policy.
 _STREAM = 0x6E6F697365
 DEFAULT_ERROR = Fraction(1, 2)
 _BUCKETS = 4
@@ -88,7 +88,7 @@ class NoisyOracleOptions(CheckedOptions):
         ``quantile``: the lengths are sorted and cut into k parts, and the prediction is the mean
         of the part; ``shuffled``: the length of another request, drawn without repetition.
     error : Fraction
-        ``e``; not used by the last two models.
+        ``e``; not used by ``quantile`` and ``shuffled``.
     of : str
         Whether factors apply to the ``total`` length or to the ``remaining`` one, so that the
         error shrinks with the age of a request.
@@ -118,7 +118,7 @@ class NoisyOracleOptions(CheckedOptions):
             raise InputError(where, what, f"use 0 to {most}, e.g. 0.5")
         if self.model not in _FACTORS and self.error != DEFAULT_ERROR:
             remedy = f"leave error out, or use one of {', '.join(_FACTORS)}"
-            raise InputError(where, f"{model} reads no error", remedy)
+            raise InputError(where, f"{model} has no error", remedy)
         if self.model != "quantile" and self.buckets != _BUCKETS:
             raise InputError(where, f"{model} has no buckets", "use model=quantile")
         if self.of == "remaining" and self.model not in _FACTORS:
@@ -127,10 +127,10 @@ class NoisyOracleOptions(CheckedOptions):
 
 
 class NoisyOraclePredictor:
-    """Knows output lengths up to an error that is drawn once per request.
+    """A predictor that knows output lengths up to an error, drawn once per request.
 
     The prediction is the erroneous length, rounded up and at least 1, minus the age. A request
-    that outlives it is predicted to end with the next step at each further step. Equal seeds give
+    that outlives it is predicted to end with the next step, again at each step. Equal seeds give
     equal errors, for every policy.
 
     The error alone may follow the name: ``noisy-oracle:0.25``; 0 is the oracle.
@@ -181,7 +181,7 @@ def _rounded_up(lengths: FloatArray) -> IntArray:
 
 
 def _means_of_parts(outputs: IntArray, parts: int) -> IntArray:
-    """Return the mean length of each one's part; equal lengths are in the same part."""
+    """Return the mean length of each request's part; equal lengths are in the same part."""
     predicted = np.empty_like(outputs)
     in_order = np.sort(outputs)
     edges = in_order[np.arange(1, parts) * len(outputs) // parts] if len(outputs) else in_order
@@ -193,7 +193,7 @@ def _means_of_parts(outputs: IntArray, parts: int) -> IntArray:
 
 
 def _name(options: NoisyOracleOptions) -> str:
-    """Return the name with all options that matter for its model."""
+    """Return the name with the options that its model uses."""
     error = f"{float(options.error):g}"
     if replace(options, error=DEFAULT_ERROR) == NoisyOracleOptions():
         return f"noisy-oracle:{error}"
@@ -228,17 +228,16 @@ class NoisyClassifierOptions(CheckedOptions):
 
 
 class NoisyClassifier:
-    """Observes with noise whether a request ends within the window.
+    """A predictor that observes with noise whether a request ends within the window.
 
     It observes ``z = d·[ends] + ε``, with ε standard normal, drawn for each request and age, and
-    ``d = √2·Φ⁻¹(AUC)``: a binormal classifier. Its ``p̂`` is the posterior probability; the prior
-    is the share of all tokens of the workload that are within H of their end, so that it is
-    calibrated. Its ``μ̂`` is the mean remaining length of these tokens, the same for every
-    request.
+    ``d = √2·Φ⁻¹(AUC)``: a binormal classifier. Its ``p̂`` is the posterior probability. The prior
+    is the share of the workload's tokens at most H steps before the end of their request, so
+    ``p̂`` is calibrated. Its ``μ̂`` is the mean number of these steps, equal for all requests.
     """
 
     def __init__(self, task: PredictionTask) -> None:
-        # Imported here, because it is slow and all commands with a predictor load this module.
+        # Imported here, because this is slow and all commands with a predictor load this module.
         from scipy.special import ndtri
 
         assert task.output_tokens is not None

@@ -7,15 +7,16 @@ from fractions import Fraction
 import numpy as np
 
 from bfio.common.options import CheckedOptions, one_of, option, rational, whole
-from bfio.prediction.compiled import Prediction, predicted_by_tables
 from bfio.prediction.length_history import (
     FRESH,
     LONGEST,
+    Prediction,
     fit,
     gated_steps,
     keep,
     new_history,
     new_table,
+    predicted_by_tables,
     stages,
 )
 from bfio.prediction.predictor import (
@@ -40,23 +41,23 @@ class SurvivalOptions(CheckedOptions):
 
     refresh: int = option(10, REFRESH, "Q", "tokens between two predictions of a request (10)")
     window: int = option(
-        10_000, whole(1, 10**7), "N", "past outputs that count, the latest (10000)"
+        10_000, whole(1, 10**7), "N", "number of latest past outputs used (10000)"
     )
     refit: int = option(100, whole(1, 10**7), "N", "requests that finish between two fits (100)")
     gate: Fraction = option(
-        Fraction(1, 2), rational(0, 1, 10**7), "P", "least probability taken (1/2)"
+        Fraction(1, 2), rational(0, 1, 10**7), "P", "minimum accepted probability (1/2)"
     )
     anchor: str = option(
-        "hold", one_of("hold", "decrement"), "A", "without estimate: hold (default), decrement"
+        "hold", one_of("hold", "decrement"), "A", "if not accepted: hold (default), decrement"
     )
 
 
 class SurvivalPredictor:
-    """Predicts from the outputs of finished requests, independent of the request.
+    """A predictor from the outputs of finished requests, equal for all requests of a class.
 
-    The outputs of the history come first, those of the run follow as requests finish. Without past
-    outputs, a request is predicted to outlive the window. A prediction depends on the age only. A
-    request older than the longest past output is also predicted to outlive the window.
+    The past outputs are those of the history, then those of the run as requests finish. Without
+    past outputs, a request is predicted to outlive the window. A prediction depends on class and
+    age only. A request older than every past output is also predicted to outlive the window.
 
     Parameters
     ----------
@@ -110,7 +111,7 @@ class SurvivalPredictor:
         return left
 
     def estimate(self, requests: IntArray, ages: IntArray, look_ahead: int) -> Estimates:
-        """Return both stages, from all outputs so far; ``p̂`` is 0 beyond the longest output."""
+        """Return both stages, from all past outputs; ``p̂`` is 0 beyond the longest output."""
         self._keep_fresh()
         probability, mean = np.zeros(len(requests)), np.zeros(len(requests))
         kinds = self.kinds[requests]
@@ -155,7 +156,7 @@ SURVIVAL = PredictorSpec(
 )
 
 
-#: Number of outputs from which on a class by prompt length is used.
+#: Minimum number of past outputs of a class by prompt length.
 _ENOUGH = 20
 
 
@@ -163,13 +164,13 @@ _ENOUGH = 20
 class ExactMatchOptions(SurvivalOptions):
     """Options of `exact-match`.
 
-    If a trace has no prompt keys, prompts are classed by length. A class with fewer than ``least``
-    past outputs is predicted like by `survival`.
+    If a trace has no prompt keys, prompts are classed by length. For a class with fewer than
+    ``least`` past outputs, the prediction is that of `survival`.
     """
 
     buckets: int = option(8, whole(1, 64), "N", "classes of prompts by length (8)")
     least: int | None = option(
-        None, whole(1), "N", "outputs from which on a class counts (20; 1 of equal prompts)"
+        None, whole(1), "N", "minimum past outputs of a class (20; 1 for equal prompts)"
     )
 
 
@@ -186,7 +187,7 @@ def exact_match(task: PredictionTask) -> "SurvivalPredictor | PromptMemory":
 
 
 class PromptMemory:
-    """Predicts from past outputs of the same prompt, or like `survival` if there are too few.
+    """A predictor from past outputs of the same prompt; that of `survival` if there are too few.
 
     Parameters
     ----------
@@ -241,7 +242,7 @@ class PromptMemory:
     def _sums(
         self, requests: IntArray, ages: IntArray, look_ahead: int
     ) -> tuple[BoolArray, tuple[IntArray, IntArray, IntArray]]:
-        """Return which prompts have enough outputs, with n, c and s (see `length_history`)."""
+        """Return which prompts have enough outputs; and n, c and s (see `length_history`)."""
         known = np.zeros(len(requests), dtype=np.bool_)
         sums = np.zeros((3, len(requests)), dtype=np.int64)
         for k, (request, age) in enumerate(zip(requests.tolist(), ages.tolist(), strict=True)):

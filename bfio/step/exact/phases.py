@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable
 from enum import StrEnum
 
 from formulations.errors import InputError, use_one_of
+from formulations.problem_data import shown
 
 
 class Phase(StrEnum):
@@ -37,6 +38,9 @@ def skipped_phases(names: Iterable[str]) -> Collection[Phase]:
         If there is no such phase.
     """
     known = [phase.value for phase in Phase]
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise InputError("skip", f"{shown(names)} is no list of names", use_one_of("", known))
+    names = list(names)
     for name in names:
         if name not in known:
             raise InputError(f"phase {name!r}", "unknown", use_one_of(name, known))

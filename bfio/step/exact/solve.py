@@ -4,7 +4,7 @@ import time
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
-from bfio.common.engine_choice import is_worthwhile
+from bfio.common.kernel_groups import is_worthwhile
 from bfio.common.kernels import interpreted
 from bfio.step.exact.benefit import with_benefit, without_idle_benefit
 from bfio.step.exact.compact import can_be_compact, is_compact, solve_compact
@@ -16,8 +16,10 @@ from bfio.step.exact.result import ExactResult, Seconds
 from bfio.step.exact.windows.prepare import prepare_windows
 from formulations.backends import backend
 from formulations.deadline import OPERATIONS, Deadline, OutOfTime, TimeLimit, checked_work_limit
-from formulations.errors import CapabilityError, InputError
+from formulations.errors import CapabilityError
+from formulations.formulation import is_feasible
 from formulations.results import BoundKind, Termination, TieRule
+from formulations.scalars import integer
 from formulations.step.bound import lower_bound
 from formulations.step.certificate import Certificate
 from formulations.step.check import brute_force, violations
@@ -82,7 +84,10 @@ def solve_exact(
     InputError
         If a limit is negative, or the fallback or a phase is unknown.
     """
-    _check_limits(node_limit)
+    if node_limit is not None:
+        integer(node_limit, "node_limit")
+    if fallback is not None:
+        backend(fallback, "fallback")
     skipped = skipped_phases(skip)
     clock = Deadline.of(time_limit)
     began = time.perf_counter()
@@ -90,7 +95,9 @@ def solve_exact(
     problem = without_idle_benefit(problem)
     of_loads = problem.without_benefit()
     core = reduce_to_fill(of_loads)
-    start = None if hint is None or violations(problem, hint) else tuple(hint)
+    start = None
+    if hint is not None and is_feasible(hint, lambda each: violations(problem, each)):
+        start = tuple(hint)
     nodes = DEFAULT_NODE_LIMIT if node_limit is None else node_limit
 
     def own_method(effort: Effort, closes: str | None) -> ExactResult:
@@ -280,11 +287,6 @@ def _enumerated(problem: StepProblem, effort: Effort) -> ExactResult | None:
         return ExactResult("brute-force", None, None, bound, seconds=seconds, infeasible=True)
     value, assignment = best
     return ExactResult("brute-force", tuple(assignment), value, value, seconds=seconds)
-
-
-def _check_limits(node_limit: int | None) -> None:
-    if node_limit is not None and node_limit < 0:
-        raise InputError("node_limit", f"{node_limit} is negative", "give a number >= 0")
 
 
 def _settled(problem: StepProblem) -> ExactResult:

@@ -17,8 +17,7 @@ from bfio.common.kernel_groups import ensure_compiled
 from bfio.common.kernels import entry_of
 from bfio.step.two_stage.fscore import ScoreWeights, scores
 from bfio.step.two_stage.kernels.two_stage import two_stage_decide
-from bfio.step.two_stage.limits import Limits
-from bfio.step.two_stage.repair import repaired
+from bfio.step.two_stage.limits import Limits, repaired
 from bfio.step.two_stage.subset_choice import best_subset, grows_alike
 from formulations.arrays import IntArray
 from formulations.errors import CapabilityError
@@ -139,7 +138,7 @@ def two_stage_step(
     """Run the heuristic on a step problem, with the problem's own discount weights.
 
     If token capacities leave requests without a worker, exchanges of requests make room for them
-    (`bfio.step.two_stage.repair`).
+    (`bfio.step.two_stage.limits`).
 
     Raises
     ------

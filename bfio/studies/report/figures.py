@@ -86,8 +86,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.collections import QuadMesh
 
-    from formulations.arrays import FloatArray
-
 
 def draw(plan: Figure, rows: Sequence[Row]) -> Drawing:
     """Draw a figure from the computed rows that match its plan.

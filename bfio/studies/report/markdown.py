@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from bfio.common.statistics import CONFIDENCE
-from bfio.common.table_text import TextTable
+from bfio.common.text import TextTable
 from bfio.studies.kinds import heading, present_name, with_unit
 from bfio.studies.report.files import csv_text, write_text
 from bfio.studies.report.statistics import Estimate, Interval, median_rank

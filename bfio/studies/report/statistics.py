@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from statistics import median
+from statistics import median, stdev
 from typing import TypeAlias
 
 from bfio.common.metrics import Domain
@@ -149,7 +149,7 @@ def mean_interval(values: Sequence[Number], domain: Domain = Domain.REAL) -> Int
     if len(values) < 2:
         return None
     centre = mean(values)
-    half = student_t(len(values) - 1) * _deviation(values, centre) / math.sqrt(len(values))
+    half = student_t(len(values) - 1) * stdev(values) / math.sqrt(len(values))
     if not all(map(domain.holds, values)):
         domain = Domain.REAL
     return interval_within(centre, half, domain)
@@ -173,16 +173,6 @@ def interval_within(centre: float, half: float, domain: Domain) -> Interval:
     if domain is Domain.SHARE:
         upper = min(1.0, upper)
     return Interval(lower, upper)
-
-
-def _deviation(values: Sequence[Number], centre: float) -> float:
-    """Return the sample standard deviation, scaled so that squares do not over- or underflow."""
-    distances = [abs(value - centre) for value in values]
-    scale = max(distances)
-    if scale == 0:
-        return 0.0
-    squares = math.fsum((distance / scale) ** 2 for distance in distances)
-    return scale * math.sqrt(squares / (len(values) - 1))
 
 
 def median_interval(ordered: Sequence[Number]) -> Interval | None:

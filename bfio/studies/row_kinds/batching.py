@@ -28,8 +28,7 @@ from bfio.common.options import (
 )
 from bfio.studies.row import RowContext, RowResult, Value
 from bfio.studies.row_kind import Planned, described_metrics, descriptions, planned_kind
-from bfio.studies.row_parts.arguments import Arguments, digest_of
-from bfio.studies.row_parts.cache_arguments import algorithm_digest
+from bfio.studies.row_parts.arguments import Arguments, algorithm_digest, digest_of
 from bfio.studies.row_parts.workload_arguments import lengths_digest, trace_requests
 from formulations.batching import AgentNetwork
 from formulations.errors import InputError

@@ -18,10 +18,11 @@ from bfio.studies.row_kinds.hindsight_ratio import (
     problem_digest,
     solve_timings,
 )
-from bfio.studies.row_parts.arguments import Arguments, gap_to
-from bfio.studies.row_parts.cache_arguments import (
+from bfio.studies.row_parts.arguments import (
     DRAWN_ARGUMENTS,
+    Arguments,
     drawn_problem,
+    gap_to,
     time_limit_of,
 )
 from formulations.hindsight_latency import LatencyProblem, LatencyProgram, lower_bound, solve

@@ -9,13 +9,17 @@ from bfio.kvcache import replay
 from bfio.kvcache.simulation import serve
 from bfio.studies.row import RowContext, RowResult
 from bfio.studies.row_kind import Planned, descriptions, planned_kind
-from bfio.studies.row_parts.arguments import Arguments, digest_of, excess, gap_to, quotient
-from bfio.studies.row_parts.cache_arguments import (
+from bfio.studies.row_parts.arguments import (
     ALGORITHM_ARGUMENTS,
     DRAWN_ARGUMENTS,
+    Arguments,
     algorithm_digest,
     algorithm_of,
+    digest_of,
     drawn_problem,
+    excess,
+    gap_to,
+    quotient,
     time_limit_of,
 )
 from formulations.hindsight_latency import LatencyProblem, total_latency, violations

@@ -31,7 +31,6 @@ VALUES = descriptions(
     sqrt_b_log_g | 1 | √(B ln G), the growth in theorems 1 and 2 of BF-IO
     iir | 1 | AvgImbalance of the baseline / that of the policy; None if the latter is 0
     iir_over_sqrt_b_log_g | 1 | `iir` / √(B ln G)
-    relative_imbalance | 1 | AvgImbalance of the policy / that of the baseline
     """
 )
 
@@ -103,8 +102,8 @@ def ratio_values(
     dict
         ``sqrt_b_log_g``, and for the whole run and under ``measured.`` and ``steady.``: ``iir``
         (AvgImbalance of the baseline over that of the policy, BF-IO, section 5; None if the latter
-        is 0 or missing), ``iir_over_sqrt_b_log_g``, the inverse ``relative_imbalance`` (0 for
-        perfect balance), and both imbalances [tokens]. Parts also have ``iir.half_width``.
+        is 0 or missing), ``iir_over_sqrt_b_log_g``, and both imbalances [tokens]. Parts also have
+        ``iir.half_width``.
     """
     slots = policy.cluster.alike("slots", "improvement-ratio")
     scale = math.sqrt(slots * math.log(policy.cluster.workers))
@@ -122,7 +121,6 @@ def ratio_values(
         values |= {
             f"{prefix}iir": ratio,
             f"{prefix}iir_over_sqrt_b_log_g": quotient(ratio, scale),
-            f"{prefix}relative_imbalance": quotient(after, before),
             f"{prefix}baseline.avg_imbalance": before,
             f"{prefix}policy.avg_imbalance": after,
         }

@@ -15,12 +15,13 @@ from bfio.kvcache.run import METRICS, TIME, CacheLimits, CacheRun, CacheVerdict
 from bfio.kvcache.simulation import serve
 from bfio.studies.row import MAX_POINTS, RowContext, RowResult, Value
 from bfio.studies.row_kind import Described, Planned, descriptions, planned_kind
-from bfio.studies.row_parts.arguments import Arguments, digest_of
-from bfio.studies.row_parts.cache_arguments import (
+from bfio.studies.row_parts.arguments import (
     ALGORITHM_ARGUMENTS,
+    Arguments,
     algorithm_digest,
     algorithm_of,
     convention_of,
+    digest_of,
 )
 from bfio.studies.row_parts.workload_arguments import (
     WORKLOAD_ARGUMENTS,

@@ -21,9 +21,9 @@ from bfio.kvcache.simulation import serve
 from bfio.studies.row import RowContext, RowResult
 from bfio.studies.row_kind import Planned, descriptions, planned_kind
 from bfio.studies.row_kinds.hindsight_ratio import problem_digest
-from bfio.studies.row_parts.arguments import Arguments
-from bfio.studies.row_parts.cache_arguments import (
+from bfio.studies.row_parts.arguments import (
     ALGORITHM_ARGUMENTS,
+    Arguments,
     algorithm_digest,
     algorithm_of,
     convention_of,

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from bfio.common.options import LOOK_AHEAD, MAX_SHOWN, from_mapping, names_of
-from bfio.common.users_code import users_digest
+from bfio.common.plugins import users_digest
 from bfio.prediction import registry as predictors
 from bfio.prediction.evaluation import evaluate_predictor, split
 from bfio.prediction.options import EvaluationOptions

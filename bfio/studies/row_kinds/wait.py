@@ -17,11 +17,10 @@ from bfio.common.options import (
     option,
     whole,
 )
-from bfio.common.users_code import call_check
+from bfio.common.plugins import call_check
 from bfio.studies.row import RowContext, RowResult, Value
 from bfio.studies.row_kind import Planned, described_metrics, descriptions, planned_kind
-from bfio.studies.row_parts.arguments import Arguments, digest_of
-from bfio.studies.row_parts.cache_arguments import algorithm_digest
+from bfio.studies.row_parts.arguments import Arguments, algorithm_digest, digest_of
 from bfio.studies.row_parts.wait_offer import (
     OFFER_ARGUMENTS,
     multiplied,
@@ -225,11 +224,9 @@ RUN_VALUES = described_metrics(METRICS) + descriptions(
     verdict | | how the run ended
     open_share | share | share of the arrived requests not completed at the end of observation
     left_out | requests | requests left out because a single one exceeds the memory
-    observed_s | s | length of the observation
     peak_memory_share | 1 | peak memory / memory; above 1 the run is infeasible
     mean_memory_share | 1 | mean tokens in the cache while batches ran / memory
     overflow_share | share | share of the batches that needed more than the memory
-    is_within_memory | | whether no batch needed more than the memory
     unscaled_gap | 1/s | gap on the time scale before scaling by ζ
     unscaled_latency_mean_s | s | mean latency on the time scale before scaling by ζ
     unscaled_ttft_mean_s | s | mean TTFT on the time scale before scaling by ζ
@@ -261,11 +258,9 @@ def run_values(run: StageRun) -> dict[str, Value]:
         **measured,
         **{f"{name}.half_width": width for name, width in METRICS.half_widths(run).items()},
         "verdict": run.verdict.value,
-        "observed_s": measured["horizon_s"],
         "open_share": still_open / requests if requests else None,
         "peak_memory_share": run.peak_memory / memory,
         "mean_memory_share": None if mean_memory is None else mean_memory / memory,
-        "is_within_memory": run.overflows == 0,
         "overflow_share": run.overflows / len(run.batches) if len(run.batches) else None,
     }
 

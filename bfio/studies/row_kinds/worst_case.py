@@ -7,8 +7,7 @@ from typing import Any
 from bfio.decode.options import Dispatch
 from bfio.studies.row import RowContext, RowResult
 from bfio.studies.row_kind import Planned, descriptions, planned_kind
-from bfio.studies.row_parts.arguments import Arguments, digest_of
-from bfio.studies.row_parts.cache_arguments import algorithm_digest, convention_of
+from bfio.studies.row_parts.arguments import Arguments, algorithm_digest, convention_of, digest_of
 from bfio.worst_cases.barrier import BarrierSpace, BarrierTarget, Criterion, Known
 from bfio.worst_cases.cache import CacheSpace, CacheTarget
 from bfio.worst_cases.case import Case

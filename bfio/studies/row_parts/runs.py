@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from bfio.batching.registry import is_own as is_own_batching
-from bfio.common.engine_choice import Engine
+from bfio.common.kernel_groups import Engine
 from bfio.common.metrics import MetricTable
 from bfio.common.options import LOOK_AHEAD, drawing, from_mapping, names_of, options_of
+from bfio.common.plugins import users_digest
 from bfio.common.statistics import batch_means
-from bfio.common.users_code import users_digest
 from bfio.decode.cluster import Cluster
 from bfio.decode.compatibility import POLICIES, Asked, check_together
 from bfio.decode.energy_model import EnergyModel

@@ -32,7 +32,7 @@ from bfio.studies.row_parts.workload_arguments import (
     workload_choice,
 )
 from bfio.wait.arrivals import even_instance, poisson_instance, scaled, workload_instance
-from bfio.wait.instance import StageClock, StageInstance
+from bfio.wait.policy import StageClock, StageInstance
 from bfio.workloads.generators import resample
 from bfio.workloads.workload import Workload, training_share
 from formulations.arrays import IntArray

@@ -300,16 +300,16 @@ def heavies_by_counts(workers: int, heavies: int, *, burst: int = 0) -> list[int
 
 
 def loses_order_of_workers(workers: int, policy: str, engine: str) -> bool:
-    """Return whether all heavy requests are on worker 0, at 0.9·G times an even spread's peak."""
+    """Return whether worker 0 has all heavy requests, and the peak is 0.9·G times the even one."""
     workload = jsq_bad(workers, workers)
-    # A step takes 0.1 s per heavy request on the worst worker, a round 4 s.
+    # A step takes 0.1 s per heavy request on the most loaded worker; a round takes 4 s.
     steps = 45 * workers
     run = simulate(
         workload, policy, Cluster(workers, 2 * workers), arrivals="timed", engine=engine,
         steps=steps,
     )  # fmt: skip
     heavy = int(workload.prompt_tokens.max())
-    # An even spread gives each worker one of the G heavy requests.
+    # The peak load if each worker has one of the G heavy requests.
     even = heavy + steps + workers * workers
     piled = run.worker[workload.prompt_tokens == heavy]
     return not piled.any() and 10 * int(run.max_load.max()) >= 9 * workers * even
@@ -360,7 +360,7 @@ def _jsq_check(context: Context, *, policy: str = "jsq", burst: int = 0) -> Outc
 # Appendix B: two interpretations of first come, first served.
 
 
-#: Chooses the worker of the oldest request from the free slots per worker, of which one is > 0.
+#: Chooses the worker of the oldest request, given the free slots per worker, not all 0.
 Rule = Callable[[Sequence[int]], int]
 
 

@@ -79,7 +79,7 @@ def gap_estimates(
     return pool_estimates(context, pools, share, context.choose((10, 40), (30, 200), (60, 1000)))
 
 
-#: With two sizes the loads are fixed modulo s_max − 1 within a step: the hardest pools known.
+#: With two sizes the loads are fixed modulo s_max − 1 within a step. No harder pools are known.
 _PAIRS: tuple[Pool, ...] = (
     (Cell(4, 64, 0.2, 6), level_sizes),
     (Cell(8, 512, 0.2, 11), two_sizes),

@@ -20,8 +20,8 @@ import numpy as np
 
 from proofs_checks.claim import C, Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
-from proofs_checks.laws import ExactLaw, gathered, of_sum, sum_law
 from proofs_checks.search import Domain, examine, named
+from proofs_checks.statistics import ExactLaw, gathered, of_sum, sum_law
 
 CLAIMS = Claims()
 
@@ -97,7 +97,7 @@ def _below(snapshot: Snapshot, bound: Bound, steeper: float) -> bool:
     """Return whether the tail probability is below the bound at every jump of the tail."""
     tail = Fraction(0)
     for value, chance in sorted(snapshot.spread_law().items(), reverse=True):
-        # Just below this value the event still includes it.
+        # For u just below this value, the event A_pre − (1 − p)·D > u includes this value.
         tail += chance
         if value <= 0:
             return True
@@ -144,7 +144,7 @@ class Alike:
         return self.workers * (self.workers - 1) / 2 * float(apart[spread > u].sum())
 
     def bound(self) -> float:
-        """Return The lemma's bound ``2G·e^{−α_B}`` on the probability."""
+        """Return the lemma's bound ``2G·e^{−α_B}`` on the probability."""
         return 2.0 * self.workers / (self.workers * self.slots) ** 3
 
 

@@ -89,7 +89,7 @@ def _profile_check(context: Context, *, weight: Weight = printed_weight) -> Outc
 def verify_steps(data: Data) -> str | None:
     """Confirm that the sentence (o − 1 steps, load s + k at the k-th) contradicts the profile."""
     prompt, output = data["prompt"], data["output"]
-    # A counterexample with a request of one step would not be instructive.
+    # A request of one step is excluded, because it gives no instructive counterexample.
     if prompt < 1 or output < 2:
         return None
     profile = [prompt + j for j in range(output)]
@@ -190,7 +190,7 @@ def _gap_check(context: Context, *, fewer: int = 1) -> Outcome:
 
 #: C [s] and t_l [s/token] of the authors' released simulator at 72 slots per worker.
 RELEASED = (Fraction(782, 160_000), Fraction(105_408, 2**20 * 10**6))
-#: Values at which the load matters much more, much less, and not at all.
+#: Values for which the load affects the step time much more, much less, and not at all.
 _OTHERS = (
     (Fraction(0), Fraction(1)),
     (Fraction(1, 4), Fraction(3, 8)),

@@ -272,8 +272,8 @@ def perfect(pool: Sequence[int], workers: int, slots: int) -> bool:
 def perfect_chances(workers: int, slots: int, values: int) -> tuple[Fraction, Fraction]:
     """Return the probability of a round with imbalance 0, under (IO) and for independent draws.
 
-    Prompts are uniform on 1..values and arrive one by one until the pool is overloaded; (IO)
-    chooses from the pool, arrival order takes the first G·B.
+    Prompts are uniform on 1..values and arrive one by one until the pool is overloaded. (IO)
+    chooses from the pool; an independent draw is the first G·B arrivals.
     """
     free = workers * slots
 
@@ -394,11 +394,11 @@ def is_overloaded(case: Round) -> bool:
 
 
 def smallest_overloaded(workers: int, slots: int, sizes: int) -> Iterator[Round]:
-    """Yield the overloaded pools that are no longer overloaded with one request less."""
+    """Yield the overloaded pools that lose this property if any request is removed."""
     free = workers * slots
     for counts in product(range(free + 1), repeat=sizes):
         others = sum(counts) - max(counts)
-        # With one request less, too few requests of other sizes than the most numerous remain.
+        # Without one request, too few requests remain of sizes other than the most numerous.
         if others == free and counts.count(max(counts)) > 1:
             yield workers, slots, counts
 

@@ -22,11 +22,12 @@ from itertools import combinations, combinations_with_replacement, permutations,
 from math import ceil, exp, floor
 from typing import Any
 
+from bfio.testing.balance import distance_bounds
 from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Examination, Findings, Outcome
-from proofs_checks.laws import binomial_tail
 from proofs_checks.runs import Loads, gap, imbalance, multisets, reachable_loads
 from proofs_checks.search import Domain, examine, refute
+from proofs_checks.statistics import binomial_tail
 
 CLAIMS = Claims()
 
@@ -120,7 +121,7 @@ _DEEP = (*_NORMAL, ((2, 2, 2), 9, 3, 6), ((1, 1, 1, 1), 6, 3, 5), ((1, 1, 1), 6,
 
 
 def steps_apart(context: Context) -> Iterator[Step]:
-    """Yield random steps whose loads are far apart; few can be brought within s_max."""
+    """Yield random steps with a large spread of loads, which few admissions reduce to s_max."""
     rng = context.rng
     for _ in range(context.choose(60, 800, 30_000)):
         G, slots = int(rng.integers(2, 5)), 1
@@ -333,16 +334,9 @@ def _lemma5_check(context: Context, *, shared: bool = True) -> Outcome:
     return unaffected, contracted
 
 
-def contraction(step: Step) -> int:
-    """Return ``Γ = s_max·c_min − (s_max − 1)·c_max`` [tokens]."""
-    s = max(step.pool)
-    return s * min(step.slots) - (s - 1) * max(step.slots)
-
-
 def deficit_bounds(step: Step, sharper: int = 0) -> list[int]:
     """Return ``max{s_max − s_min, d_q − Γ}`` for each worker q."""
-    spread, top = max(step.pool) - min(step.pool), max(step.base)
-    return [max(spread, top - base - contraction(step)) - sharper for base in step.base]
+    return [bound - sharper for bound in distance_bounds(step.base, step.slots, step.pool)]
 
 
 def levelled(step: Step) -> tuple[list[Loads], int, int]:

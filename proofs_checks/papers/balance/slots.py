@@ -7,9 +7,9 @@ from itertools import product
 
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Outcome
-from proofs_checks.laws import ExactLaw, in_whole_numbers, uniform, variance
-from proofs_checks.laws import exact_mean as mean
 from proofs_checks.search import Domain, examine, refute
+from proofs_checks.statistics import ExactLaw, in_whole_numbers, uniform, variance
+from proofs_checks.statistics import exact_mean as mean
 
 CLAIMS = Claims()
 
@@ -164,7 +164,7 @@ def _age_check(context: Context, *, faster: int = 0, constant: int = 3) -> Outco
 
 @dataclass(frozen=True)
 class Slot:
-    """A slot under drift: prompts, completion probability, increments, first content.
+    """A slot under drift: prompts, completion probability, increments, initial size.
 
     Parameters
     ----------

@@ -7,14 +7,22 @@ from math import ceil, erf, exp, log, pi, prod, sqrt
 
 import numpy as np
 
+from bfio.testing.balance import C1, LEAST_G, C, improvement_bound
 from formulations.arrays import FloatArray
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Estimate, Examination, Findings, Outcome
-from proofs_checks.laws import deviation, expected_imbalance, law, mean, sum_law
 from proofs_checks.papers.balance.average_gap import Pool, pool_estimates
 from proofs_checks.runs import Cell, blind_sizes, level_sizes, two_sizes
 from proofs_checks.search import Domain, examine, refute
-from proofs_checks.statistics import Bounded, slope_estimate
+from proofs_checks.statistics import (
+    Bounded,
+    deviation,
+    expected_imbalance,
+    law,
+    mean,
+    slope_estimate,
+    sum_law,
+)
 
 CLAIMS = Claims()
 
@@ -72,13 +80,6 @@ def growth(context: Context, name: str, slot: FloatArray, least: int = 16) -> Es
 
 
 # Theorem 1: the lower bound for FCFS with equal outputs, and its scaling.
-
-
-#: The proof's constants.
-C1 = 1 - exp(-1 / (4 * sqrt(2 * pi)))
-C = C1 / sqrt(2)
-#: Smallest G with log G ≥ 4.
-LEAST_G = ceil(exp(4))
 
 
 def prompt_laws() -> dict[str, FloatArray]:
@@ -250,7 +251,7 @@ def _theorem_check(
         # The proof's bound on the ratio; BF-IO itself does better (balance.eq12).
         ratio = expected_imbalance(pmf, B, G) / ((G - 1) * largest)
         kappa = deviation(pmf) / largest
-        return ratio >= factor * C * kappa * sqrt(B * log(G)) * G / (G - 1) * (1 + 1e-9)
+        return ratio >= factor * improvement_bound(kappa, B, G) * (1 + 1e-9)
 
     seen = examine(
         "E[Imb(FCFS)]/((G − 1)·s_max) ≥ c·κ_0·√(B log G)·G/(G − 1)",

@@ -16,24 +16,29 @@ from math import floor, isclose, isqrt, log, sqrt
 
 import numpy as np
 
+from bfio.testing.balance import LEAST_G, C
 from formulations.arrays import FloatArray
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Examination, Findings, Outcome
-from proofs_checks.laws import CUT_OFF, convolved, deviation, expected_imbalance, snapshot_law
 from proofs_checks.papers.balance.average_gap import Pool
 from proofs_checks.papers.balance.theorem1 import (
     FCFS,
-    LEAST_G,
     OVERLOADED,
     POOLS,
-    C,
     constant,
     growth,
     improvement_estimates,
     prompt_laws,
 )
 from proofs_checks.search import examine, refute
-from proofs_checks.statistics import room
+from proofs_checks.statistics import (
+    CUT_OFF,
+    convolved,
+    deviation,
+    expected_imbalance,
+    room,
+    snapshot_law,
+)
 
 CLAIMS = Claims()
 

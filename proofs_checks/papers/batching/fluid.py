@@ -63,7 +63,7 @@ def workload(fluid: Fluid, point: Point, *, printed: bool) -> Fraction:
 def path(
     fluid: Fluid, start: Point, rng: np.random.Generator, steps: int, *, wasted: bool = False
 ) -> Iterator[Point]:
-    """Return the breakpoints of a solution that gives random shares of capacity to the phases.
+    """Yield the breakpoints of a solution that gives random shares of capacity to the phases.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def path(
     rng : numpy.random.Generator
         Draws shares and durations.
     steps : int
-        Most breakpoints; the path ends when both phases are empty.
+        Maximum number of breakpoints; the path ends when both phases are empty.
     wasted : bool
         Whether part of the capacity may be left unused.
     """
@@ -668,7 +668,7 @@ def most_left_first(queue: Queue, budget: int) -> Batch:
 
 
 def _fresh_gap(size: tuple[int, int], number: int, budget: int, policy: Policy) -> Fraction:
-    """Return ``max_n |W_d(n) − v_d Z_d(n)| / |x|`` from ``number`` equal fresh requests on."""
+    """Return ``max_n |W_d(n) − v_d Z_d(n)| / |x|`` of a run from ``number`` equal new requests."""
     engine = simple_engine(budget, size)
     state, worst = State(0, (size,) * number), 0
     while state.queue:

@@ -584,7 +584,7 @@ class TwoSegments:
     def arrivals(self) -> Iterator[FloatArray]:
         """Yield the laws of the transfers to segment 2 within S batches."""
         laws = [binomial_law(self.thresholds[0], float(share)) for share in self.shares]
-        # The first l'_1 + 1 batches fill segment 1; the transfer of the last batch comes too late.
+        # The first l'_1 + 1 batches fill segment 1; no batch follows the last transfer.
         for s in range(self.batches - self.output - 1):
             yield laws[(s // _PERIOD) % len(laws)]
 

@@ -15,11 +15,11 @@ from bfio.wait.run import StageRun
 from formulations.arrays import IntArray
 from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome, Verifier
-from proofs_checks.laws import binomial_chance, gathered
 from proofs_checks.papers.fluid.equilibrium import printed_policy_memory
 from proofs_checks.papers.fluid.memory import full_batch
 from proofs_checks.papers.fluid.runs import instance_of, random_setting, reference, waiting_at
 from proofs_checks.search import Domain, examine, refute
+from proofs_checks.statistics import binomial_chance, gathered
 
 CLAIMS = Claims()
 
@@ -341,7 +341,7 @@ def in_system_is_bounded(load: Load, stages: int) -> bool:
 
 
 def unanswered_are_bounded(load: Load, stages: int) -> bool:
-    """Whether at most ``W_1 + 2n_1`` arrived prompts have not passed stage 1 (or their last)."""
+    """Whether at most ``W_1 + 2n_1`` arrived prompts wait for their first token."""
     run, policy = load.run(), nested_policy(load.ends, load.thresholds)
     waiting, under_way = queue_lengths(run, policy).waiting[:, 0], 2 * load.thresholds[0]
     if len(load.ends) > 1 and load.ends[0] == 0:
@@ -355,7 +355,7 @@ def unanswered_are_bounded(load: Load, stages: int) -> bool:
     return bool((there <= waiting + stages * under_way).all())
 
 
-#: Whether a printed bound is large enough for what every prompt needs.
+#: Whether a printed bound is at least a lower bound that holds for every prompt.
 Room: TypeAlias = Callable[[Pair], bool]
 
 

@@ -9,10 +9,10 @@ from typing import TypeAlias
 
 import numpy as np
 
-from bfio.common.engine_choice import Engine
+from bfio.common.kernel_groups import Engine
 from bfio.wait.arrivals import poisson_instance, varying_instance
 from bfio.wait.chains import ThresholdPolicy, nested_policy, queue_lengths
-from bfio.wait.instance import StageInstance
+from bfio.wait.policy import StageInstance
 from bfio.wait.run import StageRun
 from bfio.wait.simulation import serve
 from formulations.arrays import FloatArray

@@ -1,4 +1,4 @@
-"""Propositions 2 to 4: no policy beats the equilibrium; with memory M* all lose, FCFS most.
+"""Propositions 2 to 4: the equilibrium bounds all policies; gaps with memory M*, largest for FCFS.
 
 First come, first served is that of section 4.3, with four eviction rules. The paper says "remove
 ongoing prompts to accommodate new arrivals" and does not say which prompts.
@@ -15,8 +15,7 @@ import numpy as np
 from bfio.wait.arrivals import poisson_instance
 from bfio.wait.chains import wait_policy
 from bfio.wait.fcfs import Favour, FirstComeFirstServed
-from bfio.wait.instance import StageInstance
-from bfio.wait.policy import Decision, StagePolicy, StageState
+from bfio.wait.policy import Decision, StageInstance, StagePolicy, StageState
 from bfio.wait.run import StageRun
 from formulations.arrays import FloatArray
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation

@@ -15,8 +15,8 @@ import numpy as np
 from formulations.arrays import FloatArray
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
-from proofs_checks.laws import CUT_OFF, convolved, gathered, mean
 from proofs_checks.search import Domain, examine, named, refute
+from proofs_checks.statistics import CUT_OFF, convolved, gathered, mean
 
 CLAIMS = Claims()
 

@@ -7,12 +7,11 @@ from itertools import product
 
 import numpy as np
 
-from bfio.common.engine_choice import Engine
+from bfio.common.kernel_groups import Engine
 from bfio.wait.arrivals import poisson_instance, scaled
 from bfio.wait.chains import ThresholdPolicy, nested_policy, wait_policy
 from bfio.wait.fcfs import Favour, FirstComeFirstServed
-from bfio.wait.instance import StageClock, StageInstance
-from bfio.wait.policy import StagePolicy, StageState
+from bfio.wait.policy import StageClock, StageInstance, StagePolicy, StageState
 from bfio.wait.run import StageRun
 from bfio.wait.simulation import serve
 from formulations.arrays import FloatArray, IntArray, integer_vector

@@ -11,7 +11,6 @@ from formulations.arrays import FloatArray
 from formulations.thresholds import drift_exponent
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
-from proofs_checks.laws import ExactLaw, binomial, gathered
 from proofs_checks.papers.fluid.equilibrium import printed_exponent_bound
 from proofs_checks.papers.fluid.queues import (
     binomial_law,
@@ -23,6 +22,7 @@ from proofs_checks.papers.fluid.queues import (
     tail,
 )
 from proofs_checks.search import Domain, examine, named, refute
+from proofs_checks.statistics import ExactLaw, binomial, gathered
 
 CLAIMS = Claims()
 
@@ -264,7 +264,7 @@ def verify_lemma9(data: Data) -> str | None:
     moved, first, threshold = tuple(data["moved"]), data["first"], data["threshold"]
     if min(first, threshold) < 1 or min(moved, default=0) < 0 or max(moved, default=0) > first:
         return None
-    # Segment 2 after segment 1: (10) wants n_2 > p·n_1, which some p < 1 allows.
+    # Segment 2 follows segment 1: (10) requires n_2 > p·n_1, which holds for some p < 1.
     if threshold > first or walk_dominates((moved, first, threshold), first):
         return None
     queue = queue_path(moved, threshold)

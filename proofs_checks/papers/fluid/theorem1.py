@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from bfio.wait.chains import wait_policy
-from bfio.wait.instance import StageClock
+from bfio.wait.policy import StageClock
 from bfio.wait.run import StageRun
 from formulations.fluid import FluidProblem
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
@@ -73,7 +73,7 @@ class Choice:
 
     @property
     def keeps_up(self) -> bool:
-        """Whether batches of at most C tokens have more throughput than the arriving work.
+        """Whether batches of at most C tokens can do more work per time than arrives.
 
         If not, under any policy the remaining work is at least a reflected walk without negative
         drift, and the mean latency grows as ``√(ζT)``.
@@ -83,7 +83,7 @@ class Choice:
 
 
 def verify_theorem1(data: Data) -> str | None:
-    """Confirm that thresholds satisfy (9) strictly and no policy within C >= M* keeps up."""
+    """Confirm strict (9), and that no policy with memory C >= M* keeps latencies bounded."""
     choice = Choice.of(data)
     if choice is None or not choice.applies or choice.keeps_up:
         return None
@@ -120,7 +120,7 @@ def _choices(context: Context, *, ample: bool) -> Iterator[Choice]:
 
 
 def looked_through(context: Context, *, ample: bool = False) -> Examination[Choice]:
-    """Look for strict thresholds with which no policy within C keeps latencies bounded.
+    """Search for thresholds, strict in (9), where no policy with memory C bounds latencies.
 
     Parameters
     ----------

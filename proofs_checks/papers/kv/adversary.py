@@ -55,7 +55,7 @@ class Attack:
         end = start + self.memory - self.prompt
         now, left, total = self.release, self.num, end
         while left and now < end:
-            # The memory is free until the long request starts; then it grows by a token per slot.
+            # All memory is free until the long request starts, which grows by one token per slot.
             held = self.prompt + 1 + now - start if now >= start else 0
             placed = min(left, (self.memory - held) // (self.prompt + 1))
             left -= placed

@@ -8,11 +8,11 @@ from math import exp, isqrt, log
 
 from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
-from proofs_checks.laws import ExactLaw, binomial, gathered, of_sum
-from proofs_checks.laws import exact_mean as mean
 from proofs_checks.papers.kv.adversary import ADVERSARY, Attack
 from proofs_checks.papers.kv.model import Jobs, algorithm
 from proofs_checks.search import Domain, examine, refute
+from proofs_checks.statistics import ExactLaw, binomial, gathered, of_sum
+from proofs_checks.statistics import exact_mean as mean
 
 CLAIMS = Claims()
 

@@ -252,13 +252,13 @@ def _side_by_side(data: Jobs, more: int) -> bool:
 
 
 def _roomy_run(data: Jobs, starts: Sequence[int], slot: int, length: int) -> bool:
-    """Return whether ``length`` slots from ``slot`` on each leave room for any request."""
+    """Return whether each of ``length`` slots from ``slot`` on has memory for any request."""
     room = data.memory - largest_peak(data)
     return all(sum(present(data, starts, slot + d)) <= room for d in range(length))
 
 
 def _no_run_is_left(data: Jobs) -> bool:
-    """Whether no optimum delays a request past a sufficient run of slots with room for it."""
+    """Whether no optimum delays a request past enough successive slots with memory for any."""
     return not any(
         _roomy_run(data, starts, slot, length)
         for starts in optima(data)
@@ -399,7 +399,7 @@ def _streams(context: Context, behind: int) -> Iterator[tuple[int, tuple[Round, 
 
 
 def _outlasts(case: tuple[int, tuple[Round, ...]]) -> bool:
-    """Return whether Algorithm 2 starts J at once, and every optimum after all short requests."""
+    """Return whether Algorithm 2 starts J at 0, but each optimum after all short requests."""
     kind, rounds = case
     data, unit = jobs(stream(kind, rounds)), _ONE_AT_A_TIME[kind][3]
     after = 1 + unit * sum(short for short, _ in rounds)

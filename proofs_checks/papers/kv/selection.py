@@ -34,7 +34,7 @@ CLAIMS = Claims()
 
 @dataclass(frozen=True)
 class WorkerState:
-    """The worker before a slot: memory, running loads that fit on their own, waiting loads."""
+    """The worker before a slot: memory, running loads (which fit together), waiting loads."""
 
     memory: int
     running: tuple[Load, ...]

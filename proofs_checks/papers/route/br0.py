@@ -1,4 +1,4 @@
-"""BR-0 by enumeration, from sections 3.1 and 3.2 alone, against sentences and the toolkit.
+"""BR-0 enumerated by sections 3.1 and 3.2, compared with the paper's sentences and the toolkit.
 
 If the paper leaves a choice among requests (equal scores), every choice is followed. Requests of
 equal size are interchangeable, so a decision is the sorted sizes that each worker admits.
@@ -404,7 +404,7 @@ class RandomStep:
 
 @dataclass(frozen=True)
 class Break:
-    """Changes made by a mutation, in BR-H (factors) or in BR-0 (the rest)."""
+    """The changes of a mutation: to factors of BR-H, or to parameters of BR-0."""
 
     beta: int = 0
     threshold: int = 0
@@ -419,7 +419,7 @@ def _cases(context: Context) -> Iterator[RandomStep]:
     rng = context.rng
     for n in range(context.choose(150, 1500, 20_000)):
         G, N = int(rng.integers(1, 4)), int(rng.integers(1, 7))
-        # Every other step has few distinct numbers, so that keys, margins and scores tie.
+        # Every second step has few distinct numbers, so that keys, margins and scores tie.
         load, size = ((30, 12), (3, 4))[n % 2]
         yield RandomStep(
             tuple(rng.integers(0, 4, G).tolist()),

@@ -1,7 +1,6 @@
 """Observations of `adaptive` at each step, and the look-ahead windows derived from them."""
 
 import numpy as np
-import pytest
 
 from bfio.decode.adaptive.memory import (
     AHEAD_KNOWN,
@@ -36,17 +35,17 @@ def memory(num_workers: int = 2, slots: int = 8, horizon: int = 80) -> Memory:
     return new_memory(num_workers, slots, horizon, 4, TwoStageParameters())
 
 
-@pytest.mark.parametrize("setting", range(2, len(SETTINGS)))
-def test_the_window_weighs_as_many_steps_as_the_setting_says(setting: int) -> None:
+def test_the_window_weighs_as_many_steps_as_the_setting_says() -> None:
     """Weights of the steps to come add up to τ, but for what the end of the window cuts off."""
-    kept = memory()
-    columns = set_weights(kept.rule, setting, 2)
-    weights = kept.rule.reward[:columns]
-    told = SETTINGS[setting].steps
-    assert (1 - LEAST_WEIGHT / FULL_WEIGHT) * told <= 100 * weights.sum() / FULL_WEIGHT
-    assert 100 * weights[1:].sum() / FULL_WEIGHT <= told
-    assert weights.min() >= LEAST_WEIGHT
-    assert (kept.rule.overflow[:columns] == 2 * SETTINGS[setting].penalty * weights).all()
+    for setting in range(2, len(SETTINGS)):
+        kept = memory()
+        columns = set_weights(kept.rule, setting, 2)
+        weights = kept.rule.reward[:columns]
+        told = SETTINGS[setting].steps
+        assert (1 - LEAST_WEIGHT / FULL_WEIGHT) * told <= 100 * weights.sum() / FULL_WEIGHT
+        assert 100 * weights[1:].sum() / FULL_WEIGHT <= told
+        assert weights.min() >= LEAST_WEIGHT
+        assert (kept.rule.overflow[:columns] == 2 * SETTINGS[setting].penalty * weights).all()
 
 
 def test_without_look_ahead_the_window_is_this_step() -> None:

@@ -9,9 +9,9 @@ from bfio.decode.policies.adaptive import Adaptive, AdaptiveOptions
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
+from bfio.testing.states import make_state
 from bfio.workloads.workload import Workload
 from tests.decode.machine.test_greedy import lengths
-from tests.decode.policies.states import state
 
 CLUSTER = Cluster(workers=4, slots=8)
 
@@ -59,14 +59,14 @@ def test_known_ends_bring_balance() -> None:
 @pytest.mark.parametrize(("free", "sizes"), [([0, 0], []), ([0, 0], [3]), ([1, 0], [])])
 def test_no_decision_where_none_is_left(free: list[int], sizes: list[int]) -> None:
     """A state given by hand, of which nothing was seen: nobody waits, or nothing is free."""
-    given = state([5, 7], free, sizes, running=[4, 4])
+    given = make_state([5, 7], free, sizes, running=[4, 4])
     assert Adaptive(AdaptiveOptions())(given) == [None] * len(sizes)
 
 
 def test_a_state_of_another_run_starts_it_anew() -> None:
     """Asked about unrelated states it decides all the same, by its first setting."""
     policy = Adaptive(AdaptiveOptions())
-    seen = state(free=[1, 1], loads=[5, 9], sizes=[3, 7])
+    seen = make_state(free=[1, 1], loads=[5, 9], sizes=[3, 7])
     assert policy(seen) == policy(seen)
     assert policy.statistics()["rehearsals"] == 0
 

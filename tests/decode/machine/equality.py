@@ -16,9 +16,9 @@ from bfio.decode.policy_registry import specs
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
 from bfio.prediction import length_history
+from bfio.testing.runs import what_is_read
 from bfio.workloads.workload import Workload
 from formulations.errors import InputError
-from tests.decode.cases import what_is_read
 
 #: Fields on how the run was simulated, which may differ.
 CLOCKS = {"wall_s", "decide_s", "engine"}

@@ -26,8 +26,8 @@ from bfio.decode.policy_registry import find
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
+from bfio.testing.runs import Scenario, scenarios
 from bfio.workloads.workload import Workload
-from tests.decode.cases import Scenario, scenarios
 from tests.decode.machine.equality import GREEDY, assert_same_run
 from tests.decode.machine.test_greedy import lengths, supported
 
@@ -111,7 +111,7 @@ def test_it_is_compiled_like_the_others(dropped_in: PolicySpec) -> None:
 
 
 @pytest.mark.parametrize("name", GREEDY)
-@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=10)
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=5)
 @given(scenarios(drained=True))
 def test_kernels_run_as_plain_python(name: str, scenario: Scenario) -> None:
     """Every kernel decides as its policy does, compiled or not."""

@@ -12,9 +12,11 @@ from bfio.decode.cluster import Cluster
 from bfio.decode.policy import binds_together
 from bfio.decode.policy_registry import find
 from bfio.decode.replay import run_violations
+from bfio.testing.runs import Scenario
 from bfio.workloads.workload import Workload
-from tests.decode.cases import Scenario, compiled_scenarios, workload
+from tests.decode.cases import compiled_scenarios, workload
 from tests.decode.machine.equality import GREEDY, assert_same_run
+from tests.pairs import pairs
 
 
 def lengths(num_requests: int, seed: int) -> Workload:
@@ -87,8 +89,7 @@ def test_thousands_of_runs_of_each_are_the_same(
     assert_same_in(scenario, name, options, keep=True)
 
 
-@pytest.mark.parametrize("name", GREEDY)
-@pytest.mark.parametrize("arrivals", ["pool", "timed"])
+@pytest.mark.parametrize(("name", "arrivals"), pairs(GREEDY, ("pool", "timed"), each=1))
 def test_a_longer_run_is_the_same(name: str, arrivals: str) -> None:
     """250 requests on 7 workers: the same run, and the replay finds nothing wrong with it."""
     requests, cluster = lengths(250, seed=3), Cluster(workers=7, slots=9, mean_time_s=1e-8)

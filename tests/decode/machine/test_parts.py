@@ -41,11 +41,13 @@ def test_a_feature_left_out_is_noticed(part: str) -> None:
     """
     rest = {name: used for name, used in PARTS.items() if name != part}
     used = whole_run.parts_used
+    # The first seeds show all other features.
+    seeds = [*([73] if part == "age" else []), *range(300)]
     with (
         as_plain_python(),
         patch.object(whole_run, "parts_linked", lambda *run: used(*run) & frozenset(rest)),
     ):
-        assert not all(same("jsq", seed) for seed in range(300))
+        assert not all(same("jsq", seed) for seed in seeds)
 
 
 def test_every_feature_is_one_that_the_loop_knows() -> None:

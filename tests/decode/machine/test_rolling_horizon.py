@@ -14,7 +14,7 @@ from bfio.decode.rolling import plan
 from bfio.decode.rolling.kernel import DECIDED
 from bfio.decode.rolling.reference import planned_reference
 from bfio.decode.simulation import simulate
-from tests.decode.cases import Scenario, scenarios
+from bfio.testing.runs import Scenario, scenarios
 from tests.decode.machine.equality import (
     assert_same_run,
     differences,

@@ -16,8 +16,9 @@ from bfio.decode.machine import two_stage
 from bfio.decode.policies import balance_route
 from bfio.decode.replay import run_violations
 from bfio.step.two_stage.heuristic import two_stage_reference
+from bfio.testing.runs import Scenario
 from formulations.errors import InputError
-from tests.decode.cases import Scenario, compiled_scenarios, workload
+from tests.decode.cases import compiled_scenarios, workload
 from tests.decode.machine.equality import (
     assert_same_run,
     both_engines,

@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 from bfio.decode.policies import bf_io
 from bfio.decode.policies.bf_io import BACKENDS, Answer, BFIOOptions
 from bfio.decode.state import DecodeState
+from bfio.testing.balance import imbalance
+from bfio.testing.instances import decode_states
+from bfio.testing.states import contract_violation, loads_after, make_state
 from formulations.results import TieRule
 from formulations.step import Objective, StepProblem, solve_by_enumeration
 from formulations.step.problem import geometric_weights
 from tests.decode.cases import build
-from tests.decode.policies.states import assert_admissible, imbalance, state, states
 from tests.decode.policies.test_baselines import P1
 
 
@@ -30,13 +32,13 @@ def test_golden_p1(backend: str) -> None:
     """The unique optimum J = 2: r0 to w0, r2 and r4 to w1 (loads 58, 60, 60)."""
     policy = build("bf-io", backend=backend)
     assert list(policy(P1)) == [0, None, 1, None, 1]
-    assert imbalance(P1, policy(P1)) == 2
+    assert imbalance(loads_after(P1, policy(P1))) == 2
     assert statistics(policy)["steps"] == 2
 
 
 def test_golden_p2_with_horizon() -> None:
     """P2: capacity (1, 1), H = 2: r1 to w0, r2 to w1 is the unique optimum, J = 32."""
-    s = state(
+    s = make_state(
         [50, 30],
         [1, 1],
         [20, 8, 31],
@@ -49,7 +51,7 @@ def test_golden_p2_with_horizon() -> None:
 
 
 @given(
-    states(max_workers=3, max_waiting=5),
+    decode_states(max_workers=3, max_waiting=5),
     st.integers(0, 3),
     st.sampled_from([None, Fraction(43, 50)]),
     st.sampled_from(list(Objective)),
@@ -61,7 +63,7 @@ def test_optimal_at_every_step(
     """The answer attains the optimum over all assignments, for each objective and window."""
     policy = build("bf-io", horizon=H, gamma=gamma, objective=objective, backend=backend)
     answer = list(policy(s))
-    assert_admissible(s, answer)
+    assert contract_violation(s, answer) is None
     columns = min(H + 1, s.projected_loads.shape[1])
     weights, scale = geometric_weights(Fraction(1) if gamma is None else gamma, columns)
     problem = StepProblem(
@@ -89,9 +91,9 @@ def test_steps_without_a_choice_need_no_solver(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(bf_io, "_solver", refuse)
     policy = build("bf-io")
-    assert list(policy(state([5, 6], [1, 1], []))) == []
-    assert list(policy(state([5, 6], [0, 0], [3, 4]))) == [None, None]
-    assert list(policy(state([5, 6], [0, 2], [3, 4]))) == [1, 1]
+    assert list(policy(make_state([5, 6], [1, 1], []))) == []
+    assert list(policy(make_state([5, 6], [0, 0], [3, 4]))) == [None, None]
+    assert list(policy(make_state([5, 6], [0, 2], [3, 4]))) == [1, 1]
     assert statistics(policy) == {
         "backend": "exact",
         "steps": 0,
@@ -137,13 +139,13 @@ def test_a_better_incumbent_is_used_unproven(monkeypatch: pytest.MonkeyPatch) ->
     Workers 10, 14 with one slot each, G = 2; sizes 9, 5, 4: worker 0 (margin 4) takes 4, then
     margin 0 everywhere: worker 1 takes the least, 5: loads 14, 19, J = 5; 9 and 5 give 19, 19.
     """
-    s = state([10, 14], [1, 1], [9, 5, 4])
+    s = make_state([10, 14], [1, 1], [9, 5, 4])
     heuristic = list(build("br-0")(s))
-    assert imbalance(s, heuristic) == 5
+    assert imbalance(loads_after(s, heuristic)) == 5
     answer = Answer((0, 1, None), False, TieRule.BACKEND)
     monkeypatch.setattr(bf_io, "_solver", lambda options: lambda problem, start: answer)
     assert list(build("bf-io")(s)) == [0, 1, None]
-    assert imbalance(s, [0, 1, None]) == 0
+    assert imbalance(loads_after(s, [0, 1, None])) == 0
 
 
 @pytest.mark.parametrize("proven", [True, False])
@@ -151,7 +153,7 @@ def test_the_two_stage_answer_stays_among_equals(
     monkeypatch: pytest.MonkeyPatch, proven: bool
 ) -> None:
     """Two equal workers and sizes: whichever of the mirrored optima a solver met has no say."""
-    s = state([10, 10], [1, 1], [6, 6, 3])
+    s = make_state([10, 10], [1, 1], [6, 6, 3])
     heuristic = list(build("br-0")(s))
     mirrored = tuple(None if g is None else 1 - g for g in heuristic)
     answer = Answer(mirrored, proven, TieRule.BACKEND, ticks=7)

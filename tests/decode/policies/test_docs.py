@@ -7,7 +7,7 @@ from bfio.decode.policy_registry import built_in, names
 from bfio.decode.policy_spec import PolicySpec
 from bfio.studies.kinds import tables
 from bfio.studies.report.markdown import filled
-from tests.decode.policies.states import state
+from bfio.testing.states import make_state
 from tests.places import DOCS
 
 PAGE = (DOCS / "policies.md").read_text()
@@ -27,7 +27,7 @@ def test_the_policy_on_the_page_works() -> None:
     exec(snippet.group(1), names_in_page)
     policy = names_in_page["shortest_first"]
     assert callable(policy)
-    assert policy(state([5, 5], [0, 1], [7, 3])) == [None, 1]
+    assert policy(make_state([5, 5], [0, 1], [7, 3])) == [None, 1]
 
 
 def test_the_policy_with_a_kernel_on_the_page_is_complete() -> None:
@@ -38,7 +38,7 @@ def test_the_policy_with_a_kernel_on_the_page_is_complete() -> None:
     spec = names_in_page["SPEC"]
     assert isinstance(spec, PolicySpec)
     assert spec.kernel is not None
-    assert spec.factory(spec.options)(state([500, 0], [1, 2], [7])) == [1]
+    assert spec.factory(spec.options)(make_state([500, 0], [1, 2], [7])) == [1]
 
 
 def test_the_help_lists_every_policy() -> None:

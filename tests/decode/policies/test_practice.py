@@ -1,5 +1,7 @@
 """Rules of serving engines: instances by hand, and simple implementations from their sources."""
 
+import heapq
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -7,13 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bfio.decode.state import DecodeState
+from bfio.decode.state import ActiveRequests, DecodeState
+from bfio.testing.instances import decode_states
+from bfio.testing.states import contract_violation, make_state
 from tests.decode.cases import build
-from tests.decode.policies.states import assert_admissible, state, states
 from tests.decode.policies.test_baselines import by_age, plainly
 
 #: One request, four workers: requests 5, 8, 8, 7; tokens held 50, 10, 30, 20; queued 0, 30, 0, 5.
-QUEUES = state(
+QUEUES = make_state(
     [50, 10, 30, 20],
     [1, 1, 1, 1],
     [7],
@@ -42,7 +45,7 @@ def test_one_request_by_hand(name: str, worker: int) -> None:
     assert build(name)(QUEUES) == [worker]
 
 
-@given(states())
+@given(decode_states())
 def test_token_score_weighs_waiting_tokens_four_times(s: DecodeState) -> None:
     """The score of the source, request by request; what was just assigned runs."""
 
@@ -53,7 +56,7 @@ def test_token_score_weighs_waiting_tokens_four_times(s: DecodeState) -> None:
     assert build("token-score")(s) == plainly(s, by_age(s), key)
 
 
-@given(states())
+@given(decode_states())
 def test_least_kv_looks_at_the_cache(s: DecodeState) -> None:
     """Queued prompts are not in it."""
 
@@ -63,19 +66,60 @@ def test_least_kv_looks_at_the_cache(s: DecodeState) -> None:
     assert build("least-kv")(s) == plainly(s, by_age(s), key)
 
 
+@given(st.integers(1, 5), st.integers(0, 2**32), st.booleans())
+def test_adp_router_is_the_sources_heap(most: int, seed: int, all_full: bool) -> None:
+    """Against a heap of ranks that leave it at the cap, as the source has it: equal ranks."""
+    rng = np.random.default_rng(seed)
+    G = int(rng.integers(1, 5))
+    held = rng.integers(most * all_full, most + 1, G)
+    worker = np.repeat(np.arange(G), held)
+    prompt, emitted = rng.integers(1, 6, (2, len(worker)))
+    none = np.zeros_like(worker)
+    active = ActiveRequests(np.arange(len(worker)), worker, prompt + emitted, none, prompt)
+    loads = np.bincount(worker, prompt + emitted, G).astype(int).tolist()
+    sizes = rng.integers(1, 6, rng.integers(0, 9)).tolist()
+    s = replace(
+        make_state(loads, (most - held).tolist(), sizes, running=held.tolist()),
+        holdings=lambda: active,
+    )
+    taken = sizes[: s.num_admissible]
+    cap = min(max(math.ceil((sum(held) + len(taken)) / G), *held, 0), most)
+    tokens = [int(prompt[worker == g].sum()) for g in range(G)]
+    heap = [(tokens[g], int(held[g]), g) for g in range(G) if held[g] < cap]
+    heapq.heapify(heap)
+    expected: list[int | None] = [None] * len(sizes)
+    for size, i in sorted(((size, i) for i, size in enumerate(taken)), key=lambda e: -e[0]):
+        load, requests, g = heapq.heappop(heap)
+        expected[i] = g
+        if requests + 1 < cap:
+            heapq.heappush(heap, (load + size, requests + 1, g))
+    assert build("adp-router")(s) == expected
+
+
+def test_adp_router_by_hand() -> None:
+    """Prompts of 9 and of 2 tokens, loads 9 and 53: the 4 goes to worker 1, the 2 to worker 0.
+
+    Three active and two new requests over two workers: at most three each. Worker 1 has two, so it
+    takes one more, though it still has fewer prompt tokens and a free slot.
+    """
+    active = ActiveRequests(*np.array([[0, 1, 2], [0, 1, 1], [9, 51, 2], [0] * 3, [9, 1, 1]]))
+    s = replace(make_state([9, 53], [3, 2], [2, 4], running=[1, 2]), holdings=lambda: active)
+    assert build("adp-router")(s) == [0, 1]
+
+
 def test_balance_scheduling_by_hand() -> None:
     """Worker 0 is full: nobody starts, though worker 1 has room. Then both fill up.
 
     Requests 3 and 2, one slot and two free: worker 1 (2 < 3), worker 0 (a tie), worker 1.
     """
     sizes = [5, 5, 5, 5]
-    held = state([9, 9], [0, 2], sizes, running=[4, 2])
+    held = make_state([9, 9], [0, 2], sizes, running=[4, 2])
     assert build("balance-scheduling")(held) == [None] * 4
-    open_again = state([9, 9], [1, 2], sizes, running=[3, 2])
+    open_again = make_state([9, 9], [1, 2], sizes, running=[3, 2])
     assert build("balance-scheduling")(open_again) == [1, 0, 1, None]
 
 
-@given(states())
+@given(decode_states())
 def test_balance_scheduling_is_all_or_nothing(s: DecodeState) -> None:
     """As jsq if every worker has a free slot; otherwise nobody starts."""
     expected = build("jsq")(s) if all(s.free_slots > 0) else [None] * s.num_waiting
@@ -90,10 +134,10 @@ def _answers(states_: list[DecodeState], **options: int) -> list[int]:
 
 def test_attention_dp_balance_by_hand() -> None:
     """Two workers that run requests: wait for both, gather, start; or give up waiting."""
-    one_full = state([5, 5], [0, 2], [1, 1], running=[2, 1])
-    both_free = state([5, 5], [1, 1], [1, 1], running=[1, 1])
-    too_few = state([5, 5], [1, 1], [1], running=[1, 1])
-    idle = state([5, 0], [1, 2], [1], running=[1, 0])
+    one_full = make_state([5, 5], [0, 2], [1, 1], running=[2, 1])
+    both_free = make_state([5, 5], [1, 1], [1, 1], running=[1, 1])
+    too_few = make_state([5, 5], [1, 1], [1], running=[1, 1])
+    idle = make_state([5, 0], [1, 2], [1], running=[1, 0])
     limits = {"timeout_steps": 3, "batching_steps": 2}
     # Held twice; the third time it has waited long enough; then all over again.
     assert _answers([one_full] * 6, **limits) == [0, 0, 2, 0, 0, 2]
@@ -108,14 +152,14 @@ def test_attention_dp_balance_by_hand() -> None:
     assert _answers([both_free, one_full], timeout_steps=0, batching_steps=0) == [2, 2]
 
 
-@given(st.lists(states(max_workers=3), min_size=1, max_size=12), st.integers(0, 3))
+@given(st.lists(decode_states(max_workers=3), min_size=1, max_size=12), st.integers(0, 3))
 def test_attention_dp_balance_waits_a_bounded_time(run: list[DecodeState], limit: int) -> None:
     """What starts is what jsq starts, and never are more decisions held back than the limits."""
     policy = build("attention-dp-balance", timeout_steps=limit, batching_steps=limit)
     held = 0
     for s in run:
         answer = policy(s)
-        assert_admissible(s, answer)
+        assert contract_violation(s, answer) is None
         if answer == build("jsq")(s):
             held = 0
             continue
@@ -126,7 +170,7 @@ def test_attention_dp_balance_waits_a_bounded_time(run: list[DecodeState], limit
 
 
 def _at(step: int, loads: list[int], running: list[int], size: int) -> DecodeState:
-    return replace(state(loads, [1, 1], [size], running=running), step=step)
+    return replace(make_state(loads, [1, 1], [size], running=running), step=step)
 
 
 def test_reports_that_lag_by_hand() -> None:
@@ -149,7 +193,7 @@ def test_what_was_sent_since_the_report_counts() -> None:
     assert answers == [0, 0, 1, 0]
 
 
-@given(st.lists(states(max_workers=3), min_size=1, max_size=5))
+@given(st.lists(decode_states(max_workers=3), min_size=1, max_size=5))
 def test_reports_at_every_step_are_least_tokens(run: list[DecodeState]) -> None:
     """Both rules are `jsq-tokens` then."""
     G = run[0].num_workers
@@ -167,9 +211,9 @@ def test_pending_prefill_by_hand() -> None:
     nothing to prefill.
     """
     s = replace(
-        state([1, 2, 3], [2, 2, 2], [8, 3, 3], running=[2, 2, 2]),
+        make_state([1, 2, 3], [2, 2, 2], [8, 3, 3], running=[2, 2, 2]),
         projected_running=np.array([[2, 2, 2], [2, 1, 1], [2, 2, 1]]),
     )
     assert build("pending-prefill")(s) == [1, 2, 0]
     # Without a predictor no end is seen, and ties go to the lowest index.
-    assert build("pending-prefill")(state([1, 2, 3], [2] * 3, [8, 3, 3])) == [0, 1, 2]
+    assert build("pending-prefill")(make_state([1, 2, 3], [2] * 3, [8, 3, 3])) == [0, 1, 2]

@@ -14,11 +14,11 @@ from bfio.decode.policies.sticky import first_nodes, is_overloaded, positions, r
 from bfio.decode.policy_registry import choose
 from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
+from bfio.testing.states import make_state
 from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray
 from formulations.errors import InputError
 from tests.decode.cases import build
-from tests.decode.policies.states import state
 
 
 @dataclass(frozen=True)
@@ -61,20 +61,20 @@ def answer(s: DecodeState, name: str, **options: Any) -> list[int | None]:
 )
 def test_the_longest_match_within_the_guard(loads: list[int], skew: str, worker: int) -> None:
     """One request of which workers 0 and 2 have 512 tokens."""
-    s = with_prefixes(state(loads, [1, 1, 1], [7]), [[512, 0, 512]])
+    s = with_prefixes(make_state(loads, [1, 1, 1], [7]), [[512, 0, 512]])
     assert answer(s, "prefix-affinity", max_load_skew=skew) == [worker]
 
 
 def test_what_was_just_assigned_counts_as_load() -> None:
     """The first request brings worker 0 to 100 of 100 tokens, so the second goes to worker 1."""
-    s = with_prefixes(state([0, 0], [2, 2], [100, 5]), [[512, 0], [512, 0]])
+    s = with_prefixes(make_state([0, 0], [2, 2], [100, 5]), [[512, 0], [512, 0]])
     assert answer(s, "prefix-affinity") == [0, 1]
     assert answer(s, "prefix-affinity", max_load_skew=0) == [0, 0]
 
 
 def test_without_prefixes_it_is_least_tokens() -> None:
     """As `jsq-tokens`, request by request."""
-    s = state([50, 10, 30], [2, 1, 2], [7, 7, 50])
+    s = make_state([50, 10, 30], [2, 1, 2], [7, 7, 50])
     assert answer(s, "prefix-affinity") == answer(s, "jsq-tokens")
 
 
@@ -115,13 +115,13 @@ def test_the_ring_is_walked_from_the_key() -> None:
     for key in range(40):
         behind = [g for place, g in nodes if place >= _mixed(key)] + [g for _, g in nodes]
         order = list(dict.fromkeys(behind))
-        s = with_prefixes(state([9, 0, 7, 3], [1] * 4, [5]), [[0] * 4], [key])
+        s = with_prefixes(make_state([9, 0, 7, 3], [1] * 4, [5]), [[0] * 4], [key])
         assert answer(s, "consistent-hash", virtual_nodes=3) == [order[0]]
         free = [int(g != order[0]) for g in range(4)]
-        full = with_prefixes(state([9, 0, 7, 3], free, [5]), [[0] * 4], [key])
+        full = with_prefixes(make_state([9, 0, 7, 3], free, [5]), [[0] * 4], [key])
         assert answer(full, "consistent-hash", virtual_nodes=3) == [order[1]]
         loads = [100 if g in order[:2] else 0 for g in range(4)]
-        heavy = with_prefixes(state(loads, [1] * 4, [5]), [[0] * 4], [key])
+        heavy = with_prefixes(make_state(loads, [1] * 4, [5]), [[0] * 4], [key])
         guarded = {"virtual_nodes": 3, "max_load_skew": "3/2"}
         assert answer(heavy, "consistent-hash", **guarded) == [order[2]]
 
@@ -140,7 +140,7 @@ def test_a_worker_more_moves_few_keys() -> None:
 @pytest.mark.parametrize("name", ["br-0", "br-h", "bf-io"])
 def test_who_is_cached_where_decides_between_equals(name: str) -> None:
     """Two requests of 5 tokens, two empty workers: worker 0 takes the one that it has."""
-    s = with_prefixes(state([0, 0], [1, 1], [5, 5]), [[0, 3], [3, 0]])
+    s = with_prefixes(make_state([0, 0], [1, 1], [5, 5]), [[0, 3], [3, 0]])
     assert answer(s, name, benefit=1) == [1, 0]
     assert answer(s, name) == [0, 1]
     # A third of a token is none.
@@ -155,7 +155,7 @@ def test_worth_is_weighed_against_imbalance(benefit: str, expected: list[int]) -
 
     Request 0 on worker 1 gives loads 16 and 14, on worker 0 18 and 12: 4 tokens of imbalance more.
     """
-    s = with_prefixes(state([14, 10], [1, 1], [4, 2]), [[100, 0], [0, 0]])
+    s = with_prefixes(make_state([14, 10], [1, 1], [4, 2]), [[100, 0], [0, 0]])
     assert answer(s, "bf-io", benefit=benefit) == expected
 
 
@@ -165,7 +165,7 @@ def test_worth_is_added_to_the_score(benefit: str, expected: list[int]) -> None:
 
     The scores there are 4 and 2, to which the worth of request 1 is added.
     """
-    s = with_prefixes(state([14, 10], [1, 1], [4, 2]), [[0, 0], [0, 100]])
+    s = with_prefixes(make_state([14, 10], [1, 1], [4, 2]), [[0, 0], [0, 100]])
     assert answer(s, "br-0", benefit=benefit) == expected
 
 

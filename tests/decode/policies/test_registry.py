@@ -10,9 +10,9 @@ import pytest
 from bfio.decode import policy_registry as registry
 from bfio.decode.policy import Policy
 from bfio.decode.policy_registry import choose, find, names
+from bfio.testing.states import make_state
 from formulations.errors import InputError
 from tests.decode.cases import build
-from tests.decode.policies.states import state
 
 USER_POLICY = '''
 """A user's file."""
@@ -95,7 +95,7 @@ def test_unknown_name_lists_known_ones_and_suggests() -> None:
 def test_user_function_from_the_working_directory() -> None:
     """Ten lines of Python in a file are a policy: sizes 7, 3 on one slot of worker 1."""
     policy = build("my_bfio_policies:shortest_first")
-    assert list(policy(state([5, 5], [0, 1], [7, 3]))) == [None, 1]
+    assert list(policy(make_state([5, 5], [0, 1], [7, 3]))) == [None, 1]
     assert policy.horizon == 3
     spec = find("my_bfio_policies:shortest_first")
     assert spec.summary == "Serve the shortest request first."
@@ -106,7 +106,7 @@ def test_user_function_from_the_working_directory() -> None:
 def test_user_class_is_made_afresh() -> None:
     """A class is called once per run, so counters start at zero."""
     first = build("my_bfio_policies:Counting")
-    first(state([1], [1], [1]))
+    first(make_state([1], [1], [1]))
     second = build("my_bfio_policies:Counting")
     assert first.statistics() == {"calls": 1}
     assert second.statistics() == {"calls": 0}
@@ -164,7 +164,7 @@ def test_installed_policies_join(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     monkeypatch.setattr("bfio.common.plugins.entry_points", lambda group: points)
     assert {"mine", "spec", "gone"} < set(names())
-    s = state([0, 0], [1, 2], [1])
+    s = make_state([0, 0], [1, 2], [1])
     assert list(build("mine")(s)) == [1]
     assert list(build("spec")(s)) == [0]
     assert list(build("fcfs")(s)) == [1]

@@ -11,17 +11,18 @@ from bfio import Cluster, RunOptions, simulate, synthetic
 from bfio.decode.policy_registry import check_options_are_read, choose
 from bfio.decode.simulation import describe_run
 from bfio.decode.state import DecodeState
+from bfio.testing.instances import decode_states
+from bfio.testing.states import contract_violation, make_state
 from formulations.errors import InputError
 from formulations.second import Second, SecondProgram, second_problem, second_value
 from formulations.step import StepProblem
 from formulations.step.check import brute_force
 from tests.decode.cases import build
-from tests.decode.policies.states import assert_admissible, state, states
 from tests.decode.policies.test_bf_io import statistics
 
 
 @given(
-    states(max_workers=3, max_waiting=5),
+    decode_states(max_workers=3, max_waiting=5),
     st.sampled_from(list(Second)),
     st.integers(0, 2),
     st.sampled_from([0, 0, 7]),
@@ -41,7 +42,7 @@ def test_the_second_objective_is_least_within_the_slack(
         work_limit=50_000,
     )
     answer = list(policy(s))
-    assert_admissible(s, answer)
+    assert contract_violation(s, answer) is None
     step = StepProblem.from_state(s, look_ahead=H)
     best = brute_force(step)
     assert best is not None
@@ -94,7 +95,7 @@ def test_a_run_says_what_its_second_objective_did() -> None:
 
 def test_an_unproven_first_objective_leaves_the_second_unproven() -> None:
     """However well it is known what is least within the limit."""
-    s = state([30, 20, 10], [2, 2, 2], [9, 8, 7, 7, 5, 4, 2, 1])
+    s = make_state([30, 20, 10], [2, 2, 2], [9, 8, 7, 7, 5, 4, 2, 1])
     for limit, proven in ((1_000_000, 1), (0, 0)):
         policy = build("bf-io", second="now", work_limit=limit, second_proof=10**6)
         policy(s)
@@ -106,7 +107,7 @@ def test_an_unproven_first_objective_leaves_the_second_unproven() -> None:
 
 def test_a_slack_is_in_tokens_whatever_the_scale_of_the_weights() -> None:
     """With a fractional discount objectives count millionths: a 6 in place of an 8 costs 3."""
-    s = state(
+    s = make_state(
         [10, 12, 40],
         [1, 1, 0],
         [6, 8, 8],

@@ -12,6 +12,13 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from bfio.testing.instances import (
+    fluid_problems,
+    latency_problems,
+    makespan_problems,
+    step_problem,
+    step_problems,
+)
 from formulations.errors import CapabilityError
 from formulations.exchange import ExactProgram, file_name, of_linear, program_text
 from formulations.exchange.program_file import CONSTANT, FORMATS, head
@@ -24,10 +31,6 @@ from formulations.hindsight_makespan import MakespanProgram
 from formulations.linear import exact_linear
 from formulations.step import StepProblem, StepProgram
 from formulations.words import Words
-from tests.formulations.fluid.cases import problems as fluid_problems
-from tests.formulations.hindsight_latency.cases import latency_problems
-from tests.formulations.hindsight_makespan.cases import makespan_problems
-from tests.formulations.strategies import step_problem, step_problems
 
 STEP = step_problem(
     [1, 0, 2],

@@ -5,18 +5,15 @@ from random import Random
 
 import pytest
 
+from bfio.testing.instances import step_problem
 from formulations.errors import InputError
 from formulations.exchange import parse_solution
 from formulations.exchange.solution import judge, judge_linear
-from formulations.fluid import FluidProblem
-from formulations.fluid.programs import build_throughput as throughput
-from formulations.fluid.solver import THROUGHPUT
+from formulations.fluid import FluidProblem, ThroughputProgram
 from formulations.hindsight_latency import LatencyProblem, LatencyProgram
 from formulations.hindsight_makespan import MakespanProblem, MakespanProgram
-from formulations.linear import exact_linear
 from formulations.results import Termination
 from formulations.step import StepProgram
-from tests.formulations.strategies import step_problem
 
 #: Loads 40 and 25 with one request of 18, one of 9: 0 stays, 1 gets both, 52 against 40.
 PROGRAM = StepProgram(step_problem([1, 1], [[40], [25]], [[18], [9]]))
@@ -333,17 +330,17 @@ def test_continuous_programs_are_judged_in_fractions() -> None:
         ]
     }
     problem = FluidProblem.from_mapping(document | {"d0": "0.1", "d1": "1/50", "memory": 60})
-    linear = exact_linear(throughput(problem))
+    program = ThroughputProgram(problem)
     # Worker 0 does 600/13 of work: 3/2 of class 1 take 63/2, the rest is 127/104 of class 0.
-    near = judge_linear(linear, THROUGHPUT, parse_solution("x(0,0) 1.22115384615384\nx(1,0) 1.5"))
+    near = judge_linear(program, parse_solution("x(0,0) 1.22115384615384\nx(1,0) 1.5"))
     assert near.optimum == 3 * Fraction(127, 104) + 6 * Fraction(3, 2)
     assert near.describes_optimum
     assert not near.is_exact_optimum
     assert near.violations == {}
-    less = judge_linear(linear, THROUGHPUT, parse_solution("x(0,0) 1\nx(1,0) 1.5"))
+    less = judge_linear(program, parse_solution("x(0,0) 1\nx(1,0) 1.5"))
     assert less.value == 12
     assert less.largest_excess == 0
     assert not less.describes_optimum
-    much = judge_linear(linear, THROUGHPUT, parse_solution("x(0,0) 2.5\nx(1,0) 1.5"))
+    much = judge_linear(program, parse_solution("x(0,0) 2.5\nx(1,0) 1.5"))
     assert much.in_words["rate(0)"] == "class 0 is admitted at 0.5 requests/s more than arrive"
     assert "more work per second" in much.in_words["work(0)"]

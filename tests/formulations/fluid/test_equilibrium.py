@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bfio.testing.instances import fluid_problem, fluid_problems, stable_fluid_problems
 from formulations import InputError
 from formulations.fluid import FluidProblem, FluidWorker, RequestClass, equilibrium
 from formulations.fluid.solver import solve_equilibrium
@@ -15,7 +16,7 @@ from proofs_checks.papers.fluid.equilibrium import (
     printed_balance,
     printed_throughput,
 )
-from tests.formulations.fluid.cases import fluid, golden, plain, problems, stable_problems
+from tests.formulations.fluid.cases import golden, plain
 
 
 def test_the_golden_instance() -> None:
@@ -41,7 +42,7 @@ def test_the_golden_instance() -> None:
 )
 def test_the_experiments(rows: list[tuple[int, int, int]], work: int) -> None:
     """The work rates of the paper's settings, and the loads they become unstable at."""
-    problem = fluid(10**6, rows, "0.01", Fraction(1, work))
+    problem = fluid_problem(10**6, rows, "0.01", Fraction(1, work))
     assert problem.work_rate == work
     with pytest.raises(InputError, match="no equilibrium exists"):
         equilibrium(problem.classes, problem.workers[0])
@@ -49,7 +50,7 @@ def test_the_experiments(rows: list[tuple[int, int, int]], work: int) -> None:
     assert equilibrium(problem.classes, slower).load < 1
 
 
-@given(stable_problems())
+@given(stable_fluid_problems())
 def test_identities(problem: FluidProblem) -> None:
     """Balance, (1), (2), (4), (5) and (8) hold exactly, of all classes and of one alone."""
     worker = problem.workers[0]
@@ -64,7 +65,7 @@ def test_identities(problem: FluidProblem) -> None:
     assert n / (worker.d0 + worker.d1 * n * footprint) == alone.throughput
 
 
-@given(stable_problems(), st.integers(2, 9))
+@given(stable_fluid_problems(), st.integers(2, 9))
 def test_heavy_traffic_scaling(problem: FluidProblem, zeta: int) -> None:
     """λ·ζ, d/ζ: load, memory and counts stay, time is divided and throughput multiplied."""
     worker = problem.workers[0]
@@ -76,7 +77,7 @@ def test_heavy_traffic_scaling(problem: FluidProblem, zeta: int) -> None:
     assert after.throughput == before.throughput * zeta
 
 
-@given(stable_problems())
+@given(stable_fluid_problems())
 def test_capacity_is_where_the_equilibrium_fills_the_memory(problem: FluidProblem) -> None:
     """M* <= C iff A <= C/(d0 + d1 C)."""
     worker = problem.workers[0]
@@ -84,7 +85,7 @@ def test_capacity_is_where_the_equilibrium_fills_the_memory(problem: FluidProble
     assert fits == (problem.work_rate <= worker.capacity)
 
 
-@given(problems())
+@given(fluid_problems())
 def test_the_linear_program_is_the_closed_form(problem: FluidProblem) -> None:
     """Exactly, its floats to 1e-9; infeasible, with a Farkas proof, iff the load is 1 or more."""
     worker = problem.workers[0]
@@ -102,7 +103,7 @@ def test_the_linear_program_is_the_closed_form(problem: FluidProblem) -> None:
     )
 
 
-@given(stable_problems())
+@given(stable_fluid_problems())
 def test_the_linear_program_within_memory(problem: FluidProblem) -> None:
     """With the memory enforced it is feasible iff M* <= C."""
     worker = problem.workers[0]

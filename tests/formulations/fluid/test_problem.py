@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+from bfio.testing.instances import fluid_problems
 from formulations import InputError
 from formulations.fluid import FluidProblem, FluidWorker, RequestClass
-from tests.formulations.fluid.cases import golden, plain, problems
+from tests.formulations.fluid.cases import golden, plain
 
 I0: dict[str, Any] = {
     "classes": [
@@ -30,7 +31,7 @@ def test_decimals_are_exact() -> None:
     assert FluidProblem.from_mapping(I0) == golden()
 
 
-@given(problems(max_workers=3, confined=True))
+@given(fluid_problems(max_workers=3, confined=True))
 def test_documents_round_trip(problem: FluidProblem) -> None:
     """What is written is read back."""
     assert FluidProblem.from_json(json.dumps(problem.to_mapping())) == problem

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from bfio.testing.instances import fluid_problem, fluid_problems
 from formulations import CapabilityError
 from formulations.fluid import (
     AdmissionResult,
@@ -21,11 +22,10 @@ from formulations.fluid import (
     margin_bound,
     margin_violations,
     solve_margin,
-    solve_margin_program,
     solve_throughput,
 )
 from formulations.results import Termination
-from tests.formulations.fluid.cases import fluid, golden, plain, problems
+from tests.formulations.fluid.cases import golden, plain
 
 objectives = st.sampled_from(FluidObjective)
 
@@ -55,7 +55,7 @@ def test_the_kink_at_the_equilibrium() -> None:
 
 def test_the_objectives_differ() -> None:
     """Prefill-only requests complete stages but no decode tokens: they come last there."""
-    problem = fluid(4, [(9, 1, 0), (9, 5, 5)], 1, 0)
+    problem = fluid_problem(4, [(9, 1, 0), (9, 5, 5)], 1, 0)
     # K = 4. Stages: density 1 and 6/45; decode tokens: 0 and 5/45.
     assert plain(*knapsack(problem).admitted) == (4, 0)
     decode = knapsack(problem, objective=FluidObjective.DECODE)
@@ -63,7 +63,7 @@ def test_the_objectives_differ() -> None:
     assert decode.value == Fraction(20, 45)
 
 
-@given(problems(), objectives)
+@given(fluid_problems(), objectives)
 def test_program_knapsack_and_closed_form_agree(
     problem: FluidProblem, objective: FluidObjective
 ) -> None:
@@ -88,7 +88,7 @@ def test_program_knapsack_and_closed_form_agree(
     assert greedy.work_prices[0] <= result.work_prices[0] <= below[0]
 
 
-@given(problems())
+@given(fluid_problems())
 def test_prices_are_the_slopes(problem: FluidProblem) -> None:
     """Throughput is concave in C: a token more adds at most its price, one less costs at least."""
     worker = problem.workers[0]
@@ -107,7 +107,7 @@ def test_prices_are_the_slopes(problem: FluidProblem) -> None:
     assert value(worker.memory + 1) - at <= price <= loss <= at - value(worker.memory - 1)
 
 
-@given(problems(max_workers=4, confined=True), objectives)
+@given(fluid_problems(max_workers=4, confined=True), objectives)
 def test_several_workers(problem: FluidProblem, objective: FluidObjective) -> None:
     """The exact vertex and prices prove each other, on any routes; pooled ones are a knapsack."""
     result = solve_throughput(problem, objective=objective)
@@ -124,11 +124,11 @@ def test_several_workers(problem: FluidProblem, objective: FluidObjective) -> No
     assert result.value <= most
 
 
-@given(problems(max_workers=4, confined=True))
+@given(fluid_problems(max_workers=4, confined=True))
 def test_the_margin(problem: FluidProblem) -> None:
     """It is proven by prices; all can be admitted iff it is at least 1."""
     result = solve_margin(problem)
-    program = solve_margin_program(problem)
+    program = solve_margin(problem, backend="highs")
     assert result.is_optimal
     assert program.is_optimal
     assert result.value == program.value
@@ -142,7 +142,7 @@ def test_the_margin(problem: FluidProblem) -> None:
         assert (margin_bound(problem, result.work_prices) or 1) < 1
 
 
-@given(problems(max_workers=3, confined=True))
+@given(fluid_problems(max_workers=3, confined=True))
 def test_the_margin_scales(problem: FluidProblem) -> None:
     """Rates at the margin are on the boundary: critical, not beyond."""
     value = solve_margin(problem).value

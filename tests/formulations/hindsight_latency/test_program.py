@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bfio.testing.instances import latency_problem, latency_problems
 from formulations import CapabilityError
 from formulations.hindsight_latency import (
     LatencyProblem,
@@ -20,12 +21,7 @@ from formulations.hindsight_latency import (
 from formulations.hindsight_latency.program import build
 from formulations.standard_form import compile_model
 from tests.formulations.forms import assert_is_point, assert_same_form, assert_written_as_stated
-from tests.formulations.hindsight_latency.cases import (
-    COUNTEREXAMPLES,
-    common_prompt,
-    latency_problem,
-    latency_problems,
-)
+from tests.formulations.hindsight_latency.cases import COUNTEREXAMPLES, common_prompt
 
 
 @given(latency_problems(min_requests=1, max_requests=3), st.booleans())

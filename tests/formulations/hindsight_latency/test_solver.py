@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 
+from bfio.testing.instances import latency_problem, latency_problems
 from formulations import InputError
 from formulations.hindsight_latency import (
     LatencyProblem,
@@ -12,12 +13,7 @@ from formulations.hindsight_latency import (
     solve_by_enumeration,
 )
 from formulations.results import BoundKind, Termination
-from tests.formulations.hindsight_latency.cases import (
-    COUNTEREXAMPLES,
-    common_prompt,
-    latency_problem,
-    latency_problems,
-)
+from tests.formulations.hindsight_latency.cases import COUNTEREXAMPLES, common_prompt
 
 BACKENDS = ("cp-sat", "highs", "pyomo")
 

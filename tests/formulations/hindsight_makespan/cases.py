@@ -1,25 +1,9 @@
-"""Problems for tests: by hand, and drawn as large as enumeration allows."""
+"""Problems by hand."""
 
-from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
 
-import numpy as np
-from hypothesis import strategies as st
-
-from formulations.hindsight_makespan import MakespanObjective, MakespanProblem
-
-
-def makespan_problem(
-    workers: int, slots: int, requests: Sequence[tuple[int, int, int]], **options: Any
-) -> MakespanProblem:
-    """Return a problem from (arrival, prompt, output) triples; C = 0 and t_l = 1 by default."""
-    columns = np.array(requests, dtype=np.int64).reshape(-1, 3)
-    times = {"step_overhead": Fraction(0), "token_time": Fraction(1)}
-    return MakespanProblem(
-        workers, slots, columns[:, 0], columns[:, 1], columns[:, 2], **(times | options)
-    )
-
+from bfio.testing.instances import makespan_problem
+from formulations.hindsight_makespan import MakespanObjective
 
 #: By hand: problem, optimum, starts that reach it.
 HAND_CHECKED = (
@@ -77,49 +61,3 @@ HAND_CHECKED = (
         (0, 0),
     ),
 )
-
-
-@st.composite
-def makespan_problems(
-    draw: st.DrawFn, min_requests: int = 0, max_requests: int = 3
-) -> MakespanProblem:
-    """Draw tiny problems: ties, identical requests, gaps between arrivals, free or exact times."""
-    objective = draw(st.sampled_from(list(MakespanObjective)))
-    requests: list[tuple[int, int, int]] = []
-    arrivals = draw(st.sampled_from(((0,), (0, 0, 1, 2), (0, 3, 7))))
-    for _ in range(draw(st.integers(min_requests, max_requests))):
-        again: bool = draw(st.booleans())
-        if requests and again:
-            requests.append(draw(st.sampled_from(requests)))
-            continue
-        arrival, prompt = draw(st.sampled_from(arrivals)), draw(st.integers(1, 6))
-        requests.append((arrival, prompt, draw(st.integers(1, 3))))
-    times = [Fraction(0), Fraction(1), Fraction(1, 3), Fraction(5), Fraction("0.25")]
-    workers = draw(st.integers(1, 3))
-    conserves: bool = draw(st.booleans())
-    is_imbalance = objective is MakespanObjective.IMBALANCE
-    memory = None
-    if not conserves and not is_imbalance and draw(st.booleans()):
-        memory = draw(memories(workers, requests))
-    return makespan_problem(
-        workers,
-        draw(st.integers(1, 2)),
-        requests,
-        memory=memory,
-        step_overhead=draw(st.sampled_from(times)),
-        token_time=draw(st.sampled_from(times[1:])),
-        objective=objective,
-        work_conserving=None if is_imbalance else conserves,
-    )
-
-
-@st.composite
-def memories(
-    draw: st.DrawFn, workers: int, requests: Sequence[tuple[int, int, int]]
-) -> int | list[int]:
-    """Draw equal or unequal memories in which every request fits somewhere."""
-    least = max((s + o - 1 for _, s, o in requests), default=1)
-    if draw(st.booleans()):
-        return least + draw(st.integers(0, 8))
-    others = [draw(st.integers(1, least + 6)) for _ in range(workers - 1)]
-    return draw(st.permutations([least + draw(st.integers(0, 6)), *others]))

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bfio.testing.instances import makespan_problem, makespan_problems
 from formulations import CapabilityError, InputError
 from formulations.hindsight_makespan import (
     MakespanObjective,
@@ -19,11 +20,7 @@ from formulations.hindsight_makespan import (
     violations,
 )
 from formulations.scalars import exact_rational
-from tests.formulations.hindsight_makespan.cases import (
-    HAND_CHECKED,
-    makespan_problem,
-    makespan_problems,
-)
+from tests.formulations.hindsight_makespan.cases import HAND_CHECKED
 
 DOCUMENT: dict[str, Any] = {
     "workers": 2,

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bfio.testing.instances import makespan_problem, makespan_problems
 from formulations import CapabilityError
 from formulations.hindsight_makespan import (
     MakespanObjective,
@@ -24,11 +25,7 @@ from formulations.hindsight_makespan.bound import packing_bound, part, segments
 from formulations.hindsight_makespan.program import build
 from formulations.standard_form import compile_model
 from tests.formulations.forms import assert_is_point, assert_same_form, assert_written_as_stated
-from tests.formulations.hindsight_makespan.cases import (
-    HAND_CHECKED,
-    makespan_problem,
-    makespan_problems,
-)
+from tests.formulations.hindsight_makespan.cases import HAND_CHECKED
 
 
 @given(makespan_problems(min_requests=1, max_requests=3), st.booleans())

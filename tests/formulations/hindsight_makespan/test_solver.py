@@ -5,6 +5,7 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 
+from bfio.testing.instances import makespan_problem, makespan_problems
 from formulations import InputError
 from formulations.errors import CapabilityError
 from formulations.hindsight_makespan import (
@@ -15,11 +16,7 @@ from formulations.hindsight_makespan import (
     solve_by_enumeration,
 )
 from formulations.results import BoundKind, Termination
-from tests.formulations.hindsight_makespan.cases import (
-    HAND_CHECKED,
-    makespan_problem,
-    makespan_problems,
-)
+from tests.formulations.hindsight_makespan.cases import HAND_CHECKED
 
 
 @pytest.mark.parametrize("backend", ["cp-sat", "highs", "pyomo"])

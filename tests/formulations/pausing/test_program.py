@@ -12,6 +12,7 @@ from formulations import CapabilityError, InputError
 from formulations.pausing import (
     Action,
     PausingProblem,
+    PausingProgram,
     PricedPausing,
     PricedProgram,
     Relaxation,
@@ -62,7 +63,7 @@ def test_actions_by_hand() -> None:
         ({}, [True] * 4, [2], {"worker[0]": 1}),
         ({}, [1, True, True, True], [0], {"runs[0]": 1}),
         ({}, [True] * 4, [1], {"capacity[1]": 1}),
-        ({}, [False] * 4, [None], {"emits": 1}),
+        ({}, [False] * 4, [None], {"one_token": 1}),
         ({"max_pauses": 0}, [True, True, True, False], [0], {"must_run[3]": 1}),
         ({"required": [True]}, [True] * 4, [None], {"required[0]": 1}),
         # 4 + 5 are held whether they run or not, and 3 more are 12.
@@ -95,6 +96,7 @@ def test_the_vectorised_builder_writes_the_stated_program(
     if problem.num_active + problem.num_requests:
         program = PricedProgram(PricedPausing(problem, time_price, token_price))
         assert_written_as_stated(program)
+        assert_written_as_stated(PausingProgram(problem))
 
 
 @given(problems())
@@ -196,7 +198,7 @@ def test_bad_input(changes: dict[str, object], error: str) -> None:
 def test_too_many_solutions_to_look_at() -> None:
     """Enumeration refuses with a remedy."""
     many = [{"worker": 0, "load": 1}] * 30
-    with pytest.raises(CapabilityError, match="--method exact"):
+    with pytest.raises(CapabilityError, match='method="exact"'):
         brute_force(PausingProblem.from_mapping(HAND | {"active": many}))
 
 

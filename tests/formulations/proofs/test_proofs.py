@@ -24,7 +24,6 @@ from formulations.fluid import (
     FluidProblem,
     solve_equilibrium,
     solve_margin,
-    solve_margin_program,
     solve_throughput,
 )
 from formulations.formulation import trusted_outcome
@@ -299,12 +298,12 @@ def test_fluid_throughput(seed: int, objective: FluidObjective) -> None:
         assert result.value == cases.most_worth(problem, objective)
 
 
-@pytest.mark.parametrize("solve", [solve_margin, solve_margin_program])
+@pytest.mark.parametrize("backend", ["exact", "highs"])
 @given(seed=SEEDS)
-def test_fluid_margins(solve: Callable[..., Any], seed: int) -> None:
+def test_fluid_margins(backend: str, seed: int) -> None:
     """The factor on all rates that can be served."""
     problem = cases.drawn(cases.fluid, seed)
-    result = solved(solve, problem)
+    result = solved(solve_margin, problem, backend=backend)
     if result is not None:
         assert result.is_optimal
         assert result.value == cases.most_factor(problem)

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import strategies as st
 
+from bfio.testing.instances import step_problem, step_problems
 from formulations.second import Second, SecondProblem, second_problem
 from formulations.step import Objective, StepProblem
 from formulations.step.check import brute_force
-from tests.formulations.strategies import step_problem, step_problems
 
 #: Loads 10, 12 and 30 and a free slot on the first two: 5 and 3 fill up to 15 and 17 or 13 and 15.
 HAND = step_problem([1, 1, 0], [[10, 0], [12, 4], [30, 9]], [[5, 6], [3, 0], [5, 1], [3, 3]])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from bfio.testing.instances import step_problem
 from formulations.errors import InputError
 from formulations.results import Termination
 from formulations.second import (
@@ -19,7 +20,6 @@ from formulations.second import (
 from formulations.step import Objective, StepProblem, StepProgram
 from tests.formulations.forms import assert_is_point, assert_written_as_stated
 from tests.formulations.second.cases import HAND, second_problems
-from tests.formulations.strategies import step_problem
 
 #: H = 0 of the steps by hand: (5, 5), (5, 3) and (3, 3) cost 3·30 − 52 − the two sizes.
 NOW = step_problem([1, 1, 0], [[10], [12], [30]], [[5], [3], [5], [3]])

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from bfio.testing.instances import fluid_problem
 from formulations import CapabilityError, InputError
 from formulations.fluid import FluidWorker
 from formulations.results import Termination
@@ -34,7 +35,7 @@ from formulations.thresholds import (
 )
 from formulations.thresholds.buffer import printed_segment_memory
 from proofs_checks.papers.fluid.equilibrium import printed_exponent_bound
-from tests.formulations.fluid.cases import fluid, plain
+from tests.formulations.fluid.cases import plain
 from tests.formulations.thresholds.cases import nested_problems, spec_example
 
 
@@ -301,7 +302,7 @@ def test_unstable_whatever_the_segments() -> None:
 
 def test_batch_limits() -> None:
     """Section 6.1 high, B = 1806: the printed rule gives the third class 1806/6/301 = 1."""
-    classes = fluid(1, [(6000, 20, 100), (4000, 20, 200), (2000, 20, 300)]).classes
+    classes = fluid_problem(1, [(6000, 20, 100), (4000, 20, 200), (2000, 20, 300)]).classes
     printed = batch_limit_thresholds(classes, 1806, BatchRule.PRINTED)
     assert printed[2] == 1
     balanced = batch_limit_thresholds(classes, 1806)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from bfio.testing.instances import fluid_problem
 from formulations import CapabilityError, InputError
 from formulations.results import Termination
 from formulations.thresholds import (
@@ -27,7 +28,6 @@ from formulations.thresholds import (
     solve,
 )
 from formulations.thresholds.solver import nested_answer
-from tests.formulations.fluid.cases import fluid
 from tests.formulations.thresholds.cases import (
     grouped_problems,
     spec_example,
@@ -42,7 +42,9 @@ def two_groups() -> NestedProblem:
 
     Λ = (2, 1), s = (1 + 2, 3) and Λ = 1, s = 2 + 3. With d1 = 1/100, ρ = (6 + 3 + 5)/100.
     """
-    return NestedProblem.from_fluid(fluid(20, [(1, 1, 1), (1, 2, 1), (1, 1, 2)], "1/2", "1/100"))
+    return NestedProblem.from_fluid(
+        fluid_problem(20, [(1, 1, 1), (1, 2, 1), (1, 1, 2)], "1/2", "1/100")
+    )
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -178,7 +180,7 @@ def test_buffer_of_two_groups_by_hand() -> None:
 
 def test_wait_needs_no_buffer() -> None:
     """Without queues between segments the full batch is all."""
-    problem = WaitProblem(fluid(9, [(1, 1, 1), (1, 1, 2)]))
+    problem = WaitProblem(fluid_problem(9, [(1, 1, 1), (1, 1, 2)]))
     assert safety_buffer(problem, (1, 1), duration=9, probability="0.1").total == 9
 
 
@@ -226,7 +228,7 @@ def test_groups_of_a_fluid_problem() -> None:
     assert [group.prompt for group in problem.groups] == [1, 2]
     assert problem.fluid().work_rate == 14
     with pytest.raises(InputError, match=r"classes\[2\].output: 1 does not exceed 1 .* prompt 1"):
-        NestedProblem.from_fluid(fluid(9, [(1, 1, 1), (1, 2, 1), (1, 1, 1)]))
+        NestedProblem.from_fluid(fluid_problem(9, [(1, 1, 1), (1, 2, 1), (1, 1, 1)]))
     with pytest.raises(InputError, match="groups: no group"):
         NestedProblem((), problem.worker)
     merged = problem.with_segments([(2,), (1,)])

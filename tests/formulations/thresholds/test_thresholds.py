@@ -9,6 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from bfio.testing.instances import fluid_problem
 from formulations import CapabilityError, InputError
 from formulations.fluid import equilibrium, solve_margin
 from formulations.results import Termination
@@ -26,7 +27,7 @@ from formulations.thresholds import (
 )
 from formulations.thresholds.solver import wait_answer
 from proofs_checks.papers.fluid.equilibrium import printed_policy_memory
-from tests.formulations.fluid.cases import fluid, golden
+from tests.formulations.fluid.cases import golden
 from tests.formulations.thresholds.cases import (
     grouped_problems,
     nested_problems,
@@ -206,15 +207,15 @@ def test_bad_nested_data() -> None:
     with pytest.raises(InputError, match="not a list of lengths"):
         NestedProblem.single(1, (), (), worker)
     with pytest.raises(InputError, match=r"classes\[1\].prompt: 2 differs from 1"):
-        NestedProblem.single_from_fluid(fluid(9, [(1, 1, 1), (1, 2, 2)]))
+        NestedProblem.single_from_fluid(fluid_problem(9, [(1, 1, 1), (1, 2, 2)]))
     with pytest.raises(InputError, match="does not exceed"):
-        NestedProblem.single_from_fluid(fluid(9, [(1, 1, 2), (1, 1, 1)]))
+        NestedProblem.single_from_fluid(fluid_problem(9, [(1, 1, 2), (1, 1, 1)]))
     assert NestedProblem.single_from_fluid(golden(), (2,)).group.ends == (2,)
 
 
 def test_nested_with_one_class_is_wait() -> None:
     """One class, one segment: the same program."""
-    problem = fluid(9, [(2, 3, 4)], "1/2", "1/99")
+    problem = fluid_problem(9, [(2, 3, 4)], "1/2", "1/99")
     nested = NestedProblem.single_from_fluid(problem)
     wait = WaitProblem(problem, strict=True)
     assert nested.weights == wait.weights
@@ -224,7 +225,7 @@ def test_nested_with_one_class_is_wait() -> None:
 def test_too_large_for_a_backend_or_enumeration() -> None:
     """Denominators beyond 2^53 are for the iteration; so is a load near 1 for enumeration."""
     rate = Fraction(10**18, 10**18 + 1)
-    problem = WaitProblem(fluid(9, [(rate, 1, 1), (1, 1, 2)], "1/7", "1e-7"))
+    problem = WaitProblem(fluid_problem(9, [(rate, 1, 1), (1, 1, 2)], "1/7", "1e-7"))
     assert solve(problem).is_optimal
     with pytest.raises(CapabilityError):
         solve(problem, method="cp-sat")
@@ -238,7 +239,7 @@ def test_too_large_for_a_backend_or_enumeration() -> None:
 
 def test_a_load_almost_1(monkeypatch: pytest.MonkeyPatch) -> None:
     """ρ = (3·0.999 + 6)/9 takes more than 10 rounds; past the limit it says so, no less."""
-    near = WaitProblem(fluid(10**6, [("0.999", 1, 1), (1, 1, 2)], "0.0123457", "1/9"))
+    near = WaitProblem(fluid_problem(10**6, [("0.999", 1, 1), (1, 1, 2)], "0.0123457", "1/9"))
     result = solve(near)
     assert result.iterations > 10
     assert result.thresholds == solve(near, method="cp-sat").thresholds
@@ -290,9 +291,9 @@ def test_results() -> None:
 
 def test_huge_lengths_cost_nothing() -> None:
     """A billion stages: sums are closed forms, and exact; loads 1.5 and 0.75."""
-    heavy = fluid(1, [("1e-9", 10**9, 10**9)], 1, "1e-9")
+    heavy = fluid_problem(1, [("1e-9", 10**9, 10**9)], 1, "1e-9")
     assert heavy.work_rate == Fraction(10**9 + 1) * (3 * 10**9) / 2 / 10**9
     assert solve(WaitProblem(heavy)).thresholds is None
-    light = WaitProblem(fluid(1, [("1e-9", 10**9, 10**9)], 1, "5e-10"))
+    light = WaitProblem(fluid_problem(1, [("1e-9", 10**9, 10**9)], 1, "5e-10"))
     assert solve(light).thresholds == (1,)
     assert solve(light).objective == (10**9 + 1) * (3 * 10**9) // 2

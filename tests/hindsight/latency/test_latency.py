@@ -36,16 +36,12 @@ from bfio.hindsight.latency.configurations import (
 from bfio.hindsight.latency.schedule import fewest_rounds, good_starts, sequential_starts
 from bfio.hindsight.latency.search import RoundSearch
 from bfio.kvcache.simulation import serve
+from bfio.testing.instances import latency_problem, latency_problems
 from formulations import InputError
 from formulations.arrays import BoolArray, FloatArray, IntArray
 from formulations.hindsight_latency import LatencyProblem, brute_force, total_latency, violations
 from formulations.results import Termination
-from tests.formulations.hindsight_latency.cases import (
-    COUNTEREXAMPLES,
-    common_prompt,
-    latency_problem,
-    latency_problems,
-)
+from tests.formulations.hindsight_latency.cases import COUNTEREXAMPLES, common_prompt
 
 
 @pytest.fixture(scope="module")

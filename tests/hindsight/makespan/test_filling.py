@@ -10,6 +10,7 @@ from bfio.hindsight.makespan import filling, list_interval
 from bfio.hindsight.makespan.filling import Filling, filled, takes_insertions
 from bfio.hindsight.makespan.search import search_form
 from bfio.hindsight.makespan.solve import best_list
+from bfio.testing.instances import makespan_problem, makespan_problems
 from formulations.deadline import UNLIMITED, Deadline
 from formulations.hindsight_makespan import (
     MakespanObjective,
@@ -22,7 +23,6 @@ from formulations.hindsight_makespan import (
 )
 from formulations.hindsight_makespan.bound import part
 from formulations.hindsight_makespan.problem import Schedule
-from tests.formulations.hindsight_makespan.cases import makespan_problem, makespan_problems
 
 #: 20 tokens below the peaks weigh as much as one above them.
 _GAPS = 20

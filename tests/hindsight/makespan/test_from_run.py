@@ -101,7 +101,7 @@ def test_what_is_no_schedule_is_refused() -> None:
     """Runs cut short, other workloads, other drifts and costs, and slots left idle."""
     workload = _workload(1, 6)
     cluster = Cluster(2, 2)
-    with pytest.raises(InputError, match="left"):
+    with pytest.raises(InputError, match="did not drain"):
         hindsight_of_run(simulate(workload, _first_free, cluster, steps=2), workload)
     run = simulate(workload, _first_free, cluster)
     with pytest.raises(InputError, match="requests"):

@@ -12,6 +12,7 @@ from bfio.hindsight.makespan import list_interval, solve_makespan
 from bfio.hindsight.makespan import solve as solve_module
 from bfio.hindsight.makespan.search import StepSearch, is_searchable, search_form
 from bfio.hindsight.makespan.solve import best_list
+from bfio.testing.instances import makespan_problem, makespan_problems
 from formulations import InputError
 from formulations.deadline import OutOfTime
 from formulations.hindsight_makespan import (
@@ -23,11 +24,7 @@ from formulations.hindsight_makespan import (
     violations,
 )
 from formulations.results import Termination
-from tests.formulations.hindsight_makespan.cases import (
-    HAND_CHECKED,
-    makespan_problem,
-    makespan_problems,
-)
+from tests.formulations.hindsight_makespan.cases import HAND_CHECKED
 
 
 def _drawn(rng: np.random.Generator, size: int) -> MakespanProblem:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.hindsight.makespan import solve_makespan
+from bfio.testing.instances import makespan_problem, memories
 from formulations import InputError
 from formulations.hindsight_makespan import (
     MakespanObjective,
@@ -21,7 +22,6 @@ from formulations.hindsight_makespan import (
     violations,
 )
 from formulations.hindsight_makespan.problem import fits, most_at_once
-from tests.formulations.hindsight_makespan.cases import makespan_problem, memories
 
 
 def drawn(seed: int, most: int = 4) -> MakespanProblem:

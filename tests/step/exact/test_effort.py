@@ -90,7 +90,7 @@ def test_a_solver_without_such_a_limit_refuses_it() -> None:
     """Rather than run without one."""
     from formulations.backends.pyomo_solver import PyomoSolver
 
-    with pytest.raises(InputError, match="cannot set a work limit for object; give a time limit"):
+    with pytest.raises(InputError, match="cannot set a work limit for object; give time_limit"):
         PyomoSolver("knitro_direct")._work_options(object(), 5)  # noqa: SLF001
 
 

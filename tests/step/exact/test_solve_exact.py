@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from bfio.step.exact import ExactResult, solve_exact
 from bfio.step.exact.phases import Phase
+from bfio.testing.instances import step_problems
 from formulations.errors import InputError
 from formulations.results import Termination
 from formulations.step import StepProblem, solve
 from formulations.step.check import violations
-from tests.formulations.strategies import step_problems
 from tests.formulations.test_false_optimum import INSTANCE, OPTIMUM
 from tests.step.exact.cases import core_problems, crowded, instant, smallest_imbalance
 

@@ -7,9 +7,7 @@ import pytest
 
 from bfio.step.exact import solve_exact
 from bfio.step.exact.effort import Effort
-from bfio.step.second.one_program import one_program
-from bfio.step.second.search import improved, settled
-from bfio.step.second.solve import solve_second
+from bfio.step.second import improved, one_program, settled, solve_second
 from formulations.results import Termination
 from formulations.second import (
     SecondProblem,

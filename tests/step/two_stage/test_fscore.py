@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.step.two_stage.fscore import ScoreWeights, right_end, score, scores
-from tests.decode.policies.states import TOKENS
+from bfio.testing.instances import TOKENS
 
 FACTORS = st.fractions(0, 50, max_denominator=100)
 WINDOWS = st.lists(st.tuples(TOKENS, TOKENS, st.integers(0, 10**6)), min_size=1, max_size=5)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.step.solve import solve_step
-from bfio.step.two_stage import repair
+from bfio.step.two_stage import limits as step_limits
 from bfio.step.two_stage.heuristic import (
     TwoStageParameters,
     two_stage,
@@ -17,14 +17,13 @@ from bfio.step.two_stage.heuristic import (
     two_stage_step,
 )
 from bfio.step.two_stage.kernels.decide import two_stage_compiled
-from bfio.step.two_stage.limits import Limits
-from bfio.step.two_stage.repair import repaired
+from bfio.step.two_stage.limits import Limits, repaired
+from bfio.testing.instances import step_problem, step_problems
 from formulations.errors import CapabilityError
 from formulations.results import Termination
 from formulations.step import StepProblem, solve_by_enumeration
 from formulations.step.check import violations
 from formulations.step.problem import geometric_weights
-from tests.formulations.strategies import step_problem, step_problems
 
 PARAMETERS = st.builds(
     TwoStageParameters,
@@ -299,7 +298,7 @@ def test_exchanges_decide(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     problem = step_problem([2, 2], [[0], [0]], [[8], [7], [6], [2]], token_capacity=[9, 14])
     assert repaired(problem, [None] * 4) == [1, 0, 1, 0]
-    monkeypatch.setattr(repair._Exchange, "_exchange_best", lambda *_: False)  # noqa: SLF001
+    monkeypatch.setattr(step_limits._Exchange, "_exchange_best", lambda *_: False)  # noqa: SLF001
     assert repaired(problem, [None] * 4) is None
 
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from bfio.step.two_stage import subset_choice
 from bfio.step.two_stage.fscore import ScoreWeights, right_end, score
-from bfio.step.two_stage.subset_choice import best_subset, grows_alike
-from bfio.step.two_stage.subset_sums import ReachableSums
+from bfio.step.two_stage.subset_choice import ReachableSums, best_subset, grows_alike
 from formulations.arrays import IntArray
 from formulations.errors import InputError
 
@@ -117,7 +116,7 @@ def test_grows_alike() -> None:
 def test_too_many_general_candidates_are_refused() -> None:
     """Seventeen requests that grow differently: the remedy names the flag."""
     contribution = np.array([[i + 1, i * i] for i in range(17)])
-    with pytest.raises(InputError, match="use --candidates 16 or less"):
+    with pytest.raises(InputError, match="use candidates=16 or less"):
         best_subset(contribution, np.array([9, 9]), 2, ScoreWeights((1, 1), (2, 2)))
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bfio.step.two_stage.subset_sums import (
+from bfio.step.two_stage.subset_choice import (
     MAX_SUMS,
     BitmaskSums,
     MergedSums,
@@ -97,7 +97,7 @@ def test_what_neither_can_hold_is_refused() -> None:
     sizes = [10**12 - 7**i for i in range(14)] * 5
     assert bitmask_bits(sizes, 30) > 10**9
     assert merged_sums(70, 30) > MAX_SUMS
-    with pytest.raises(InputError, match="lower --candidates or --threshold"):
+    with pytest.raises(InputError, match="lower candidates=N or threshold=N"):
         reachable_sums(sizes, 30)
 
 

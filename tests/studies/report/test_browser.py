@@ -10,6 +10,8 @@ import pytest
 from tests.browser import WIDTHS, asked_for, chromium, console, opened
 from tests.studies.report.pages import Written
 
+pytestmark = pytest.mark.site
+
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:

@@ -14,8 +14,7 @@ from bfio.studies import kinds
 from bfio.studies.row import RowContext, RowResult, canonical
 from bfio.studies.row_kinds.hindsight_bound import Enclosure, enclosure_values
 from bfio.studies.row_kinds.hindsight_ratio import hindsight_violations, ratio_values
-from bfio.studies.row_parts.arguments import Arguments
-from bfio.studies.row_parts.cache_arguments import DRAWN_ARGUMENTS, drawn_problem
+from bfio.studies.row_parts.arguments import DRAWN_ARGUMENTS, Arguments, drawn_problem
 from formulations.errors import InputError
 from formulations.hindsight_latency import LatencyProblem, brute_force
 from tests.studies.row_kinds.descriptions import undescribed

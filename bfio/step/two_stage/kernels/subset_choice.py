@@ -7,6 +7,15 @@ ordered by size instead of age, which decides most cases without reachable sums:
   that sum is best for cardinality c;
 * otherwise bisection finds a single request, and two pointers find a pair;
 * only three or more requests need masks, which are no longer than their peak.
+
+The masks of reachable sums are the compiled form of
+`bfio.step.two_stage.subset_choice.BitmaskSums`: bit v of mask c is set iff c of the items sum to
+v. Adding an item is a shift and an OR (BalanceRoute, appendix D.4). The masks before each item are
+kept, so that the subset of a sum can be reconstructed.
+
+Requests with different growth are chosen by enumeration. All bounds follow from one fact: the
+penalty ``Σ_h penalty_h·max(0, D(h) − m(h))`` never decreases when requests are added. So adding T
+to S raises the score by at most the rewards ``Σ_h reward_h·v_i(h)`` of T.
 """
 
 from typing import NamedTuple
@@ -16,15 +25,279 @@ import numpy as np
 from bfio.common.array_kernels import copy_to
 from bfio.common.compilable import compilable
 from bfio.common.words import Words
-from bfio.step.two_stage.kernels.fscore import NO_LIMIT, Score, most_total, peak_end, score_at
-from bfio.step.two_stage.kernels.subset_sums import (
-    MAX_WORDS,
-    largest_at_most,
-    oldest_members,
-    reachable_masks,
-    smallest_above,
+from bfio.step.two_stage.kernels.fscore import (
+    NO_LIMIT,
+    Score,
+    fits,
+    most_total,
+    peak_end,
+    score_at,
+    score_of,
 )
 from formulations.arrays import IntArray
+
+
+@compilable(allocates=True)
+def rewards_of(contribution: IntArray, reward: IntArray) -> IntArray:
+    """Return ``Σ_h reward_h·v_i(h)`` of each request, shape (N,)."""
+    rewards = np.zeros(len(contribution), np.int64)
+    for i in range(len(contribution)):
+        for h in range(len(reward)):
+            rewards[i] += reward[h] * contribution[i, h]
+    return rewards
+
+
+@compilable
+def best_row(
+    ids: IntArray, contribution: IntArray, rewards: IntArray, score: Score, prefer_oldest: bool
+) -> int:
+    """Position of the request of highest score.
+
+    Parameters
+    ----------
+    ids : IntArray
+        Requests, largest first, ties oldest first.
+    contribution : IntArray
+        Shape (N, H+1) of all requests [tokens].
+    rewards : IntArray
+        Shape (N,), from `rewards_of`.
+    score : Score
+        Data of the score.
+    prefer_oldest : bool
+        Whether ties go to the oldest request, or else to the largest and then the oldest.
+    """
+    best, value = 0, score_of(contribution[ids[0]], score)
+    for k in range(1, len(ids)):
+        # The reward bounds the score from above.
+        if rewards[ids[k]] < value:
+            continue
+        found = score_of(contribution[ids[k]], score)
+        if found > value or (found == value and prefer_oldest and ids[k] < ids[best]):
+            best, value = k, found
+    return best
+
+
+@compilable(allocates=True)
+def best_by_enumeration(
+    ids: IntArray,
+    contribution: IntArray,
+    rewards: IntArray,
+    most: int,
+    score: Score,
+    allowances: IntArray,
+    chosen: IntArray,
+) -> tuple[int, int]:
+    """Choose 1 to ``most`` requests of highest score by branch and bound over all subsets.
+
+    Parameters
+    ----------
+    ids, contribution, rewards, score
+        As in `best_row`; at most 62 ids.
+    most : int
+        Free slots of the worker, 1 to the number of ids.
+    allowances : IntArray
+        Shape (at least most + 1, H+1): most that c requests may add; empty if unlimited.
+    chosen : IntArray
+        Its first entries are filled with request numbers.
+
+    Returns
+    -------
+    tuple of (int, int)
+        Number chosen and their score. Ties: largest size, then oldest requests.
+    """
+    by_reward = _by_reward(ids, rewards)
+    bits = _age_bits(by_reward)
+    prefix = np.zeros(len(ids) + 1, np.int64)
+    for k in range(len(ids)):
+        prefix[k + 1] = prefix[k] + rewards[by_reward[k]]
+    trajectories = np.zeros((most + 1, contribution.shape[1]), np.int64)
+    path = np.zeros(most + 1, np.int64)
+    # Score and members of each prefix of the path; the oldest member is the highest bit.
+    values = np.zeros(most + 1, np.int64)
+    members = np.zeros(most + 1, np.int64)
+    best, size, subset = -(1 << 62), 0, 0
+    depth = position = 0
+    while True:
+        # The next requests in order of reward bound the gain of every extension of the path.
+        last = min(len(ids), position + most - depth)
+        if position < last and values[depth] + prefix[last] - prefix[position] >= best:
+            added = contribution[by_reward[position]]
+            for h in range(len(added)):
+                trajectories[depth + 1, h] = trajectories[depth, h] + added[h]
+            path[depth] = position
+            depth += 1
+            position += 1
+            values[depth] = score_of(trajectories[depth], score)
+            members[depth] = members[depth - 1] | bits[position - 1]
+            found = (int(values[depth]), int(trajectories[depth, 0]), int(members[depth]))
+            allowed = len(allowances) == 0 or fits(trajectories[depth], allowances[depth])
+            if allowed and found > (best, size, subset):
+                best, size, subset = found
+        elif depth == 0:
+            break
+        else:
+            depth -= 1
+            position = path[depth] + 1
+    return _write_members(by_reward, bits, subset, chosen), best
+
+
+@compilable(allocates=True)
+def _by_reward(ids: IntArray, rewards: IntArray) -> IntArray:
+    """Return the requests in decreasing order of reward, which makes the bounds tight."""
+    ordered = ids.copy()
+    for k in range(1, len(ordered)):
+        request, place = ordered[k], k
+        while place > 0 and rewards[ordered[place - 1]] < rewards[request]:
+            ordered[place] = ordered[place - 1]
+            place -= 1
+        ordered[place] = request
+    return ordered
+
+
+@compilable(allocates=True)
+def _age_bits(ids: IntArray) -> IntArray:
+    """Return one bit per request; older requests have higher bits."""
+    bits = np.empty(len(ids), np.int64)
+    for k in range(len(ids)):
+        newer = 0
+        for other in ids:
+            newer += other > ids[k]
+        bits[k] = 1 << newer
+    return bits
+
+
+@compilable
+def _write_members(ids: IntArray, bits: IntArray, members: int, chosen: IntArray) -> int:
+    count = 0
+    for k in range(len(ids)):
+        if members & bits[k]:
+            chosen[count] = ids[k]
+            count += 1
+    return count
+
+
+#: Most words of all masks of one choice (32 MB); for more, merging half-sums is cheaper.
+MAX_WORDS = 1 << 22
+
+
+@compilable(allocates=True)
+def reachable_masks(sizes: IntArray, most: int, words: int) -> Words:
+    """Return the masks of all suffixes of the items, for sums below ``64·words``.
+
+    Parameters
+    ----------
+    sizes : IntArray
+        Shape (K,), sizes >= 0, oldest first.
+    most : int
+        Largest cardinality.
+    words : int
+        Length of a mask [64 bits].
+
+    Returns
+    -------
+    Words
+        Shape (K+1, most+1, words); entry k has the sums of items k, k+1, ...
+    """
+    masks = np.empty((len(sizes) + 1, most + 1, words), np.uint64)
+    masks[len(sizes)] = 0
+    masks[len(sizes), 0, 0] = 1
+    # Add the newest items first, so that reconstruction starts with the oldest ones.
+    for k in range(len(sizes) - 1, -1, -1):
+        copy_to(masks[k, 0], masks[k + 1, 0])
+        for c in range(1, most + 1):
+            _shift_or(masks[k + 1, c], masks[k + 1, c - 1], sizes[k], masks[k, c])
+    return masks
+
+
+@compilable
+def _shift_or(without: Words, fewer: Words, size: int, result: Words) -> None:
+    """Write ``without | fewer << size`` to ``result``; bits past its end are dropped."""
+    words = len(result)
+    skip = min(size >> 6, words)
+    up = np.uint64(size & 63)
+    down = np.uint64(63 - (size & 63))
+    for w in range(skip):
+        result[w] = without[w]
+    if skip < words:
+        result[skip] = without[skip] | (fewer[0] << up)
+    for w in range(skip + 1, words):
+        # Two shifts, because a single shift by 64 is undefined.
+        low = (fewer[w - skip - 1] >> down) >> np.uint64(1)
+        result[w] = without[w] | (fewer[w - skip] << up) | low
+
+
+@compilable
+def largest_at_most(mask: Words, bit: int) -> int:
+    """Highest set bit at or below ``bit``, -1 if there is none."""
+    w = bit >> 6
+    word = mask[w] & (np.uint64(0xFFFFFFFFFFFFFFFF) >> np.uint64(63 - (bit & 63)))
+    while word == 0:
+        if w == 0:
+            return -1
+        w -= 1
+        word = mask[w]
+    return (w << 6) + highest_bit(word)
+
+
+@compilable
+def smallest_above(mask: Words, bit: int) -> int:
+    """Lowest set bit above ``bit``, -1 if there is none."""
+    first = bit + 1
+    w = first >> 6
+    if w >= len(mask):
+        return -1
+    # Clear the bits below `first`.
+    word = (mask[w] >> np.uint64(first & 63)) << np.uint64(first & 63)
+    while word == 0:
+        w += 1
+        if w == len(mask):
+            return -1
+        word = mask[w]
+    # word & -word is the lowest set bit.
+    return (w << 6) + highest_bit(word & (~word + np.uint64(1)))
+
+
+@compilable
+def highest_bit(word: np.uint64) -> int:
+    """Position of the highest set bit of a word that is not 0."""
+    position = 0
+    for step in (32, 16, 8, 4, 2, 1):
+        if (word >> np.uint64(step)) != 0:
+            word >>= np.uint64(step)
+            position += step
+    return position
+
+
+@compilable
+def oldest_members(
+    masks: Words, sizes: IntArray, cardinality: int, bit: int, members: IntArray
+) -> None:
+    """Write the subset of oldest items with this sum, in increasing order.
+
+    Parameters
+    ----------
+    masks, sizes
+        From `reachable_masks`.
+    cardinality, bit : int
+        A reachable sum.
+    members : IntArray
+        Its first ``cardinality`` entries are filled.
+    """
+    found = 0
+    item = 0
+    while found < cardinality:
+        rest = bit - sizes[item]
+        if rest >= 0 and _has(masks[item + 1, cardinality - found - 1], rest):
+            members[found] = item
+            found += 1
+            bit = rest
+        item += 1
+
+
+@compilable
+def _has(mask: Words, bit: int) -> bool:
+    return bool((mask[bit >> 6] >> np.uint64(bit & 63)) & np.uint64(1))
+
 
 #: Returned instead of a count if the masks of reachable sums would be too long.
 TOO_LARGE = -1

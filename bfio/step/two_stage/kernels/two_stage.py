@@ -14,9 +14,14 @@ import numpy as np
 
 from bfio.common.compilable import compilable
 from bfio.common.kernels import entry_point
-from bfio.step.two_stage.kernels.enumeration import best_by_enumeration, best_row, rewards_of
 from bfio.step.two_stage.kernels.fscore import Score, fits, peak_end, score_at, score_of, slope
-from bfio.step.two_stage.kernels.subset_choice import Candidates, best_by_sums
+from bfio.step.two_stage.kernels.subset_choice import (
+    Candidates,
+    best_by_enumeration,
+    best_by_sums,
+    best_row,
+    rewards_of,
+)
 from formulations.arrays import IntArray
 
 #: The assignment is complete.

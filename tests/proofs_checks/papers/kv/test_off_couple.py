@@ -4,12 +4,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.kvcache.simulation import serve
+from bfio.testing.instances import latency_problem, latency_problems
 from formulations.hindsight_latency import Convention, LatencyProblem, total_latency, violations
 from proofs_checks.papers.kv.coupling import off_couple
-from tests.kvcache.instances import problem, problems
 
 #: A, one request at a time (2·5 > 9): P3 (o = 3) waits, P4 (o = 1) comes at 1, P5 (o = 4) at 5.
-FIGURE_4 = problem(9, [(0, 5, 3), (1, 5, 1), (5, 5, 4)], Convention.CLOSED)
+FIGURE_4 = latency_problem(9, [(0, 5, 3), (1, 5, 1), (5, 5, 4)], Convention.CLOSED)
 
 
 def test_figure_4_is_a_tie() -> None:
@@ -25,7 +25,10 @@ def test_figure_4_is_a_tie() -> None:
     assert total_latency(FIGURE_4, coupling.starts) == total_latency(FIGURE_4, offline)
 
 
-@given(problems(common_prompt=True), st.integers(0, 20))
+@given(
+    latency_problems(common_prompt=True, max_requests=8, max_memory=24, max_output=24),
+    st.integers(0, 20),
+)
 def test_it_follows_an_offline_schedule_that_is_algorithm_2(
     data: LatencyProblem, now: int
 ) -> None:
@@ -36,7 +39,7 @@ def test_it_follows_an_offline_schedule_that_is_algorithm_2(
 
 def test_it_starts_what_the_offline_schedule_has_started() -> None:
     """C, M = 6: at 0 Algorithm 2 starts o = 1 twice, offline only once; the rest is copied."""
-    data = problem(6, [(0, 2, 1), (0, 2, 1), (0, 2, 3)])
+    data = latency_problem(6, [(0, 2, 1), (0, 2, 1), (0, 2, 3)])
     coupling = off_couple(data, [0, 0, 9], [0, 1, 2], 0)
     assert coupling.starts == (0, 0, 2)
     assert coupling.copies_from == 2

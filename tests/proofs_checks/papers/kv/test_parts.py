@@ -16,8 +16,6 @@ from formulations.hindsight_latency import (
     total_latency,
     violations,
 )
-from proofs_checks.laws import binomial
-from proofs_checks.laws import exact_mean as mean
 from proofs_checks.papers.kv.arrivals import ArrivalWindow, tail, waiting_law
 from proofs_checks.papers.kv.coupling import Coupling, Moment
 from proofs_checks.papers.kv.model import (
@@ -44,6 +42,8 @@ from proofs_checks.papers.kv.overload import (
 from proofs_checks.papers.kv.program import RULES, within
 from proofs_checks.papers.kv.regret import least_left
 from proofs_checks.papers.kv.semi_online import area_bound, totals
+from proofs_checks.statistics import binomial
+from proofs_checks.statistics import exact_mean as mean
 
 SEEDS = st.integers(0, 2**32 - 1)
 EQUAL = st.tuples(

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bfio.testing.balance import C, contraction
 from proofs_checks.papers.balance.rounds import (
     has_layers,
     is_overloaded,
@@ -15,8 +16,7 @@ from proofs_checks.papers.balance.rounds import (
     sharp_round,
     threshold,
 )
-from proofs_checks.papers.balance.separation import Step, contraction, deficit_bounds, levelled
-from proofs_checks.papers.balance.theorem1 import C
+from proofs_checks.papers.balance.separation import Step, deficit_bounds, levelled
 from proofs_checks.papers.own.gaps import (
     Constants,
     distance_bound,
@@ -55,7 +55,7 @@ def test_some_assignment_levels_every_worker(step: Step) -> None:
 def test_the_bounds_of_a_step_by_hand() -> None:
     """Γ = 3·2 − 2·2 = 2; the lighter worker is 9 below, so at most 7 after, the other 2."""
     step = Step((9, 0), (2, 2), (3, 3, 1, 1, 2, 2, 3, 1))
-    assert contraction(step) == 2
+    assert contraction(step.slots, step.pool) == 2
     assert deficit_bounds(step) == [2, 7]
 
 

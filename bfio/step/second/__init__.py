@@ -1,1 +1,0 @@
-"""Secondary objective among the optima of a step: our own search, and proofs."""

@@ -1,0 +1,155 @@
+"""The papers' bounds on the loads of one step and of one round, as formulas.
+
+Without Hypothesis, so that the claims read them too. ``a_g`` is the load of worker g before
+admission, ``c_g`` its free slots; sizes lie in ``s_min..s_max``.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, exp, log, pi, sqrt
+
+import numpy as np
+
+from bfio.decode.policy import Policy
+from bfio.decode.policy_registry import choose
+from bfio.testing.states import loads_after, make_state
+from formulations.arrays import integer, integer_vector
+from formulations.errors import InputError
+
+#: Constants of the proof of Theorem 1 (BF-IO paper, appendix C.1).
+C1 = 1 - exp(-1 / (4 * sqrt(2 * pi)))
+C = C1 / sqrt(2)
+#: Smallest number of workers with ``log G >= 4``, which the proof takes.
+LEAST_G = ceil(exp(4))
+
+
+def gap(loads: Sequence[int]) -> int:
+    """Return ``D``, the largest less the smallest load [tokens]."""
+    return max(loads) - min(loads)
+
+
+def imbalance(loads: Sequence[int]) -> int:
+    """Return ``Imb``, the sum of all distances from the largest load [tokens]."""
+    return len(loads) * max(loads) - sum(loads)
+
+
+def contraction(slots: Sequence[int], pool: Sequence[int]) -> int:
+    """Return ``Γ = s_max·c_min − (s_max − 1)·c_max`` [tokens]."""
+    largest = max(pool)
+    return largest * min(slots) - (largest - 1) * max(slots)
+
+
+def distance_bounds(base: Sequence[int], slots: Sequence[int], pool: Sequence[int]) -> list[int]:
+    """Return ``max{s_max − s_min, max_h a_h − a_q − Γ}`` for each worker q [tokens].
+
+    On an overloaded step with ``c_g >= 1``, a minimiser of the gap has at most their largest as
+    its gap, and a minimiser of the imbalance at most their sum without one of them
+    (``proofs_checks/proofs/separation-levels.md``).
+    """
+    spread, top = max(pool) - min(pool), max(base) - contraction(slots, pool)
+    return [max(spread, top - load) for load in base]
+
+
+def improvement_bound(spread: float, slots: int, workers: int) -> float:
+    """Return ``c·κ_0·√(B log G)·G/(G − 1)`` of Theorem 1, c the constant of its proof.
+
+    Parameters
+    ----------
+    spread : float
+        ``κ_0``: deviation of a prompt over the largest prompt.
+    slots, workers : int
+        ``B`` and ``G``.
+    """
+    return C * spread * sqrt(slots * log(workers)) * workers / (workers - 1)
+
+
+@dataclass(frozen=True)
+class Improvement:
+    """The imbalance of FCFS beside that of a policy, in rounds of equal outputs.
+
+    Parameters
+    ----------
+    fcfs, policy : float
+        Mean imbalance of a round [tokens].
+    bound : float
+        The bound of Theorem 1 on the ratio.
+    """
+
+    fcfs: float
+    policy: float
+    bound: float
+
+    @property
+    def ratio(self) -> float:
+        """``IIR``: imbalance of FCFS over that of the policy; infinite if the policy has none."""
+        return self.fcfs / self.policy if self.policy else float("inf")
+
+
+def improvement_ratio(
+    policy: str | Policy,
+    sizes: Sequence[int] = tuple(range(1, 11)),
+    *,
+    workers: int = 64,
+    slots: int = 16,
+    rounds: int = 20,
+    seed: int = 0,
+) -> Improvement:
+    """Measure how much less imbalance a policy has than FCFS, beside the bound of Theorem 1.
+
+    A round deals ``G·B`` requests, whose sizes are drawn uniformly from ``sizes``, to empty
+    workers; both policies get the same rounds.
+
+    Parameters
+    ----------
+    policy : str or callable
+        The policy; an object keeps its memory from round to round.
+    sizes : sequence of int
+        Equally likely prompts [tokens]; at least two different ones.
+    workers, slots : int
+        ``G``, at least 55 as the proof takes ``log G >= 4``, and ``B``.
+    rounds : int
+        Number of rounds.
+    seed : int
+        Seed of the sizes.
+
+    Returns
+    -------
+    Improvement
+        Mean imbalances and the bound.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than 55 workers or no two different sizes, if a number is no positive
+        integer, or if the policy leaves a request of a round out.
+    """
+    for name, value in {"workers": workers, "slots": slots, "rounds": rounds}.items():
+        integer(value, name, minimum=1)
+    sizes = integer_vector(sizes, "sizes", minimum=1).tolist()
+    integer(seed, "seed")
+    if workers < LEAST_G:
+        remedy = f"use {LEAST_G} or more"
+        raise InputError("workers", f"{workers}: Theorem 1 takes log G >= 4", remedy)
+    if len(set(sizes)) < 2:
+        raise InputError(
+            "sizes", "all are equal, so that any policy is balanced", "give two sizes"
+        )
+    if not isinstance(policy, str) and not callable(policy):
+        raise InputError(
+            "policy", f"a {type(policy).__name__} is not a policy", "give a name or a function"
+        )
+    rng, total = np.random.default_rng(seed), [0, 0]
+    made = choose(policy).make()
+    for _ in range(rounds):
+        pool = rng.choice(np.array(sizes), workers * slots).tolist()
+        state = make_state([0] * workers, [slots] * workers, pool)
+        for i, each in enumerate((choose("fcfs").make(), made)):
+            answer = each(state)
+            if None in answer:
+                what = f"policy left {list(answer).count(None)} requests of a round out"
+                raise InputError("policy", what, "start all requests of a round")
+            total[i] += imbalance(loads_after(state, answer))
+    spread = float(np.std(sizes) / max(sizes))
+    return Improvement(
+        total[0] / rounds, total[1] / rounds, improvement_bound(spread, slots, workers)
+    )

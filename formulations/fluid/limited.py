@@ -1,0 +1,199 @@
+"""Largest throughput of one worker under limits on latency and time to first token, exactly.
+
+`formulations.fluid.programs` states the program, `ServiceLimits` its hypotheses. The admitted
+classes need some iteration rate s; for each possible s the program is a fractional knapsack, so
+the best of at most m knapsacks is optimal. The price of work in each knapsack proves it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from formulations.fluid.check import limited_bound, limited_violations, throughput_of
+from formulations.fluid.problem import FluidObjective, FluidProblem, ServiceLimits, equilibrium
+from formulations.fluid.solver import FluidResult, fill, proven_result
+from formulations.problem_data import member
+from formulations.results import own_solver
+from formulations.scalars import plain_number
+
+_ZERO = Fraction(0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimitedResult(FluidResult):
+    """The result of the limited throughput program; the value is in stages or tokens per second.
+
+    Parameters
+    ----------
+    problem, limits, objective
+        As given.
+    rates : tuple of Fraction
+        Length m: admitted rates [1/s].
+    work_prices : mapping
+        Iteration rate s [1/s] to the price of work in its knapsack: the proof of optimality, for
+        `limited_bound`.
+    iteration_rate : Fraction
+        The s of the best knapsack [1/s]: the iterations per second that its classes need.
+    """
+
+    problem: FluidProblem
+    limits: ServiceLimits
+    objective: FluidObjective
+    rates: tuple[Fraction, ...]
+    work_prices: Mapping[Fraction, Fraction]
+    iteration_rate: Fraction
+
+    @property
+    def iteration_time(self) -> Fraction:
+        """``ΔT*`` of the admitted rates [s]."""
+        worker = self.problem.single_worker()
+        return equilibrium(self.problem.classes, worker, self.rates).iteration_time
+
+    @property
+    def latencies(self) -> tuple[tuple[Fraction, Fraction] | None, ...]:
+        """Mean latency and TTFT of each class [s]; None where nothing is admitted."""
+        time = self.iteration_time
+        latency, ttft = 0, 1
+        counts = (self.limits.iterations(kind) for kind in self.problem.classes)
+        return tuple(
+            (row[latency][0] * time, row[ttft][0] * time) if x else None
+            for x, row in zip(self.rates, counts, strict=True)
+        )
+
+    @property
+    def rate_prices(self) -> tuple[Fraction, ...]:
+        """Throughput that one more request per second of each class adds."""
+        price, s = self._work_price, self.iteration_rate
+        return tuple(
+            max(_ZERO, self.objective.worth(kind) - kind.work * price)
+            if self.limits.iteration_rate(kind) <= s
+            else _ZERO
+            for kind in self.problem.classes
+        )
+
+    @property
+    def memory_price(self) -> Fraction:
+        """Throughput that one more token of memory adds [1/(token s)]."""
+        worker, room = self.problem.single_worker(), self._room
+        # If memory and limits bind together, more of one of them adds nothing.
+        binds = room is None or worker.capacity < room
+        return self._work_price * worker.capacity_per_token if binds else _ZERO
+
+    @property
+    def latency_price(self) -> Fraction:
+        """Throughput that one more second of the latency limit adds [1/s²]."""
+        return self._price_of(0)
+
+    @property
+    def ttft_price(self) -> Fraction:
+        """Throughput that one more second of the TTFT limit adds [1/s²]."""
+        return self._price_of(1)
+
+    @property
+    def _work_price(self) -> Fraction:
+        return self.work_prices.get(self.iteration_rate, _ZERO)
+
+    @property
+    def _room(self) -> Fraction | None:
+        """``(1 − d0·s)/d1``, the work rate that the limits leave; None if they leave any."""
+        worker = self.problem.single_worker()
+        return None if worker.d1 == 0 else (1 - worker.d0 * self.iteration_rate) / worker.d1
+
+    def _price_of(self, which: int) -> Fraction:
+        """Return p·dK/dL of one limit L, by ``K = (1 − d0·s)/d1`` and ``s = number/L``."""
+        s, worker = self.iteration_rate, self.problem.single_worker()
+        if self._room is None or self._room >= worker.capacity:
+            return _ZERO
+        at_s = set()
+        for kind in self.problem.classes:
+            for i, (number, limit) in enumerate(self.limits.iterations(kind)):
+                if limit is not None and number / limit == s:
+                    at_s.add((i, limit))
+        # If both limits require s, more of one of them adds nothing.
+        if [i for i, _ in at_s] != [which]:
+            return _ZERO
+        ((_, limit),) = at_s
+        return self._work_price * worker.d0 * s / (worker.d1 * limit)
+
+
+def solve_limited_throughput(
+    problem: FluidProblem,
+    *,
+    latency: Fraction | None = None,
+    ttft: Fraction | None = None,
+    objective: FluidObjective = FluidObjective.STAGES,
+) -> LimitedResult:
+    """Return the largest throughput of one worker whose admitted classes meet service limits.
+
+    Parameters
+    ----------
+    problem : FluidProblem
+        Data, with one worker.
+    latency, ttft : Fraction, optional
+        Limits on the mean latency and time to first token of every admitted class [s]; exact, see
+        `ServiceLimits`, which states the hypotheses.
+    objective : FluidObjective
+        The throughput to maximise.
+
+    Returns
+    -------
+    LimitedResult
+        Optimal, with rates and prices. If no class can meet the limits, all rates are 0.
+
+    Raises
+    ------
+    InputError
+        If a limit is not positive, or there are several workers.
+    """
+    objective = member(FluidObjective, objective, "objective")
+    limits, worker = ServiceLimits(latency, ttft), problem.single_worker()
+    needs = [limits.iteration_rate(kind) for kind in problem.classes]
+    prices: dict[Fraction, Fraction] = {}
+    best = _ZERO, _ZERO, (_ZERO,) * len(needs)
+    for s in sorted(set(needs)):
+        if (capacity := worker.capacity_at(s)) is None:
+            break
+        kinds = [j for j, need in enumerate(needs) if need <= s]
+        filled, prices[s], _ = fill([problem.classes[j] for j in kinds], capacity, objective)
+        admitted = dict(zip(kinds, filled, strict=True))
+        rates = tuple(admitted.get(j, _ZERO) for j in range(len(needs)))
+        value = throughput_of(problem, [(x,) for x in rates], objective)
+        # At a tie, the choice of more classes, which longer limits favour.
+        if value >= best[0]:
+            best = value, s, rates
+    value, s, rates = best
+    return proven_result(
+        LimitedResult,
+        value,
+        limited_bound(problem, limits, prices, objective),
+        limited_violations(problem, rates, limits, value, objective),
+        problem=problem,
+        limits=limits,
+        objective=objective,
+        rates=rates,
+        work_prices=prices,
+        iteration_rate=s,
+        method="knapsacks",
+        solver=own_solver(),
+    )
+
+
+def limited_answer(result: LimitedResult) -> dict[str, Any]:
+    """Return a result as a JSON document; see docs/fluid.md."""
+    times = result.latencies
+    return {
+        "value": plain_number(result.value),
+        "rates": [plain_number(rate) for rate in result.rates],
+        "iteration_time": plain_number(result.iteration_time),
+        "latency": [None if t is None else plain_number(t[0]) for t in times],
+        "ttft": [None if t is None else plain_number(t[1]) for t in times],
+        "duals": {
+            "latency": plain_number(result.latency_price),
+            "ttft": plain_number(result.ttft_price),
+            "memory": plain_number(result.memory_price),
+            "rates": [plain_number(price) for price in result.rate_prices],
+        },
+        "exact": {"value": str(result.value), "rates": [str(rate) for rate in result.rates]},
+        "proof": result.proof,
+    }

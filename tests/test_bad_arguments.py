@@ -1,0 +1,71 @@
+"""Bad arguments in Python: an error of one line that names the argument, never a traceback."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import fields
+from inspect import signature
+from typing import Any
+
+import pytest
+
+import bfio
+from bfio import from_trace
+from bfio.testing import improvement_ratio, make_state
+from formulations.errors import InputError
+from formulations.fluid import FluidWorker, RequestClass
+from formulations.hindsight_latency import LatencyProblem
+from formulations.hindsight_makespan import MakespanProblem
+
+REQUESTS = bfio.synthetic("demo", 20, seed=1)
+MACHINE = bfio.Cluster(workers=2, slots=4)
+RUN: dict[str, Any] = {"workload": REQUESTS, "policy": "fcfs", "cluster": MACHINE}
+OF_TRACE: dict[str, Any] = {"workload": REQUESTS, "memory": 10**6}
+ROWS: dict[str, Any] = {"arrival": [0], "prompt": [1], "output": [1]}
+#: A valid call of each function; all its arguments are made bad, or those named besides.
+CALLS: tuple[tuple[Callable[..., Any], dict[str, Any], Iterable[str]], ...] = (
+    (bfio.simulate, RUN, [each.name for each in fields(bfio.RunOptions)]),
+    (bfio.simulate, RUN, ("stop", "observers", "keep_trajectory", "options", *RUN)),
+    (bfio.compare, {"workload": REQUESTS, "policies": "fcfs", "cluster": MACHINE},
+     ("jobs", "metrics", "progress", "repeat", "options", "policies")),
+    (bfio.measure_gap, RUN, ("every", "method", "work_limit", "time_limit", "gamma", "keep")),
+    (bfio.evaluate_predictor, {"workload": REQUESTS, "predictor": "oracle"}, ()),
+    (bfio.Cluster, {}, ()),
+    (bfio.Workload, {"prompt_tokens": [1, 2], "output_tokens": [1, 2]}, ()),
+    (bfio.synthetic, {"name": "demo", "num_requests": 5, "seed": 1}, ()),
+    (bfio.StepProblem, {"capacity": [1, 1], "base": [[1], [2]], "contribution": [[3]]}, ()),
+    (LatencyProblem, {"memory": 9, **ROWS}, ()),
+    (MakespanProblem, {"workers": 1, "slots": 1, **ROWS}, ()),
+    (FluidWorker, {"d0": 1, "d1": 1, "memory": 9}, ()),
+    (RequestClass, {"rate": 1, "prompt": 1, "output": 9}, ()),
+    (from_trace.latency_problem, OF_TRACE, ()),
+    (from_trace.makespan_problem, {"workload": REQUESTS, "workers": 2, "slots": 2}, ()),
+    (from_trace.fluid_problem, OF_TRACE | {"rate": 1}, ()),
+    (from_trace.step_problem, RUN, (*RUN, "step", "look_ahead")),
+    (improvement_ratio, {"policy": "br-0", "workers": 55, "slots": 1, "rounds": 1}, ()),
+    (make_state, {"loads": [1], "free": [1], "sizes": [1]}, ()),
+)  # fmt: skip
+BAD: tuple[Any, ...] = (object(), -1, "nonsense\nline", float("nan"), [], True)
+#: What is no mistake: an empty list of events or requests, a name of any text, a flag.
+GOOD: dict[str, tuple[Any, ...]] = {
+    "failures": ([],), "stragglers": ([],), "cancellations": ([],), "observers": ([],),
+    "weights": ([],), "contribution": ([],), "sizes": ([],), "contributions": ([],),
+    "name": ("nonsense\nline",), "rate_scale": (True,), "keep_trajectory": (True,),
+    "leave_out_oversized": (True,), "work_conserving": (True,),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("function", "valid", "names"), CALLS, ids=lambda value: getattr(value, "__name__", None)
+)
+def test_a_bad_argument_is_one_line(
+    function: Callable[..., Any], valid: dict[str, Any], names: Iterable[str]
+) -> None:
+    """Each argument gets each bad value; the error speaks of arguments, not of flags."""
+    function(**valid)
+    for name in names or signature(function).parameters:
+        for value in BAD:
+            if any(type(value) is type(good) and value == good for good in GOOD.get(name, ())):
+                continue
+            with pytest.raises(InputError) as caught:
+                pytest.fail(f"{name}={value!r} gives {function(**valid | {name: value})}")
+            assert "\n" not in str(caught.value)
+            assert "--" not in str(caught.value)
