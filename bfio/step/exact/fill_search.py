@@ -14,6 +14,7 @@ from bfio.step.exact.enumerate import NODE, enumerate_placements
 from bfio.step.exact.fill import FillProblem
 from bfio.step.exact.peaks import peak_bounds
 from bfio.step.exact.phases import Phase
+from bfio.step.exact.place import place_under_peak
 from bfio.step.exact.result import ExactResult, Seconds
 from bfio.step.exact.sums import floors
 from bfio.step.exact.swap import spread_largest, swap_requests
@@ -140,15 +141,27 @@ class FillSearch:
             self._branch(_MAX_CASES)
 
     def _place_first(self) -> None:
-        """Fill the slots largest first, under the first peak tried that is high enough."""
+        """Fill the slots under the lowest peak for which a first heuristic succeeds."""
         core = self._core
         owner = np.empty_like(self._owner)
         peak = self._first
         step = 1
-        while spread_largest(peak - core.base, core.capacity, core.sizes, owner) < 0:
+        placed = False
+        while not placed:
+            margins = peak - core.base
+            if spread_largest(margins, core.capacity, core.sizes, owner) >= 0:
+                self._accept(owner)
+                placed = True
+            if Phase.FIRST_PLACEMENT not in self._skip:
+                order = np.argsort(margins / core.capacity, kind="stable")
+                total = place_under_peak(
+                    margins, core.capacity, core.sizes, order, owner, self._state
+                )
+                if total >= 0:
+                    self._accept(owner)
+                    placed = True
             peak += step
             step *= 2
-        self._accept(owner)
 
     def _bound_peaks(self) -> None:
         core = self._core

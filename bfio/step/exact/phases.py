@@ -16,6 +16,7 @@ class Phase(StrEnum):
     """
 
     LEVEL = "level"
+    FIRST_PLACEMENT = "first-placement"
     FIRST_SWAPS = "first-swaps"
     SUMS = "sums"
     PRICES = "prices"

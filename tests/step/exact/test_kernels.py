@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.step.exact.peaks import largest_nested_total
+from bfio.step.exact.place import place_under_peak
 from bfio.step.exact.subsets import (
     SMALL_VALUE,
     PricedRequests,
@@ -137,6 +138,22 @@ def test_nested_total(sizes: list[int], thresholds: list[int]) -> None:
         np.array(sorted(sizes), dtype=np.int64), np.array(sorted(thresholds), dtype=np.int64)
     )
     assert found == max(totals, default=-1)
+
+
+@given(st.integers(0, 2**32), st.integers(1, 5))
+def test_placements_keep_their_promises(seed: int, workers: int) -> None:
+    """Every worker has its number of requests, no margin is exceeded, the total is that stated."""
+    rng = np.random.default_rng(seed)
+    capacity = rng.integers(1, 5, workers)
+    sizes = np.sort(rng.integers(0, 100, int(capacity.sum()) + int(rng.integers(1, 10))))
+    margins = rng.integers(0, 300, workers)
+    owner = np.empty(len(sizes), np.int64)
+    state = np.array([seed + 1], dtype=np.uint64)
+    total = place_under_peak(margins, capacity, sizes, np.arange(workers), owner, state)
+    assert np.bincount(owner[owner >= 0], minlength=workers).tolist() == capacity.tolist()
+    loads = [int(sizes[owner == g].sum()) for g in range(workers)]
+    fits = all(load <= m for load, m in zip(loads, margins.tolist(), strict=True))
+    assert total == (sum(loads) if fits else -1)
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=4), st.data())
