@@ -3,6 +3,7 @@
 The names below are loaded at first use, so that ``import bfio`` and ``bfio --help`` stay fast.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from formulations.lazy import lazy_attributes
@@ -78,4 +79,8 @@ __all__ = [
 ]
 
 
-__getattr__, __dir__ = lazy_attributes(__name__, _HOMES)
+_load, __dir__ = lazy_attributes(__name__, _HOMES)
+
+
+def __getattr__(name: str) -> object:
+    return import_module("bfio.testing") if name == "testing" else _load(name)

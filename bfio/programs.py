@@ -209,10 +209,10 @@ def _kind_for(problem: object, program: str | None) -> ProgramKind:
 def _chosen(kinds: list[ProgramKind], program: str | None, where: str) -> ProgramKind:
     if program is None:
         return kinds[0]
-    if program in (names := [kind.name for kind in kinds]):
-        return kinds[names.index(program)]
-    if names == [""]:
+    if (names := [kind.name for kind in kinds]) == [""]:
         raise InputError(where, "this problem has one program", "leave it out")
+    if program in names:
+        return kinds[names.index(program)]
     raise InputError(where, f"{program!r} is unknown", use_one_of(program, names))
 
 
@@ -358,14 +358,14 @@ def check(
     Raises
     ------
     InputError
-        If the result has no solution.
+        If the solution is None, or the result has none.
     """
     from formulations.results import Solved
 
     if isinstance(solution, Solved):
         value, solution = value_of(solution) if value is None else value, solution.solution
-        if solution is None:
-            raise InputError("solution", "the result has none", "raise the time limit")
+    if solution is None:
+        raise InputError("solution", "there is none", "give a result of solve that has one")
     return _statement(problem, program).violations(solution, value)
 
 

@@ -84,11 +84,19 @@ class ChangedProgram(Formulation[P, Changed[S], R], Generic[P, S, R]):
 
     def write(self) -> StandardForm:
         """Return the compiled model."""
+        from pyomo.environ import Objective, maximize
+
         try:
-            return compile_model(self._changed)
-        except (AttributeError, TypeError, ValueError, RuntimeError) as error:
+            form = compile_model(self._changed)
+        except (AttributeError, IndexError, TypeError, ValueError, RuntimeError) as error:
             remedy = "give a Pyomo model of linear rows and one objective to minimise"
             raise InputError("model", f"cannot be compiled: {error}", remedy) from None
+        # The compiled form would minimise the negative.
+        for objective in self._changed.component_data_objects(Objective, active=True):
+            if objective.sense == maximize:
+                remedy = "minimise the expression with the opposite signs"
+                raise InputError(f"model.{objective.name}", "is maximised", remedy)
+        return form
 
     @cached_property
     def keeps_objective(self) -> bool:

@@ -271,7 +271,7 @@ GUROBI_UNIT = 1_000_000
 
 
 def checked_work_limit(value: object, where: str = "work_limit") -> int | None:
-    """Return a validated limit in ticks; None means no limit.
+    """Return a validated work limit in ticks of about a microsecond; None means no limit.
 
     Raises
     ------

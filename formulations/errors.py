@@ -99,6 +99,12 @@ def check_keywords(name: str, given: Mapping[str, object], known: Iterable[str])
             raise InputError(f"{name}(...)", f"no option {word!r}", use_one_of(word, names))
 
 
+def kind_of(value: object) -> str:
+    """Return the type of a value with its article, e.g. ``an int``."""
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
+
+
 def check_kind(value: object, kind: type, where: str, form: str) -> None:
     """Refuse an argument of another type, for example if two arguments were swapped.
 
@@ -119,7 +125,7 @@ def check_kind(value: object, kind: type, where: str, form: str) -> None:
         If the argument is of another type.
     """
     if not isinstance(value, kind):
-        what = f"a {type(value).__name__} is no {kind.__name__}"
+        what = f"{kind_of(value)} is no {kind.__name__}"
         raise InputError(where, what, f"write {form}")
 
 

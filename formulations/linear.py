@@ -37,6 +37,8 @@ class ExactLinear:
         Row i of ``A`` as {column index: coefficient}, zeros left out.
     bound : tuple of Fraction
         ``b``, length m.
+    integral : tuple of bool
+        Whether each column takes integers only, length n; empty if none does.
     """
 
     columns: tuple[str, ...]
@@ -44,6 +46,7 @@ class ExactLinear:
     cost: tuple[Fraction, ...]
     matrix: tuple[Mapping[int, Fraction], ...]
     bound: tuple[Fraction, ...]
+    integral: tuple[bool, ...] = ()
 
     def value(self, point: Sequence[Fraction]) -> Fraction:
         """Return the objective ``c·x`` of a point, length n."""
@@ -95,7 +98,7 @@ def allow_fractions() -> None:
 
 
 def exact_linear(model: Any) -> ExactLinear:
-    """Convert a Pyomo minimisation over non-negative reals with inequality rows to rationals.
+    """Convert a Pyomo minimisation over non-negative numbers with inequality rows to rationals.
 
     Parameters
     ----------
@@ -136,6 +139,7 @@ def exact_linear(model: Any) -> ExactLinear:
         cost=tuple(-cost.get(j, _ZERO) for j in range(len(variables))),
         matrix=tuple(row for _, row, _ in rows),
         bound=tuple(b for _, _, b in rows),
+        integral=tuple(v.is_integer() for v in variables),
     )
 
 

@@ -4,7 +4,6 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -12,7 +11,7 @@ import numpy as np
 from formulations.backends import Outcome, SolveLimits, backend, check_method, run_backend
 from formulations.deadline import OutOfTime, TimeLimit
 from formulations.errors import CapabilityError
-from formulations.linear import ExactLinear, ExactVertex, exact_linear, exact_vertex
+from formulations.linear import ExactLinear, ExactVertex, exact_vertex
 from formulations.results import Solved
 from formulations.statement import P, Statement
 
@@ -72,7 +71,7 @@ class LinearSolve:
 class LinearProgram(Statement[P], Generic[P, R]):
     """A linear program in the form that `formulations.linear.exact_linear` converts."""
 
-    maximised = True
+    maximised, fractional = True, True
     units = 1
     #: Meaning of the dual prices, by family of rows.
     prices: ClassVar[Mapping[str, str]] = {}
@@ -93,11 +92,6 @@ class LinearProgram(Statement[P], Generic[P, R]):
             "dual of the row in this file (derivative of the objective by the right-hand side)",
             *(f"  {told}" for family, told in self.prices.items() if family in families),
         ]
-
-    @cached_property
-    def linear(self) -> ExactLinear:
-        """The statement in rationals."""
-        return exact_linear(self.model)
 
     def solved(self, method: str = "exact", time_limit: TimeLimit = None, seed: int = 0) -> R:
         """Solve this program; see `solve_by`."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Any, Self, TypeVar
 
-from formulations.errors import InputError, use_one_of
+from formulations.errors import InputError, did_you_mean, use_one_of
 
 #: Longest path of a value that an error shows [characters].
 _LONGEST_PLACE = 80
@@ -142,7 +142,8 @@ def check_keys(
         raise InputError(where, json_word(document), f"write an object with {known}")
     for key in document:
         if key not in required and key not in optional:
-            raise InputError(f"{where}.{key}", "unknown", f"use {known}")
+            like = did_you_mean(key, (*required, *optional))
+            raise InputError(f"{where}.{key}", "unknown", f"{like}use {known}")
     for key in required:
         if key not in document:
             raise InputError(f"{where}.{key}", "missing", "add it")

@@ -172,11 +172,13 @@ class Solved:
     @property
     def status(self) -> str:
         """The outcome in words: ``optimal, proven``, ``stopped, gap 3 %``, ``bound only``, ..."""
+        gap = getattr(self, "gap", None)
         if self.termination in (Termination.TIME_LIMIT, Termination.WORK_LIMIT):
-            gap = getattr(self, "gap", None)
-            return "stopped" if gap is None else f"stopped, gap {percent(gap)}"
+            return "stopped, no gap known" if gap is None else f"stopped, gap {percent(gap)}"
         if self.termination is Termination.FEASIBLE:
-            return "solved, bound in floats" if self.solver.get("finished") else "feasible"
+            if self.solver.get("finished"):
+                return "solved, bound in floats"
+            return "feasible" if gap is None else f"feasible, gap {percent(gap)}"
         words = {Termination.OPTIMAL: "optimal, proven", Termination.RELAXED: "bound only"}
         return words.get(self.termination, self.termination.value)
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from formulations.backends import Outcome, SolveLimits, WrittenProgram, backend
 from formulations.deadline import TimeLimit
+from formulations.linear import ExactLinear, exact_linear
 from formulations.standard_form import StandardForm, compile_model
 from formulations.words import Words
 
@@ -33,6 +34,8 @@ class Statement(ABC, Generic[P]):
     words = Words()
     #: Whether the value is maximised; the statement then minimises its negative.
     maximised = False
+    #: Whether the value is a fraction, and files have the statement of `linear`.
+    fractional = False
 
     def __init__(self, problem: P) -> None:
         self.problem = problem
@@ -78,6 +81,11 @@ class Statement(ABC, Generic[P]):
     def model(self) -> Any:
         """The Pyomo statement."""
         return self.state()
+
+    @cached_property
+    def linear(self) -> ExactLinear:
+        """The statement in rationals, if it is `fractional`."""
+        return exact_linear(self.model)
 
     @cached_property
     def standard_form(self) -> StandardForm:

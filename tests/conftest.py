@@ -2,7 +2,7 @@
 
 import gc
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -47,6 +47,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def rows_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compute study rows in this process, because starting another one takes seconds."""
     monkeypatch.setattr("bfio.studies.runner.compute_locally", compute_here)
+
+
+@pytest.fixture(scope="module")
+def rows_of_module_in_this_process() -> Iterator[None]:
+    """Do so for all tests of a module and what they share."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("bfio.studies.runner.compute_locally", compute_here)
+        yield
 
 
 _SHARED = ROOT.parent / "shared" / "data"

@@ -1,8 +1,11 @@
 """Start programs in tests and wait for conditions, on machines of any speed."""
 
+import multiprocessing
+import os
 import subprocess
+import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,6 +26,40 @@ def started(command: Sequence[str], **options: Any) -> Iterator["subprocess.Pope
             yield process
         finally:
             process.kill()
+
+
+def with_numba(
+    folder: Path, code: str, variables: Mapping[str, str]
+) -> "subprocess.CompletedProcess[str]":
+    """Run a program in a process that begins with Numba loaded, and nothing of bfio.
+
+    To start Python and to load Numba takes two seconds; this process is forked from one that has.
+    The program runs in `folder`, imports from there first, and sees `variables`.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.numba_loaded"])
+    streams = tuple(folder / f"{name}.txt" for name in ("stdout", "stderr"))
+    process = context.Process(target=_run_here, args=(folder, code, dict(variables), streams))
+    process.start()
+    process.join(PATIENCE_S)
+    process.kill()
+    process.join()
+    out, err = (stream.read_text() for stream in streams)
+    return subprocess.CompletedProcess(code, process.exitcode or 0, out, err)
+
+
+def _run_here(
+    folder: Path, code: str, variables: dict[str, str], streams: tuple[Path, Path]
+) -> None:
+    """Run a program in this process, which is of no use afterwards."""
+    for number, stream in enumerate(streams, start=1):
+        os.dup2(os.open(stream, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(variables)
+    sys.path.insert(0, "")
+    sys.dont_write_bytecode = True
+    exec(code, {"__name__": "__main__"})
 
 
 def wait_until(happens: Callable[[], T], what: str, seconds: float = PATIENCE_S) -> T:

@@ -5,11 +5,13 @@ from dataclasses import fields
 from inspect import signature
 from typing import Any
 
+import numpy as np
 import pytest
 
 import bfio
 from bfio import from_trace
-from bfio.testing import improvement_ratio, make_state
+from bfio.gap.measure import GapObserver
+from bfio.testing import check_contract, improvement_ratio, make_state
 from formulations.errors import InputError
 from formulations.fluid import FluidWorker, RequestClass
 from formulations.hindsight_latency import LatencyProblem
@@ -20,13 +22,17 @@ MACHINE = bfio.Cluster(workers=2, slots=4)
 RUN: dict[str, Any] = {"workload": REQUESTS, "policy": "fcfs", "cluster": MACHINE}
 OF_TRACE: dict[str, Any] = {"workload": REQUESTS, "memory": 10**6}
 ROWS: dict[str, Any] = {"arrival": [0], "prompt": [1], "output": [1]}
+STEP = bfio.StepProblem(np.array([1, 1]), np.array([[1], [2]]), np.array([[3]]))
 #: A valid call of each function; all its arguments are made bad, or those named besides.
 CALLS: tuple[tuple[Callable[..., Any], dict[str, Any], Iterable[str]], ...] = (
     (bfio.simulate, RUN, [each.name for each in fields(bfio.RunOptions)]),
     (bfio.simulate, RUN, ("stop", "observers", "keep_trajectory", "options", *RUN)),
     (bfio.compare, {"workload": REQUESTS, "policies": "fcfs", "cluster": MACHINE},
-     ("jobs", "metrics", "progress", "repeat", "options", "policies")),
-    (bfio.measure_gap, RUN, ("every", "method", "work_limit", "time_limit", "gamma", "keep")),
+     ("jobs", "metrics", "progress", "repeat", "options", "policies", "energy_model")),
+    (bfio.measure_gap, RUN, ("observer", "horizon", "options", *RUN)),
+    (GapObserver, {}, ("method", "horizon", "gamma", "objective", "work_limit", "every", "keep")),
+    (bfio.solve, {"problem": STEP}, ()),
+    (check_contract, {"policy": "fcfs", "examples": 1}, ()),
     (bfio.evaluate_predictor, {"workload": REQUESTS, "predictor": "oracle"}, ()),
     (bfio.Cluster, {}, ()),
     (bfio.Workload, {"prompt_tokens": [1, 2], "output_tokens": [1, 2]}, ()),

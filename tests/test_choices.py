@@ -16,6 +16,7 @@ from formulations.errors import InputError
 from formulations.fluid import (
     FluidProblem,
     FluidWorker,
+    LimitedProgram,
     RequestClass,
     ServiceLimits,
     ThroughputProgram,
@@ -53,6 +54,9 @@ CHOICES: dict[tuple[str, str], Callable[[Any], object]] = {
     ),
     ("solve_limited_throughput", "objective"): lambda o: (
         solve_limited_throughput(LOAD, latency=Fraction(1), objective=o).value
+    ),
+    ("LimitedProgram", "objective"): lambda o: (
+        LimitedProgram(LOAD, ServiceLimits(), objective=o).solved().value
     ),
     ("build_limited_throughput", "objective"): lambda o: str(
         build_limited_throughput(LOAD, ServiceLimits(), objective=o).objective.expr

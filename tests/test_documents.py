@@ -12,6 +12,14 @@ from tests.notebooks import NOTEBOOKS
 from tests.places import DOCS, ROOT
 
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
+#: Folders with modules.
+TOPS = ("bfio", "formulations", "benchmarks", "proofs_checks", "tests", "docs")
+#: Modules of users and of other projects.
+_NOT_OURS = {
+    "mine.py",
+    "my_claims.py",
+    "tensorrt_llm/_torch/pyexecutor/scheduler/adp_router.py",
+}
 _MARK = "<!-- run -->"
 _BLOCK = re.compile(r"(?:<!-- (file: \S+|run) -->\n)?```(\w+)\n(.*?)```", re.DOTALL)
 
@@ -83,3 +91,15 @@ def test_relative_links_point_somewhere(page: Path) -> None:
     """Every relative link of a page names a file of the repository."""
     for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
         assert (page.parent / target).exists(), target
+
+
+def test_modules_that_pages_name_exist() -> None:
+    """`module.py` in a page is the end of a module's name, or a file that the page writes."""
+    files = {f"/{path.relative_to(ROOT)}" for top in TOPS for path in (ROOT / top).rglob("*.py")}
+    missing = []
+    for page in PAGES:
+        text = page.read_text()
+        named = set(re.findall(r"`([\w/.-]+\.py)`", text)) - _NOT_OURS
+        named -= set(re.findall(r"<!-- file: (\S+) -->", text))
+        missing += [name for name in named if not any(f.endswith(f"/{name}") for f in files)]
+    assert missing == []

@@ -39,9 +39,11 @@ def _documented(source: str) -> Iterator[tuple[str, str]]:
     for node in ast.walk(ast.parse(source)):
         if not isinstance(node, ast.FunctionDef | ast.ClassDef):
             continue
+        text, section = ast.get_docstring(node) or "", ""
+        if "Parameters" not in text:
+            continue
         taken = {each.arg for each in ast.walk(node) if isinstance(each, ast.arg)}
-        lines, section = (ast.get_docstring(node) or "").splitlines(), ""
-        for line, below in pairwise([*lines, ""]):
+        for line, below in pairwise([*text.splitlines(), ""]):
             if re.fullmatch("-{3,}", below):
                 section = line
             elif section == "Parameters" and re.match("[^ -]", line):

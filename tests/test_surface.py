@@ -86,7 +86,7 @@ OPEN = Open()
     [
         ([], 1, "no policy is given"),
         ([emptiest, emptiest], 1, "emptiest is named twice"),
-        ([3], 1, "a int is not a policy"),
+        ([3], 1, "an int is not a policy"),
         (["br-h", "br-h:horizon=20"], 1, "br-h:horizon=20 and br-h are the same policy"),
         (["br-h:gamma=0.86", "br-h:beta=43"], 1, "are the same policy"),
         ([OPEN], 2, "policy Open: cannot be sent to another process (cannot pickle"),

@@ -113,7 +113,7 @@ class ArrivalName(StrEnum):
 
 
 class ArrivalLaw(ABC):
-    """A random or listed sequence of arrivals."""
+    """Interface of the sequences of arrivals of this module, random or listed."""
 
     @property
     @abstractmethod

@@ -146,7 +146,7 @@ class Scenario(Validated):
     def _check_begins(self, stage: str) -> None:
         k = self.network.stage_index[stage]
         if self.network.forks(k) and self.network.predecessors[k]:
-            what = f"{stage} is not a first stage of its fork-join type"
+            what = f"{stage} has predecessors, and requests of a fork-join type enter without any"
             raise InputError("arrivals", what, "name a first stage of the type")
 
     def _check_priority(self, agent: Agent) -> None:
@@ -259,7 +259,9 @@ def with_trace(
 def _arrival_slots(network: AgentNetwork, workload: Workload, scale: Fraction) -> IntArray:
     """Return the slots in which requests arrive; they can be served from the next slot on."""
     if network.slot is None:
-        raise InputError("slot", "the length of a slot is unknown", "give its length in seconds")
+        raise InputError(
+            "slot", "unknown, so times cannot be converted", "give the seconds of a time slot"
+        )
     if scale <= 0:
         raise InputError("rate_scale", f"{scale} is out of range", "use a number > 0")
     times = workload.exact_arrivals("give a rate")

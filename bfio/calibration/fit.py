@@ -185,7 +185,7 @@ def _notes_on_fit(goodness: Goodness, terms: _Terms) -> Iterator[str]:
     if abs(goodness.total_ratio - 1) > _LEFT_OUT:
         yield (
             f"all steps together took {percent(goodness.total_ratio - 1)} more than these "
-            "constants say: the tail counts little (--loss squares keeps the total)"
+            'constants say: the tail counts little (loss="squares" keeps the total)'
         )
 
 
@@ -205,7 +205,9 @@ def _bend(steps: MeasuredSteps, fitted: FloatArray, *, are_equal: bool) -> Itera
             found.append((middle, steps.max_load[order[first]], steps.max_load[order[end - 1]]))
     if found:
         middle, least, most = max(found, key=lambda entry: abs(entry[0]))
-        workers = " or workers differ (--per-worker)" if are_equal and steps.workers != 1 else ""
+        workers = (
+            " or workers differ (per_worker=True)" if are_equal and steps.workers != 1 else ""
+        )
         yield (
             f"durations are not linear in the load{workers}: steps with a peak of {least:,.0f} to "
             f"{most:,.0f} tokens are typically {percent(middle)} off the fit"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 from typing import Any, NoReturn
 
+from bfio.common.options import flag
 from bfio.common.plugins import installed, loading, members
 from formulations.errors import InputError, did_you_mean
 
@@ -152,17 +153,25 @@ _KEYWORD = re.compile(
 def in_flags(error: InputError, parser: argparse.ArgumentParser, command: str) -> str:
     """Return the message of an error with the flags of a command in place of keywords."""
     flags = _flags(parser, command)
+    where = flags.get(error.where, error.where)
+    told = with_flags(
+        f"{error.what}; {error.remedy}",
+        lambda name: flags.get(name) or flags.get(name.removesuffix("_s")),
+    )
+    return f"{where}: {told}"
+
+
+def with_flags(text: str, flag_of: Callable[[str], str | None] = flag) -> str:
+    """Return a text with flags in place of keywords, such as ``--method cp-sat``."""
 
     def spoken(found: re.Match[str]) -> str:
         name, quoted, plain, others = found.groups()
-        flag = flags.get(name) or flags.get(name.removesuffix("_s"))
-        if flag is None:
+        if (given := flag_of(name)) is None:
             return found[0]
         value = quoted or plain or ""
-        return f"{flag} {value}".rstrip() + others.replace('"', "")
+        return f"{given} {value}".rstrip() + others.replace('"', "")
 
-    where = flags.get(error.where, error.where)
-    return f"{where}: {_KEYWORD.sub(spoken, f'{error.what}; {error.remedy}')}"
+    return _KEYWORD.sub(spoken, text)
 
 
 def _flags(parser: argparse.ArgumentParser, command: str = "") -> dict[str, str]:

@@ -13,7 +13,6 @@ from formulations.errors import InputError, use_one_of
 if TYPE_CHECKING:
     from formulations.exchange import SolutionFile
     from formulations.fluid import FluidObjective, FluidProblem
-    from formulations.linear_program import LinearProgram
     from formulations.statement import Statement
 
 
@@ -80,10 +79,9 @@ def exchange(
         Name of a linear program in the JSON answer; by default the command.
     """
     from bfio.programs import write_statement
-    from formulations.linear_program import LinearProgram
 
     if args.read_solution is not None:
-        if isinstance(program, LinearProgram):
+        if program.fractional:
             return _read_linear(args, program, name or command)
         return _read(args, program, command, details or {})
     back = f"bfio {command} {Path(args.file).name}{options} --read-solution SOLUTION"
@@ -183,7 +181,7 @@ def violated_lines(told: Sequence[str]) -> list[str]:
     return [f"violated: {sentence}" for sentence in told[:_MOST]] + more
 
 
-def _read_linear(args: argparse.Namespace, program: "LinearProgram[Any, Any]", name: str) -> int:
+def _read_linear(args: argparse.Namespace, program: "Statement[Any]", name: str) -> int:
     from bfio.common.text import number
     from formulations.exchange.solution import judge_linear
     from formulations.fluid.solver import DUALITY
@@ -232,15 +230,23 @@ def exchange_fluid(
 ) -> int:
     """Write a program of a fluid problem, or check a solution of it; return the exit status."""
     from bfio.programs import FLUID_KINDS
+    from formulations.fluid import LimitedProgram, ServiceLimits
 
     names = [kind.name for kind in FLUID_KINDS]
     name = args.program or names[0]
     if name not in names:
         raise InputError("--program", f"{name!r} is unknown", use_one_of(name, names))
     kind = FLUID_KINDS[names.index(name)]
-    made = kind.load("made")(problem) if kind.made else problem
-    chosen = {"objective": objective} if name == names[0] else {}
+    limits = {key: text for key in ("latency", "ttft") if (text := getattr(args, key)) is not None}
+    if limits and name != names[0]:
+        raise InputError(flag(next(iter(limits))), f"no limit of program {name}", "omit it")
     options = kind.options
     options += "" if objective.value == "stages" else f" --objective {objective.value}"
-    program = kind.load("program")(made, **chosen)
+    options += "".join(f" {flag(key)} {text}" for key, text in limits.items())
+    if limits:
+        program = LimitedProgram(problem, ServiceLimits(**limits), objective=objective)
+    else:
+        made = kind.load("made")(problem) if kind.made else problem
+        chosen = {"objective": objective} if name == names[0] else {}
+        program = kind.load("program")(made, **chosen)
     return exchange(args, program, "fluid", options=options, name=name)

@@ -47,7 +47,8 @@ heuristics, and replays traces to measure the effect of better decisions.
 Start with:  bfio demo
 """
 _EPILOG = """\
-Every command accepts --json (one JSON document on stdout, nothing else) and --seed.
+Every command accepts --json (one JSON document on stdout, nothing else), and --seed if it draws
+random numbers.
 Exit status: 0 done, 2 bad input, 3 nothing found within the limit, 130 interrupted.
 """
 
@@ -181,8 +182,9 @@ def _fail(message: str) -> int:
     return BAD_INPUT
 
 
-#: Time for the child to end after a signal [s]: during work, and once the answer has begun.
-_GRACE_S, _PRINTING_S = 1.2, 1.7
+#: Time for the child to end after a signal [s]: during work, once the answer has begun, and for a
+#: service, which answers open requests and completes its log. A second signal ends it at once.
+_GRACE_S, _PRINTING_S, _FAREWELL_S = 1.2, 1.7, 30.0
 _STOPPING = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -258,7 +260,7 @@ class _Guard:
         self._child, self._messages = child, messages
         self._inbox = b""
         self._kept: so_far.SoFar | None = None
-        self._has_begun = self._has_said = False
+        self._has_begun = self._has_said = self._serves = False
         self._limit: float | None = None
         self._asked: float | None = None
         self._now = False
@@ -293,6 +295,8 @@ class _Guard:
             return None if self._has_begun else self._limit
         if self._now:
             return self._asked
+        if self._serves:
+            return self._asked + _FAREWELL_S
         return self._asked + (_PRINTING_S if self._has_begun else _GRACE_S)
 
     def _signals(self, numbers: bytes) -> None:
@@ -326,6 +330,8 @@ class _Guard:
             self._limit = None if said[0] is None else time.monotonic() + said[0]
         elif kind == so_far.BEGUN:
             self._has_begun = True
+        elif kind == so_far.SERVES:
+            self._serves = True
         else:
             self._has_said = True
 

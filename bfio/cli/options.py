@@ -82,13 +82,13 @@ def add_seed(parser: argparse._ActionsContainer) -> None:
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="random seed (default 0)")
 
 
-def add_time_limit(parser: argparse.ArgumentParser) -> None:
-    """Add ``--time-limit``."""
+def add_time_limit(parser: argparse.ArgumentParser, default: str = "none") -> None:
+    """Add ``--time-limit``; ``default`` is said in its help."""
     parser.add_argument(
         "--time-limit",
         type=_seconds,
         metavar="SECONDS",
-        help="limit of each solve [s] (default none); problems left unproven are counted",
+        help=f"limit of each solve [s] (default {default}); problems left unproven are counted",
     )
 
 

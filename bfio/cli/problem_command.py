@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from bfio.cli.command import DONE, NOTHING_FOUND, Command
@@ -9,7 +10,8 @@ from bfio.cli.exchange import add_exchange, exchange, is_exchange
 from bfio.cli.options import add_common, add_time_limit
 from bfio.cli.output import print_json, read_problem
 from bfio.cli.so_far import View, begin
-from bfio.programs import ProgramKind
+from bfio.programs import ProgramKind, kind_of
+from formulations.errors import InputError
 
 METHODS = "exact (default), cp-sat, highs, pyomo[:SOLVER], brute-force, lp (bound only)"
 
@@ -64,7 +66,7 @@ def problem_command(
     def run(args: argparse.Namespace) -> int:
         is_exchanged = bool(kind.program) and is_exchange(args)
         # Load the modules before the time limit starts.
-        solved, problem = kind.load("solve"), kind.load("problem")
+        solved, _ = kind.load("solve"), kind.load("problem")
 
         def told(result: Any) -> tuple[dict[str, Any], Callable[[], list[str]], int]:
             document = result.to_mapping() | details(data)
@@ -73,7 +75,7 @@ def problem_command(
         method = args.method or "exact"
         deadline = begin(args, method, View(args, told))
         given = {key: value for key in overrides if (value := getattr(args, key)) is not None}
-        data = read_problem(args.file, lambda text: _parsed(text, problem, given))
+        data = read_problem(args.file, lambda text: _parsed(text, kind, given))
         if is_exchanged:
             return exchange(args, kind.load("program")(data), name, details(data))
         how = {key: getattr(args, key) for key in ("seed", *passed)}
@@ -97,10 +99,20 @@ def status_of(result: Any) -> int:
     return DONE if answered else NOTHING_FOUND
 
 
-def _parsed(text: str, problem: Any, given: Mapping[str, object]) -> Any:
+def _parsed(text: str, kind: ProgramKind, given: Mapping[str, object]) -> Any:
     from formulations.problem_data import parse_json
 
     document = parse_json(text)
     if isinstance(document, dict):
         document = {**document, **given}
-    return problem.from_mapping(document)
+    try:
+        return kind.load("problem").from_mapping(document)
+    except InputError:
+        other = kind
+        with suppress(InputError):
+            other = kind_of(document, "")
+        if other is kind:
+            raise
+        what = f"has the fields of {other.load('program').words.title}"
+        remedy = f"use bfio {other.command} FILE, or bfio.solve in Python"
+        raise InputError("document", what, remedy) from None

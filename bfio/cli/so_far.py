@@ -20,7 +20,7 @@ from formulations.deadline import Deadline
 from formulations.errors import InputError
 
 #: Kinds of messages to the guard process (`bfio.cli.main`).
-ANSWER, LIMIT, BEGUN, SAID = "answer", "limit", "begun", "said"
+ANSWER, LIMIT, BEGUN, SAID, SERVES = "answer", "limit", "begun", "said", "serves"
 #: Length prefix of each message.
 HEADER = struct.Struct(">Q")
 #: Minimum time between two kept answers [s]; a signal loses at most the work since the last.
@@ -135,6 +135,11 @@ def answer_begins() -> None:
     if not _state.has_begun:
         _state.has_begun = True
         _tell(BEGUN)
+
+
+def serves() -> None:
+    """Tell the guard process that a service runs, which says farewell and completes its log."""
+    _tell(SERVES)
 
 
 def interruption_said() -> None:

@@ -7,6 +7,7 @@ from math import hypot
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from bfio.cli.command import with_flags
 from bfio.cli.output import console, print_table
 from bfio.cli.so_far import note
 from bfio.common.text import TableForm, TextTable, joined_csv, number
@@ -39,6 +40,7 @@ def print_for_papers(tables: Iterable[TextTable], form: TableForm, remarks: Iter
     CSV has no place for sentences, so remarks go to stderr.
     """
     *others, last = tables
+    remarks = list(map(with_flags, remarks))
     if form is TableForm.CSV:
         print(joined_csv([*others, last]), end="")
         for remark in remarks:
@@ -100,9 +102,9 @@ def print_sentences(*sentences: str) -> None:
 
 
 def print_remarks(remarks: Iterable[str], plots: Iterable[Path] = ()) -> None:
-    """Print remarks below a table, and the paths of written plots."""
+    """Print remarks below a table, with flags for keywords, and the paths of written plots."""
     for remark in remarks:
-        print_sentences(remark)
+        print_sentences(with_flags(remark))
     for path in plots:
         print(f"plot: {path}")
 

@@ -59,7 +59,7 @@ def loading(
     Raises
     ------
     InputError
-        At ``where``: ``what`` cannot be loaded. The message gives the reason.
+        If the ``with`` block raises. The error names ``where``, ``what`` and the reason.
     """
     try:
         yield

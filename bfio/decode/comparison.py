@@ -29,7 +29,7 @@ from bfio.decode.settings import remarks, settings
 from bfio.decode.simulation import check_arguments, describe_run, simulate
 from bfio.workloads.workload import Workload
 from formulations.arrays import integer
-from formulations.errors import InputError
+from formulations.errors import InputError, check_kind, kind_of
 from formulations.results import data_frame, html_paragraphs, html_table
 
 if TYPE_CHECKING:
@@ -205,6 +205,8 @@ def compare(
     if progress is not None and not callable(progress):
         what = f"a {type(progress).__name__} cannot be called"
         raise InputError("progress", what, "give a function")
+    if energy_model is not None:
+        check_kind(energy_model, EnergyModel, "energy_model", "energy_model=EnergyModel(...)")
     asked = options or RunOptions()
     passes = repeats(workload, cluster or Cluster(), asked, repeat)
     task = RunTask(workload, cluster or Cluster(), policy_options, engine, asked, passes)
@@ -316,7 +318,7 @@ def _chosen(policies: Sequence[str | Policy], task: RunTask) -> Iterator[ChosenP
             what = f"{policy!r:.60} is one text"
             raise InputError("policies", what, 'give a list: ["fcfs", "br-0"]')
         if not callable(policy) and not isinstance(policy, str):
-            what = f"a {type(policy).__name__} is not a policy"
+            what = f"{kind_of(policy)} is not a policy"
             raise InputError("policies", what, "give a name or a function of the state")
         # Check all names first, so that an unknown name fails before the first run.
         chosen = choose(policy, task.policy_options)

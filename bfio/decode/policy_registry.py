@@ -31,7 +31,7 @@ from bfio.decode.option_kinds import look_ahead_option
 from bfio.decode.options import RunOptions
 from bfio.decode.policy import Policy, look_ahead_of, policy_name
 from bfio.decode.policy_spec import PolicySpec
-from formulations.errors import InputError, use_one_of
+from formulations.errors import InputError, kind_of, use_one_of
 from formulations.named_objects import OR_YOUR_OWN, check_call, is_users, load_object, make_object
 
 #: Entry-point group through which other packages add policies (a `PolicySpec` or a callable).
@@ -192,6 +192,15 @@ def look_ahead(in_force: Mapping[str, object]) -> int:
     return max(int(str(in_force.get(name) or 0)) for name in (LOOK_AHEAD, "second_horizon"))
 
 
+def check_policy(policy: object, *, may_be_class: bool = True) -> None:
+    """Refuse an object that is no policy."""
+    remedy = "give a name, a function of the state, or a callable object"
+    if isinstance(policy, type) and not may_be_class:
+        raise InputError("policy", f"{policy.__name__} is a class", remedy)
+    if not isinstance(policy, str) and not callable(policy):
+        raise InputError("policy", f"{kind_of(policy)} is not a policy", remedy)
+
+
 def choose(
     policy: str | Policy,
     given: Mapping[str, object] | None = None,
@@ -217,6 +226,7 @@ def choose(
     """
     values = {name: value for name, value in (given or {}).items() if value is not None}
     if not isinstance(policy, str):
+        check_policy(policy)
         spec = own(policy_name(policy), lambda _: policy, policy, "an object")
         return _chosen(spec.name, spec.name, spec, {}, values, place)
     name, texts = split_options(policy)

@@ -246,7 +246,7 @@ def by_the_clock(
     if struck:
         yield (
             f"{who}: the time limit of {seconds:g} s ended {struck:,} of {solved:,} solves early; "
-            "results may differ between machines. With --work-limit, results are equal on all "
+            "results may differ between machines. With work_limit=TICKS, results are equal on all "
             "machines."
         )
     else:
@@ -256,24 +256,22 @@ def by_the_clock(
         )
 
 
-def unused_arrivals(
-    has_arrival_times: bool, options: RunOptions, use: str = "--arrivals timed"
-) -> Iterator[str]:
+def unused_arrivals(has_arrival_times: bool, options: RunOptions) -> Iterator[str]:
     """Yield a hint if the requests have arrival times that the run does not use."""
     if has_arrival_times and options.arrivals is ArrivalMode.POOL:
         yield (
             "The requests have arrival times, which are not used: a pool refills as requests "
-            f"start. Use {use} to run with these times."
+            'start. Use arrivals="timed" to run with these times.'
         )
 
 
-def unused_window_knows(options: RunOptions, use: str = "--predictor oracle") -> Iterator[str]:
+def unused_window_knows(options: RunOptions) -> Iterator[str]:
     """Yield a hint if the window should contain all lengths but no predictor gives lengths."""
     waiting = options.window_knows is WindowKnows.ALL
     if waiting and length_source(options.predictor) is LengthSource.UNKNOWN:
         yield (
             "The option window_knows=all has no effect: predictor "
-            f"{predictor_name(options.predictor)} gives no lengths. Use {use}."
+            f'{predictor_name(options.predictor)} gives no lengths. Use predictor="oracle".'
         )
 
 
@@ -292,11 +290,11 @@ def is_blind(options: RunOptions) -> bool:
     return unknown and options.projection is Projection.CONSTANT
 
 
-def blind_windows(ends: str = "--predictor", loads: str = "--projection") -> str:
+def blind_windows() -> str:
     """Return a hint that the look-ahead has no effect, and how to change that; see `is_blind`."""
     return (
-        "Look-ahead has no effect here: no ends are predicted "
-        f"({ends} survival or oracle), and projected loads are constant ({loads} growing)."
+        'Look-ahead has no effect here: no ends are predicted (predictor="survival" or "oracle"), '
+        'and projected loads are constant (projection="growing").'
     )
 
 
@@ -318,11 +316,11 @@ def learns(options: RunOptions) -> bool:
     return length_source(options.predictor) not in (LengthSource.UNKNOWN, LengthSource.KNOWN)
 
 
-def unasked_predictor(options: RunOptions, use: str = f"--{LOOK_AHEAD} H") -> str:
+def unasked_predictor(options: RunOptions) -> str:
     """Return a hint that no policy uses the predictor, and how to use it; see `nobody_asks`."""
     return (
         f"Predictor {predictor_name(options.predictor)} has no effect, because no policy here "
-        f"looks ahead. Use br-h, or bf-io with {use}."
+        f"looks ahead. Use br-h, or bf-io with {LOOK_AHEAD}=H."
     )
 
 

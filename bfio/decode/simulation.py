@@ -22,7 +22,13 @@ from bfio.decode.observers import Observer, ProgressObserver, Watching
 from bfio.decode.option_kinds import Pairs
 from bfio.decode.options import RunOptions
 from bfio.decode.policy import Policy, max_pauses_of
-from bfio.decode.policy_registry import ChosenPolicy, all_options, check_options_are_read, choose
+from bfio.decode.policy_registry import (
+    ChosenPolicy,
+    all_options,
+    check_options_are_read,
+    check_policy,
+    choose,
+)
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.run import Run
 from bfio.decode.run_part import RunPart
@@ -153,11 +159,7 @@ def _run(
 def check_arguments(workload: object, policy: object, cluster: object, form: str) -> None:
     """Check the argument types of a run; ``form`` is the intended call, for messages."""
     check_kind(workload, Workload, "workload", form)
-    remedy = "give a name, a function of the state, or a callable object"
-    if isinstance(policy, type):
-        raise InputError("policy", f"{policy.__name__} is a class", remedy)
-    if not isinstance(policy, str) and not callable(policy):
-        raise InputError("policy", f"a {type(policy).__name__} is not a policy", remedy)
+    check_policy(policy, may_be_class=False)
     if cluster is not None:
         check_kind(cluster, Cluster, "cluster", form)
 

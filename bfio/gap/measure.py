@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -37,8 +38,10 @@ from bfio.step.solve import solve_step
 from bfio.workloads.workload import Workload
 from formulations.arrays import integer
 from formulations.deadline import checked_work_limit, work_limit_beside
-from formulations.errors import InputError
+from formulations.errors import InputError, check_kind
+from formulations.problem_data import member
 from formulations.results import Termination
+from formulations.scalars import exact_rational
 from formulations.step import Objective, StepProblem, StepResult
 
 #: Methods of `bfio.solve_step` that prove optima.
@@ -86,7 +89,11 @@ class GapObserver:
                 ", ".join(PROVING_METHODS),
             )
             raise InputError("method", what, f"use one of {remedy}")
+        integer(self.every, "every", minimum=1)
         integer(self.keep, "keep")
+        HORIZON.checked(self.horizon, "horizon")
+        self.gamma = exact_rational(self.gamma, "gamma")
+        self.objective = member(Objective, self.objective, "objective")
         checked_work_limit(self.work_limit)
         # Enumeration counts no ticks: `solve_step` refuses a limit.
         if self.method != "brute-force":
@@ -213,14 +220,16 @@ def measure_gap(
         what = "loads depend on batches, which the step program does not model"
         raise InputError("token_budget", what, "measure gaps without token budgets")
     asked = options or RunOptions()
-    if observer is None:
-        horizon = HORIZON.checked(policy_options.get("horizon") or 0, "horizon")
+    if observer is not None:
+        check_kind(observer, GapObserver, "observer", "observer=GapObserver(...)")
+        gaps = observer
+    else:
+        given = policy_options.get("horizon")
+        horizon: Any = 0 if given is None else given
         gaps = GapObserver(horizon=horizon)
         read = given_to(policy, policy_options, asked, cluster or Cluster())
         if "horizon" not in read:
             policy_options.pop("horizon", None)
-    else:
-        gaps = observer
     if asked.dispatch is Dispatch.IMMEDIATE:
         what = "the program decides when requests start, and immediate dispatch binds them before"
         raise InputError("dispatch", what, "use dispatch pooled")

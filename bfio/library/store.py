@@ -504,7 +504,9 @@ def check_solution_text(entry: Entry, text: str) -> SolutionVerdict:
         return check_solution(entry, parse_json(text))
     program = entry.kind.program(entry.problem)
     if program is None:
-        raise InputError("solution", f"of kind {entry.kind_name}", "give a JSON answer (--json)")
+        raise InputError(
+            "solution", f"of kind {entry.kind_name}", "give the JSON answer of a command"
+        )
     result = judge(program, parse_solution(text)).result
     if result.violations or result.solution is None:
         known = None if entry.best is None else entry.best.objective

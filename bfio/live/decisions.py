@@ -257,13 +257,14 @@ class Decisions:
         """Ask the policy about the waiting requests, and bind or start those that it admits.
 
         With pooled dispatch there is at most one decision, with immediate dispatch one per
-        request, unless the policy binds together. Nothing is asked without a request or a worker
-        that accepts one.
+        request, unless the policy decides about all arrivals at once (`binds_together`). Nothing
+        is asked without a request or a worker that accepts one.
 
         Raises
         ------
         InputError
-            If the policy raises an error or its answer is invalid. Nothing of it has been done.
+            If the policy raises an error or its answer is invalid. No request of that answer has
+            been bound or started.
         """
         waiting, free = self.rows_of(WAITING), self.free_slots()
         if len(waiting) == 0 or not free.any():
@@ -439,7 +440,7 @@ def check_live(
     where = f"policy {policy.name}"
     if max_pauses_of(made) is not None:
         what = "pauses requests, and no engine pauses a request when asked to"
-        raise InputError(where, what, "use the policy that routes for it")
+        raise InputError(where, what, "use the policy of its option base")
     if not policy.spec.interruptible:
         what = "tracks requests that run to their end, and clients may go or workers be lost"
         raise InputError(where, what, "use another policy")

@@ -17,6 +17,7 @@ for any reason is prefilled again.
 from __future__ import annotations
 
 import asyncio
+import gc
 import hashlib
 import json
 import time
@@ -30,6 +31,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from starlette.requests import ClientDisconnect
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
+from bfio.live.chunk import Chunk
 from bfio.live.decisions import BOUND, HELD, RUNNING, WAITING, Decisions
 from bfio.live.service import (
     Completion,
@@ -47,13 +49,10 @@ from bfio.live.wire import (
     DEFAULT_TOKENS,
     DONE,
     PATHS,
-    RECOMPUTED,
     Payload,
     WireError,
     event,
-    framed,
     read_payload,
-    without_usage,
 )
 from formulations.errors import InputError
 
@@ -78,6 +77,8 @@ _POINTS = 360
 _MOST_UNREAD = 10_000
 #: Longest body of a request [bytes].
 _MOST_BODY = 2**24
+#: Objects made between two searches for cycles.
+_ALLOCATIONS = 20_000
 #: Reasons why a request ends: the last three are counted as aborted.
 FINISHED, REFUSED, EXPIRED, FAILED, CANCELLED = (
     "finished", "refused", "expired", "failed", "cancelled",
@@ -95,9 +96,8 @@ class Ticket:
         self.first_s: float | None = None
         self.worker, self.tokens, self.attempts = -1, 0, 0
         self.is_fresh = False  # Whether it was sent and has not reported since.
-        #: What the client is still to get: events, each with its text if that is to be passed on
-        #: as it came, then an error or None at the end.
-        self.unread: list[tuple[dict[str, Any], bytes | None] | WireError | None] = []
+        #: What the client is still to get: events, then an error or None at the end.
+        self.unread: list[Chunk | WireError | None] = []
         self._reader: asyncio.Future[None] | None = None  # Who waits for it.
         self.text: list[str] = []
         self.ids: list[int] = []
@@ -107,13 +107,13 @@ class Ticket:
         self.has_left = False  # Whether its row is free again.
         self.end = ""
 
-    def tell(self, entry: tuple[dict[str, Any], bytes | None] | WireError | None) -> None:
+    def tell(self, entry: Chunk | WireError | None) -> None:
         """Add something that the client is to get."""
         self.unread.append(entry)
         if self._reader is not None and not self._reader.done():
             self._reader.set_result(None)
 
-    async def told(self) -> list[tuple[dict[str, Any], bytes | None] | WireError | None]:
+    async def told(self) -> list[Chunk | WireError | None]:
         """Wait for what the client is to get, and take all there is."""
         while not self.unread:
             self._reader = asyncio.get_running_loop().create_future()
@@ -416,10 +416,11 @@ class Router:
             self.upstream.events(worker, ticket.path, _continued(ticket)),
         )
         try:
-            async for data in stream:
-                if self._read(ticket, data, before):
-                    self._again(ticket)
-                    return
+            async for events in stream:
+                for data in events:
+                    if self._read(ticket, Chunk(data), before):
+                        self._again(ticket)
+                        return
             self._finish(ticket, FINISHED, None)
         except LostError as error:
             if error.is_down:
@@ -432,29 +433,22 @@ class Router:
         finally:
             await stream.aclose()  # type: ignore[attr-defined]  # a generator
 
-    def _read(self, ticket: Ticket, data: bytes, before: int) -> bool:
+    def _read(self, ticket: Ticket, chunk: Chunk, before: int) -> bool:
         """Take one event of a stream; return whether the worker wants the request again."""
-        row, table, document = ticket.row, self.table, json.loads(data.decode())
         if ticket.end:
             return False
-        if "error" in document:
+        if chunk.error is not None:
             # Engines that fail after they have begun to answer say so within the stream.
-            raise LostError(f"an error in its stream: {document['error']}", is_down=False)
-        choices, usage = document.get("choices") or [], document.get("usage")
-        tokens = len(choices) and 1
-        if usage:
-            tokens = before + usage["completion_tokens"] - ticket.tokens
-            prompt = max(1, usage["prompt_tokens"] - before)
+            raise LostError(f"an error in its stream: {chunk.error}", is_down=False)
+        row, table, tokens = ticket.row, self.table, chunk.count(before, ticket.tokens)
+        if chunk.usage is not None:
+            prompt = max(1, chunk.usage[0] - before)
             if prompt != ticket.prompt:
                 ticket.prompt = prompt
                 if not ticket.has_left:
                     table.prompt[row] = prompt
             if before:
-                document["usage"] = {
-                    "prompt_tokens": ticket.prompt,
-                    "completion_tokens": ticket.tokens + tokens,
-                    "total_tokens": ticket.prompt + ticket.tokens + tokens,
-                }
+                chunk.tell_usage(prompt, ticket.tokens + tokens)
         if tokens > 0:
             self._last_token = time.monotonic()
             ticket.first_s = ticket.first_s or self._last_token
@@ -466,24 +460,18 @@ class Router:
                     if not self._due:
                         self._stir.set()
                 table.emit(row, tokens)
-        stops = ends = False
-        for choice in choices:
-            part = choice.get("delta") or choice
-            ticket.text.append(part.get("content") or part.get("text") or "")
-            ticket.ids += choice.get("token_ids") or []
-            if choice.get("stop_reason") == RECOMPUTED:
-                stops = True
-                choice["finish_reason"] = choice["stop_reason"] = None
-            ends |= choice.get("finish_reason") is not None
+        ticket.text.append(chunk.text)
+        ticket.ids += chunk.ids
+        if chunk.stops:
+            chunk.go_on()
         if len(ticket.unread) >= _MOST_UNREAD:
             raise WireError(429, "The client reads too slowly; its request was cancelled.")
-        # What has been changed is written anew, all else goes on as it came.
-        ticket.tell((document, None if stops or before else data))
-        if ends:
+        ticket.tell(chunk)
+        if chunk.ends:
             self._leave(ticket, finished=True)
         elif not ticket.has_left:
             self._reported(ticket)
-        return stops
+        return chunk.stops
 
     def _reported(self, ticket: Ticket) -> None:
         row, ticket.is_fresh = ticket.row, False
@@ -635,7 +623,7 @@ class _Answer(Completion):
     async def stream(self, send: Send) -> None:
         """Send the events that the client asked for; those that come together in one piece."""
         ticket, started, ended = self._ticket, False, False
-        usage: dict[str, Any] | None = None
+        payload, last = ticket.payload, None
         while not ended:
             pieces: list[bytes] = []
             for entry in await ticket.told():
@@ -646,13 +634,12 @@ class _Answer(Completion):
                     pieces.append(event(entry.body))
                 elif entry is None:
                     # Engines tell the usage in an event of its own or beside the last text.
-                    if usage is not None:
-                        pieces.append(event(usage))
+                    if last is not None:
+                        pieces.append(event(last.document | {"choices": []}))
                 else:
-                    document, data = entry
-                    if ticket.payload.include_usage and "usage" in document:
-                        usage = document | {"choices": []}
-                    pieces.append(_shown(document, data, ticket.payload))
+                    if payload.include_usage and entry.usage is not None:
+                        last = entry
+                    pieces.append(entry.shown(payload))
                     continue
                 pieces.append(DONE)
                 ended = True
@@ -674,27 +661,12 @@ class _Answer(Completion):
                 if entry is None:
                     ended = True
                 else:
-                    _merge(whole, entry[0])
+                    _merge(whole, entry.document)
         whole["object"] = "chat.completion" if self._ticket.payload.is_chat else "text_completion"
         for choice in whole.get("choices", []):
             if "delta" in choice:
                 choice["message"] = {"role": "assistant"} | choice.pop("delta")
         await send_document(send, whole)
-
-
-def _shown(document: dict[str, Any], data: bytes | None, payload: Payload) -> bytes:
-    """Return an event as the client asked for it; nothing if only its usage is left."""
-    has_usage = "usage" in document
-    if has_usage and not document.get("choices"):
-        return b""
-    if has_usage and not payload.continuous_usage:
-        del document["usage"]
-        data = None if data is None else without_usage(data)
-    if not payload.fields.get("return_token_ids"):
-        for choice in document.get("choices", []):
-            if choice.pop("token_ids", None) is not None:
-                data = None
-    return event(document) if data is None or b"\n" in data else framed(data)
 
 
 def _merge(whole: dict[str, Any], part: dict[str, Any]) -> None:
@@ -764,5 +736,8 @@ def serve(router: Router, announce: Callable[[str], None]) -> None:
     options = router.options
     sockets = listen(options.host, options.port)
     announce(*addresses_of(sockets, options.host))
+    # What has been loaded stays; events of streams are no cycles, so search for some less often.
+    gc.freeze()
+    gc.set_threshold(_ALLOCATIONS)
     with suppress(KeyboardInterrupt):
         server_of(router.app).run(sockets)

@@ -15,6 +15,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from bfio.live.wire import PATHS, WireError
 from formulations.errors import InputError
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 #: Time for which an idle connection stays open: longer than load generators use theirs again, as
 #: a request that meets the end of its connection is lost [s].
 _KEEP_ALIVE_S = 600
+
+#: Longest head of a request that comes in several reads [bytes].
+_MOST_HEAD = 2**16
 
 #: Where the scope of a request has the `send` of the server: that of Starlette wraps it three
 #: times for each event of a stream.
@@ -126,8 +130,10 @@ class Completion(Response):
         """Send the answer; a client that leaves cancels its request."""
         send = scope.get(_SERVER, send)
         watch = asyncio.create_task(self._watch(receive))
+        answer = self.stream(send) if self._is_stream else self.whole(send)
         try:
-            await (self.stream(send) if self._is_stream else self.whole(send))
+            # In a task of its own: each event would wake a dozen callers of this one, too.
+            await asyncio.create_task(answer)
         finally:
             watch.cancel()
             self.cancel()
@@ -197,6 +203,8 @@ def listen(host: str, port: int, count: int = 1) -> list[socket.socket]:
     try:
         for number in range(port, port + count):
             found.append(socket.create_server((host, number), backlog=2048))
+            # Connections inherit it. Without it the end of an answer waits for an acknowledgement.
+            found[-1].setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except (OSError, OverflowError) as error:
         for each in found:
             each.close()
@@ -205,11 +213,36 @@ def listen(host: str, port: int, count: int = 1) -> list[socket.socket]:
     return found
 
 
+class _Protocol(HttpToolsProtocol):
+    """The connection of a client; httptools itself sets no limit to headers."""
+
+    _in_head, _head = False, 0
+
+    def data_received(self, data: bytes) -> None:
+        """Read what has come; refuse a head that grows without an end."""
+        self._head += len(data) if self._in_head else 0
+        super().data_received(data)
+        if self._in_head and self._head > _MOST_HEAD:
+            self._in_head = False
+            self.send_400_response(f"Invalid HTTP request: its head exceeds {_MOST_HEAD} bytes.")
+
+    def on_message_begin(self) -> None:
+        """Begin to count the bytes of a head."""
+        super().on_message_begin()
+        self._in_head, self._head = True, 0
+
+    def on_headers_complete(self) -> None:
+        """End the count."""
+        super().on_headers_complete()
+        self._in_head = False
+
+
 def server_of(app: ASGIApp) -> uvicorn.Server:
     """Return a server of an application, silent and with a short farewell."""
     # Without websockets, a request to upgrade is answered as any other.
     config = uvicorn.Config(
         app,
+        http=_Protocol,
         ws="none",
         log_level="critical",
         access_log=False,

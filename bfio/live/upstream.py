@@ -107,8 +107,10 @@ class Upstream:
         assert self._session is not None
         await self._session.close()
 
-    async def events(self, worker: int, path: str, body: dict[str, Any]) -> AsyncIterator[bytes]:
-        """Send a request to a worker, and yield the data of the events of its stream.
+    async def events(
+        self, worker: int, path: str, body: dict[str, Any]
+    ) -> AsyncIterator[list[bytes]]:
+        """Send a request to a worker, and yield the data of events that came together.
 
         Raises
         ------
@@ -126,10 +128,11 @@ class Upstream:
                 if answer.status != 200:
                     raise await _refusal(answer)
                 while piece := await answer.content.readany():
-                    for data in reader.feed(piece):
-                        if data == b"[DONE]":
-                            return
-                        yield data
+                    events = reader.feed(piece)
+                    if b"[DONE]" in events:
+                        yield events[: events.index(b"[DONE]")]
+                        return
+                    yield events
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             # A kept connection that the worker has closed meanwhile says nothing about it.
             is_down = isinstance(

@@ -6,7 +6,6 @@ Both sides of ``bfio.live`` keep to it: the emulator answers, the router asks an
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -29,7 +28,6 @@ DEFAULT_TOKENS = 16
 MOST_TOKENS = 2**31 - 1
 # `json.dumps` would make an encoder for each document.
 _compact = json.JSONEncoder(separators=(",", ":")).encode
-_USAGE = re.compile(rb',\s*"usage":\s*(?:\{[^{}]*\}|null)\s*\}\s*$')
 #: Types of errors by status; other statuses below 500 are those of an invalid request.
 _TYPES = {404: "not_found_error", 429: "rate_limit_error", 503: "service_unavailable_error"}
 
@@ -140,16 +138,6 @@ def event(document: Mapping[str, Any]) -> bytes:
 def framed(data: bytes) -> bytes:
     """Return data as one server-sent event."""
     return b"data: " + data + b"\n\n"
-
-
-def without_usage(data: bytes) -> bytes | None:
-    """Return the text of a document without its usage; None if the usage is not at its end.
-
-    Within a JSON string the quotes of the pattern would be escaped, and after flat members one
-    brace ends the document, so nothing but a usage of the document itself matches.
-    """
-    found = _USAGE.search(data)
-    return None if found is None else data[: found.start()] + b"}"
 
 
 class EventReader:

@@ -173,7 +173,11 @@ def gated_steps(
 
 
 def stages(counts: IntArray, look_ahead: int) -> tuple[IntArray, IntArray, IntArray]:
-    """Return n, c and s at ages 0..L-1, each of shape (L,); see the module docstring."""
+    """Return, by age 0..L-1, three arrays of shape (L,) about the requests that get older.
+
+    Their number n, the number c of those that end within the look-ahead, and the sum s of the
+    steps that these have left.
+    """
     size = len(counts)
     ages = np.arange(size - 1)
     later = np.minimum(ages + look_ahead, size - 1)

@@ -94,7 +94,11 @@ def composite(estimates: Estimates, look_ahead: int) -> IntArray:
 
 
 def expected_steps(estimates: Estimates, look_ahead: int) -> FloatArray:
-    """Return ``ŷ = p̂·μ̂ + (1 - p̂)·H``, clipped to [1, H], without gate and rounding (eq. 6)."""
+    """Return ``ŷ = p̂·μ̂ + (1 - p̂)·H``, clipped to [1, H] (BalanceRoute, equation 6).
+
+    p̂ is the estimated probability that a request ends within H steps, μ̂ the mean number of steps
+    until then. The rounding, and the gate for p̂ < 1/2, come after this function.
+    """
     probability, mean = estimates
     within = np.where(probability > 0, mean, 0.0)
     expected: FloatArray = np.clip(

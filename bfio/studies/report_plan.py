@@ -105,7 +105,7 @@ class Table:
     def __post_init__(self) -> None:
         """Check the plan as far as this is possible without computed rows."""
         if not self.rows or not self.values:
-            raise InputError(self.place, "rows or values is empty", "name at least one each")
+            raise InputError(self.place, "no rows or no values", "name at least one of each")
         if self.against:
             self._check_exponents()
         named = [("baseline", name) for name in self.baseline]

@@ -128,7 +128,7 @@ def check_some_done(results: Results) -> None:
     raise InputError(
         place,
         f"none of the {planned} rows of study {name} has a result: {', '.join(ends)}",
-        "see the errors in `bfio study status`, then run the study again with --retry",
+        "see the errors in `bfio study status`, then run the study again with retry=True",
     )
 
 

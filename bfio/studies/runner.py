@@ -196,7 +196,7 @@ def _connected(address: str) -> "Iterator[Client]":
         from distributed import Client
     except ImportError:
         raise InputError(
-            "--cluster", "Dask is not installed", "install it with: pip install 'bfio[cluster]'"
+            "cluster", "Dask is not installed", "install it with: pip install 'bfio[cluster]'"
         ) from None
     try:
         client = Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
@@ -266,7 +266,11 @@ def plan(study: Study) -> list[Task]:
         that no row of this kind has.
     """
     with found_from(study.home):
-        return _planned(study)
+        try:
+            return _planned(study)
+        except InputError as error:
+            where = f"{study.file or study.name}: {error.where}"
+            raise InputError(where, error.what, error.remedy) from None
 
 
 def _planned(study: Study) -> list[Task]:
@@ -284,7 +288,7 @@ def _planned(study: Study) -> list[Task]:
             is_data = study.folder != study.home and path.is_relative_to(study.folder)
             if is_data and not path.exists():
                 remedy = _REMEDY
-            raise InputError(f"{study.name}: {error.where}", error.what, remedy) from None
+            raise InputError(error.where, error.what, remedy) from None
         read.update(name for name in arguments if name not in planned.unread)
         unread = {**planned.unread, **unread}
         key = row_key(study.computes, arguments, planned.instance, code)
@@ -296,7 +300,7 @@ def _planned(study: Study) -> list[Task]:
     # The small size may lack the rows that read an argument.
     for name, wrong in unread.items():
         if name not in read and not study.is_small:
-            raise InputError(f"{study.name}: {wrong.where}", wrong.what, wrong.remedy)
+            raise wrong
     return tasks
 
 

@@ -63,9 +63,9 @@ _CHUNK = 500
 _REMEDIES = {
     ("full", "I/O"): "free disk space and run again; stored rows are kept",
     ("readonly", "unable to open"): (
-        "make the file and its folder writable, or name another --store"
+        "make the file and its folder writable, or give another store=PATH"
     ),
-    ("locked",): "close the program that holds it, or name another --store",
+    ("locked",): "close the program that holds it, or give another store=PATH",
 }
 
 
@@ -169,7 +169,7 @@ def open_for_reading(path: Path) -> Iterator[Store]:
         If it does not exist or has another layout version.
     """
     if not path.is_file():
-        raise InputError(str(path), "no such store", "run the study first, or name its --store")
+        raise InputError(str(path), "no such store", "run the study first, or give its store=PATH")
     path = path.resolve()
     with _connected(_read_only_address(path), path) as connection:
         _check_layout(path, connection)
@@ -237,14 +237,14 @@ def _check_layout(path: Path, connection: sqlite3.Connection) -> None:
         (layout,) = connection.execute("PRAGMA user_version").fetchone()
     if application != APPLICATION_ID:
         raise InputError(
-            str(path), "is a database, but no store of studies", "name another file with --store"
+            str(path), "is a database, but no store of studies", "give another store=PATH"
         )
     if layout != LAYOUT:
         age = "an older" if layout < LAYOUT else "a newer"
         raise InputError(
             str(path),
             f"made by {age} version of bfio (layout {layout}; this version reads {LAYOUT})",
-            "use that version, or start a new store with --store; nothing was changed",
+            "use that version, or start a new store=PATH; nothing was changed",
         )
 
 
@@ -257,7 +257,7 @@ def _lock(path: Path) -> Iterator[None]:
         stream = lock.open("a+", encoding="utf-8")
     except OSError as error:
         raise InputError(
-            str(path.parent), f"cannot be written ({error.strerror})", "choose another --store"
+            str(path.parent), f"cannot be written ({error.strerror})", "give another store=PATH"
         ) from None
     with stream:
         try:
@@ -267,7 +267,7 @@ def _lock(path: Path) -> Iterator[None]:
             raise InputError(
                 str(path),
                 f"another run writes to it (process {stream.read().strip() or 'unknown'})",
-                "wait for it, or name another --store; `bfio study status` shows its progress",
+                "wait for it, or give another store=PATH; `bfio study status` shows its progress",
             ) from None
         stream.truncate(0)
         stream.write(str(os.getpid()))
@@ -281,7 +281,7 @@ def _translated(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        remedy = "name another --store, or restore this file from a copy"
+        remedy = "give another store=PATH, or restore this file from a copy"
         for words, other in _REMEDIES.items():
             if any(word in str(error) for word in words):
                 remedy = other

@@ -91,6 +91,8 @@ class Study:
         Base folder of relative file names in arguments.
     home : Path
         Folder of the study file, searched first for users' own modules and files.
+    file : str
+        Name of the study file, which errors of rows begin with; by default the name.
     is_small : bool
         Whether this is the small size (see `small`) or part of a study that was already checked.
 
@@ -111,6 +113,7 @@ class Study:
     smoke: Smoke = field(default_factory=Smoke)
     folder: Path = field(default_factory=Path.cwd)
     home: Path = field(default_factory=Path.cwd)
+    file: str = ""
     is_small: bool = False
 
     def __post_init__(self) -> None:

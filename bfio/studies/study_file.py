@@ -56,15 +56,15 @@ def read_study(path: Path) -> Study:
         raise InputError(
             str(path), f"cannot be read ({error.strerror})", "name a study file (TOML)"
         ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(str(path), f"is no TOML: {error}", "see docs/studies.md") from None
     try:
-        return _study(document, path.parent)
+        return _study(document, path)
     except InputError as error:
         raise InputError(f"{path}: {error.where}", error.what, error.remedy) from None
 
 
-def _study(document: Mapping[str, Any], folder: Path) -> Study:
+def _study(document: Mapping[str, Any], path: Path) -> Study:
     _known(document, _TOP, "")
     for name in ("name", "question", "computes", "grid"):
         if name not in document:
@@ -72,7 +72,7 @@ def _study(document: Mapping[str, Any], folder: Path) -> Study:
             raise InputError(name, "missing", f"write {form}")
     smoke = _mapping(document.get("smoke", {}), "smoke")
     _known(smoke, ("fixed", "grid"), "smoke.")
-    fixed = _fixed(document.get("fixed", {}), "fixed")
+    fixed, folder = _fixed(document.get("fixed", {}), "fixed"), path.parent
     grids = _list(document["grid"], "grid", "[[grid]]")
     return Study(
         name=_text(document["name"], "name"),
@@ -88,6 +88,7 @@ def _study(document: Mapping[str, Any], folder: Path) -> Study:
         ),
         folder=folder / _text(document.get("data", "."), "data"),
         home=folder,
+        file=str(path),
     )
 
 

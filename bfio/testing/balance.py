@@ -11,10 +11,11 @@ from math import ceil, exp, log, pi, sqrt
 import numpy as np
 
 from bfio.decode.policy import Policy
-from bfio.decode.policy_registry import choose
-from bfio.testing.states import loads_after, make_state
+from bfio.decode.policy_registry import check_policy, choose
+from bfio.testing.states import contract_violation, loads_after, make_state
 from formulations.arrays import integer, integer_vector
 from formulations.errors import InputError
+from formulations.named_objects import users_code
 
 #: Constants of the proof of Theorem 1 (BF-IO paper, appendix C.1).
 C1 = 1 - exp(-1 / (4 * sqrt(2 * pi)))
@@ -134,17 +135,17 @@ def improvement_ratio(
         raise InputError(
             "sizes", "all are equal, so that any policy is balanced", "give two sizes"
         )
-    if not isinstance(policy, str) and not callable(policy):
-        raise InputError(
-            "policy", f"a {type(policy).__name__} is not a policy", "give a name or a function"
-        )
+    check_policy(policy)
     rng, total = np.random.default_rng(seed), [0, 0]
     made = choose(policy).make()
     for _ in range(rounds):
         pool = rng.choice(np.array(sizes), workers * slots).tolist()
         state = make_state([0] * workers, [slots] * workers, pool)
         for i, each in enumerate((choose("fcfs").make(), made)):
-            answer = each(state)
+            with users_code("policy"):
+                answer = each(state)
+            if wrong := contract_violation(state, answer):
+                raise InputError("policy", wrong, "check it with check_contract")
             if None in answer:
                 what = f"policy left {list(answer).count(None)} requests of a round out"
                 raise InputError("policy", what, "start all requests of a round")

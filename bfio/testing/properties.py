@@ -7,6 +7,7 @@ smallest instance that it finds. Equal seeds draw equal instances.
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, fields
+from fractions import Fraction
 from functools import partial, update_wrapper
 from inspect import cleandoc
 from typing import Any, NoReturn, TypeAlias
@@ -17,9 +18,10 @@ from hypothesis import seed as seeded
 from hypothesis import strategies as st
 from hypothesis.errors import Flaky, Unsatisfiable
 
+from bfio.decode.cluster import Cluster
 from bfio.decode.features.ties import OF_WORKERS, in_places
 from bfio.decode.policy import Policy
-from bfio.decode.policy_registry import choose
+from bfio.decode.policy_registry import check_policy, choose
 from bfio.decode.replay import run_violations
 from bfio.decode.state import DecodeState
 from bfio.step.solve import solve_step
@@ -27,16 +29,18 @@ from bfio.testing.balance import distance_bounds, gap, imbalance, improvement_ra
 from bfio.testing.instances import decode_states, levelling_steps, rounds
 from bfio.testing.runs import Scenario, plain_scenarios
 from bfio.testing.states import contract_violation, in_words, loads_after
-from bfio.workloads import is_overloaded
-from formulations.errors import InputError
+from bfio.workloads import Workload, is_overloaded
+from formulations.arrays import integer
+from formulations.errors import InputError, check_kind, use_one_of
 from formulations.named_objects import users_code
-from formulations.problem_data import member
 from formulations.step import Objective, StepProblem
 
 #: A name, a function of the state, an object, or a class of such objects.
 AnyPolicy: TypeAlias = str | Policy | type[Policy]
 #: How often a policy is asked about one state to see whether it answers alike.
 _TIMES = 2
+#: Enough requests for nearly every counterexample.
+_FEW = 5
 
 
 class Refuted(AssertionError):  # noqa: N818  # the word of the claims
@@ -55,14 +59,24 @@ class Property:
 class _Broken(Exception):  # noqa: N818  # a finding, turned into Refuted at the end
     """A failing instance; its text is put together at the end, as shrinking meets many."""
 
-    def __init__(self, size: int, instance: str, did: str, right: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        size: int,
+        instance: str,
+        did: str,
+        right: Callable[[], str],
+        instead: Property | None,
+    ) -> None:
         self.size, self.instance, self.did, self.right = size, instance, did, right
+        #: The property that is broken, if it is not the one that is checked.
+        self.instead = instead
 
 
 class _Made:
     """A policy that is made anew for each instance, with its name and its look-ahead."""
 
     def __init__(self, policy: AnyPolicy) -> None:
+        check_policy(policy)
         self._policy = policy
         self.chosen = choose(policy if isinstance(policy, str) else self.new())
         self.name = self.chosen.text
@@ -81,22 +95,24 @@ class _Made:
             with users_code(self.name):
                 answer = self.new()(seen)
         except InputError as error:
-            _break(state, error.what, "an answer, without changing the state")
+            _break(state, error.what, "an answer, without changing the state", CONTRACT)
         for field in fields(DecodeState):
             before, after = getattr(state, field.name), getattr(seen, field.name)
             if isinstance(before, np.ndarray) and not np.array_equal(before, after):
                 did = f"changed state.{field.name} from {before.tolist()} to {after.tolist()}"
-                _break(state, did, "an answer, without changing the state")
+                _break(state, did, "an answer, without changing the state", CONTRACT)
         return answer
 
     def valid(self, state: DecodeState) -> list[int | None]:
         """Return the answer to a state as a list; break if it is none."""
         answer = self.ask(state)
         if wrong := contract_violation(state, answer):
+            last = state.num_workers - 1
             right = (
-                f"a worker of 0..{state.num_workers - 1} or None for each of {state.num_waiting}"
+                f"for each waiting request ({state.num_waiting} here) None or a worker "
+                f"({f'0 to {last}' if last else '0'}), within the free slots"
             )
-            _break(state, f"{_told(answer)}: {wrong}", f"{right}, within the free slots")
+            _break(state, f"{_told(answer)}: {wrong}", right, CONTRACT)
         return list(answer)
 
 
@@ -106,9 +122,14 @@ def _told(answer: object) -> str:
     return f"answered {text}"
 
 
-def _break(state: DecodeState, did: str, right: str | Callable[[], str]) -> NoReturn:
+def _break(
+    state: DecodeState,
+    did: str,
+    right: str | Callable[[], str],
+    instead: Property | None = None,
+) -> NoReturn:
     told = right if callable(right) else lambda: right
-    raise _Broken(state.num_waiting, in_words(state), did, told)
+    raise _Broken(state.num_waiting, in_words(state), did, told, instead)
 
 
 def _states(made: _Made, **widths: Any) -> st.SearchStrategy[DecodeState]:
@@ -125,7 +146,11 @@ def _check(
     seed: int,
 ) -> None:
     """Verify drawn instances; raise Refuted with the smallest that breaks the property."""
+    check_kind(among, st.SearchStrategy, "among", "a strategy, as of bfio.testing")
+    integer(examples, "examples", minimum=1)
+    integer(seed, "seed")
     found: list[_Broken] = []
+    last: _Broken | None = None
 
     @seeded(seed)
     @settings(
@@ -142,30 +167,40 @@ def _check(
         try:
             verify(instance)
         except _Broken as broken:
+            assume(last is None or broken.size < last.size)
             found.append(broken)
             raise
 
-    try:
-        trial()
-    except Unsatisfiable:
-        what = f"no instance meets what {stated.name} assumes: {stated.assumes}"
-        raise InputError("among", what, "draw such instances") from None
-    except (_Broken, Flaky) as error:
-        # A policy that draws from elsewhere may answer rightly when asked again.
-        if not found:
-            raise
-        last = error if isinstance(error, _Broken) else min(found, key=lambda each: each.size)
-    else:
+    # Where shrinking gets stuck at many requests, draw again for fewer.
+    while last is None or last.size > _FEW:
+        try:
+            trial()
+        except Unsatisfiable:
+            if last is not None:
+                break
+            what = f"no instance meets what {stated.name} assumes: {stated.assumes}"
+            raise InputError("among", what, "draw such instances") from None
+        except (_Broken, Flaky) as error:
+            # A policy that draws from elsewhere may answer rightly when asked again.
+            if not found:
+                raise
+            by_size = min(found, key=lambda each: (each.size, len(each.instance)))
+            last = error if isinstance(error, _Broken) else by_size
+        else:
+            break
+    if last is None:
         return
+    broken = last.instead or stated
     lines = {
-        "source": stated.source,
-        "assumes": stated.assumes,
+        "source": broken.source,
+        "assumes": broken.assumes,
         "instance": last.instance,
         "policy": last.did,
         "right": last.right(),
     }
     told = "\n".join(f"  {word:<9} {text}" for word, text in lines.items())
-    raise Refuted(f"{policy.name} breaks {stated.name}\n{told}") from None
+    where = "" if broken is stated else f" (found while checking {stated.name})"
+    raise Refuted(f"{policy.name} breaks {broken.name}{where}\n{told}") from None
 
 
 _PARAMETERS = """\
@@ -210,27 +245,33 @@ def _checks(
 
 
 CONTRACT = Property(
-    "contract",
+    "the contract of policies",
     "bfio.decode.policy",
-    "nothing; the same state with the same generator gets the same answer",
+    "nothing; policies made anew answer equal states, with equal generators, alike",
 )
 
 
 @_checks(CONTRACT, _states)
 def check_contract(made: _Made, state: DecodeState) -> None:
-    """Check that answers are valid, equal for equal states, and leave the state as it is.
+    """Check that answers are valid, reproducible, and leave the state as it is.
+
+    A policy may remember what it was asked before, in attributes of its own. So each question goes
+    to a policy made anew, and only memory or chance outside of it is found.
 
     Raises
     ------
     Refuted
         If an answer has not one entry per waiting request, names no worker, takes more than the
-        free slots, differs from an earlier one, or comes with a changed state or an error.
+        free slots, comes with a changed state or an error, or differs from that of another policy
+        made anew.
     """
     answer = made.valid(state)
     for _ in range(_TIMES):
         if (again := made.valid(state)) != answer:
             did = f"{_told(answer)}, asked again {again}"
-            _break(state, did, "the same answer; state.rng is the only source of chance")
+            _break(
+                state, did, "the same answer of a policy made anew; state.rng is the only chance"
+            )
 
 
 CONSERVING = Property(
@@ -258,7 +299,8 @@ def check_work_conserving(made: _Made, state: DecodeState) -> None:
 MEMORY = Property(
     "memory",
     "docs/cluster.md: a worker refuses a request that does not fit",
-    "each request needs state.needs of state.room [tokens]; the policy promises not to ask twice",
+    "request i needs state.needs[i], worker g has state.room[g] free [tokens]; the policy "
+    "promises to start nothing that the engine would refuse",
 )
 
 
@@ -369,9 +411,11 @@ def check_smax_balance(
     Refuted
         If the measure exceeds its bound, or a slot stays free.
     """
-    made, objective = _Made(policy), member(Objective, measure, "measure")
-    if objective not in _MEASURES:
-        raise InputError("measure", f"{measure} has no bound", "use imbalance or gap")
+    if measure not in _MEASURES:
+        raise InputError(
+            "measure", f"{measure!r} has no bound", use_one_of(str(measure), _MEASURES)
+        )
+    made, objective = _Made(policy), Objective(measure)
     value = _MEASURES[objective]
     is_sum = objective is Objective.IMBALANCE
     stated = Property(
@@ -436,9 +480,11 @@ def check_improvement(policy: AnyPolicy, **options: Any) -> None:
 # Whole runs.
 
 
-def _break_run(scenario: Scenario, did: str, right: str, also: str = "") -> NoReturn:
+def _break_run(
+    scenario: Scenario, did: str, right: str, also: str = "", instead: Property | None = None
+) -> NoReturn:
     instance = _run_in_words(scenario) + also
-    raise _Broken(len(scenario.workload), instance, did, lambda: right)
+    raise _Broken(len(scenario.workload), instance, did, lambda: right, instead)
 
 
 def _run_in_words(scenario: Scenario) -> str:
@@ -479,7 +525,8 @@ class _Recorder:
         self.told.append(tuple(None if v is None else np.asarray(v).tolist() for v in values))
         answer = self._policy(state)
         self.seen.append(state)
-        self.answers.append((list(answer), list(getattr(answer, "rests", ()))))
+        rests = list(getattr(answer, "rests", ()))
+        self.answers.append(f"{list(answer)}{f', resting {rests}' if rests else ''}")
         return answer
 
     def finished(self, requests: Any, outputs: Any) -> None:
@@ -499,7 +546,8 @@ def _simulated(made: _Made, scenario: Scenario, policy: Any, **changes: Any) -> 
         if not error.where.startswith("policy "):
             raise
         what = f"{error.where.partition(', ')[2]}: {error.what}"
-        _break_run(scenario, what, error.remedy)
+        broken = CONSERVATION if "stalled" in what else CONTRACT
+        _break_run(scenario, what, error.remedy, instead=broken)
 
 
 CONSERVATION = Property(
@@ -572,6 +620,27 @@ def check_no_starvation(
     _check(stated, made, runs, verify, examples, seed)
 
 
+@st.composite
+def _busy_runs(draw: st.DrawFn) -> Scenario:
+    """Draw a few requests that come while others run and slots are free."""
+    n = draw(st.integers(3, 5))
+
+    def each(low: int, high: int) -> list[int]:
+        return draw(st.lists(st.integers(low, high), min_size=n, max_size=n))
+
+    times = tuple(map(Fraction, sorted(each(0, 2))))
+    cluster = Cluster(workers=2, slots=2, step_overhead_s=1.0, token_time_s=1e-6)
+    workload = Workload(each(1, 9), each(1, 3), times)  # type: ignore[arg-type]
+    return Scenario(workload, cluster, {"arrivals": "timed", "seed": draw(st.integers(0, 9))})
+
+
+def _chooses(state: DecodeState) -> bool:
+    """Return whether something runs, and either requests compete for slots or workers for them."""
+    free = state.free_slots
+    scarce = state.num_waiting > free.sum() > 0
+    return bool(state.running.any() and (scarce or (state.num_waiting and (free > 0).sum() > 1)))
+
+
 def check_blind_to_lengths(
     policy: AnyPolicy,
     among: st.SearchStrategy[Scenario] | None = None,
@@ -582,8 +651,9 @@ def check_blind_to_lengths(
 ) -> None:
     """Check that no decision depends on an output length that is not known yet.
 
-    Two runs have the same requests but for their lengths. As long as the policy is told the same
-    in both, it must answer the same. Predictions are exact, so whoever looks is found out.
+    Two runs have the same requests but for their lengths, which have the same past up to a step
+    and another future. As long as the policy is told the same in both, it must answer the same.
+    Predictions are exact, so whoever looks is found out.
 
     Parameters
     ----------
@@ -607,35 +677,47 @@ def check_blind_to_lengths(
         "the policy has been told the same so far"
         + (", ends of active requests included" if may_know == "active" else ""),
     )
-    window = {
+    window: dict[str, Any] = {
         "predictor": "oracle",
         "window_knows": "active" if may_know == "active" else "all",
         "horizon": max(made.look_ahead, 1),
     }
 
-    def verify(drawn: tuple[Scenario, list[int]]) -> None:
-        scenario, others = drawn
-        other = scenario.with_outputs(
-            [others[i % len(others)] for i in range(len(scenario.workload))]
-        )
+    ends = (1, window["horizon"] + 1)
+
+    def verify(drawn: tuple[Scenario, int, list[bool]]) -> None:
+        scenario, turn, bits = drawn
+        seen = _Recorder(made.new(), may_know)
+        run = _simulated(made, scenario, seen, **window)
+        # Two drawn runs seldom agree up to a step at which something runs and something may start.
+        # So both keep the past of such a step, and then a request ends at once in one of them and
+        # outlives the window in the other.
+        steps = [state.step for state in seen.seen if state and _chooses(state)] or [0]
+        step = steps[turn % len(steps)]
         pair = []
-        for each in (scenario, other):
-            pair.append(_Recorder(made.new(), may_know))
-            _simulated(made, each, pair[-1], **window)
-        one, two = pair
-        for k, (told, again) in enumerate(zip(one.told, two.told, strict=False)):
+        for late in (False, True):
+            outputs = scenario.workload.output_tokens.tolist()
+            for i, start in enumerate(run.start_step.tolist()):
+                ran = step - start if 0 <= start < step else 0
+                if ran < outputs[i]:
+                    outputs[i] = ran + ends[bits[i % len(bits)] ^ late]
+            each = scenario.with_outputs(outputs)
+            pair.append((each, _Recorder(made.new(), may_know)))
+            _simulated(made, *pair[-1], **window, steps=step + 1)
+        (one, first), (other, second) = pair
+        for k, (told, again) in enumerate(zip(first.told, second.told, strict=False)):
             if told != again:
                 return
-            if one.answers[k] != two.answers[k]:
-                outputs = other.workload.output_tokens.tolist()
-                state = one.seen[k]
+            if first.answers[k] != second.answers[k]:
+                state = first.seen[k]
                 did = (
-                    f"at step {state.step} ({in_words(state)}) answered {one.answers[k]}, "
-                    f"with the other outputs {two.answers[k]}"
+                    f"at step {state.step} ({in_words(state)}) answered {first.answers[k]}, "
+                    f"with the other outputs {second.answers[k]}"
                 )
+                outputs = other.workload.output_tokens.tolist()
                 right = "the same answer: nothing else differs so far"
-                _break_run(scenario, did, right, f"; or with outputs {outputs}")
+                _break_run(one, did, right, f"; or with outputs {outputs}")
 
-    runs = plain_scenarios() if among is None else among
-    outputs = st.lists(st.integers(1, 4), min_size=1, max_size=6)
-    _check(stated, made, st.tuples(runs, outputs), verify, examples, seed)
+    runs = _busy_runs() if among is None else among
+    bits = st.lists(st.booleans(), min_size=1, max_size=5)
+    _check(stated, made, st.tuples(runs, st.integers(0, 9), bits), verify, examples, seed)

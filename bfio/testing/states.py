@@ -7,7 +7,7 @@ import numpy as np
 
 from bfio.decode.cluster import NO_LIMIT
 from bfio.decode.policy import checked_decision
-from bfio.decode.state import DecodeState
+from bfio.decode.state import ActiveRequests, DecodeState
 from formulations.arrays import (
     IntArray,
     check_length,
@@ -35,8 +35,10 @@ def make_state(
 ) -> DecodeState:
     """Return a state with read-only arrays, as policies get it in runs.
 
-    What is not given is 0, or constant over the window; memory is unlimited by default. Other
-    fields are set by `dataclasses.replace`.
+    What is not given is 0, or constant over the window; memory is unlimited by default. Active
+    requests share the load of their worker equally, with at least one token each, and have not
+    rested; a step takes a unit, and a unit per token. Other fields are set by
+    `dataclasses.replace`.
 
     Parameters
     ----------
@@ -67,6 +69,10 @@ def make_state(
     window = integer_matrix([[a] for a in loads] if projected is None else projected, "projected")
     check_length(window, G, "projected", "worker")
     columns = window.shape[1]
+    worker = np.repeat(np.arange(G), vector(running, G, "running"))
+    load = np.maximum(vector(loads, G, "loads")[worker] // vector(running, G)[worker], 1)
+    active = ActiveRequests(np.arange(len(worker)), worker, load, np.zeros_like(load), load)
+    units = frozen(np.ones(G, dtype=np.int64))
     added = [[size] * columns for size in sizes] if contributions is None else contributions
     state = DecodeState(
         step=0,
@@ -82,6 +88,8 @@ def make_state(
         ages=vector(None, N),
         contributions=integer_matrix(added, "contributions", columns=columns),
         rng=np.random.default_rng(seed),
+        holdings=lambda: active,
+        step_units=(units, units),
     )
     return state if room is None else replace(state, room=vector(room, G, "room"))
 

@@ -455,7 +455,7 @@ class HashColumn:
             return None
         try:
             cells = [int(text) for text in cell.split()] if isinstance(cell, str) else cell
-            if not isinstance(cells, list):
+            if not isinstance(cells, list) or bool in map(type, cells):
                 raise TypeError
             hashes = np.array(array("q", cells), dtype=np.int64)
         except (TypeError, ValueError, OverflowError):

@@ -206,7 +206,8 @@ def bilevel(target: Target, space: object, *, time_limit: float | None = None) -
         If the program does not describe this policy or these arrivals.
     """
     if not isinstance(space, CacheSpace) or not isinstance(target, CacheTarget):
-        raise InputError("method", "bilevel supports only one KV cache", 'use method="exhaustive"')
+        what = "bilevel searches instances of one worker with a KV cache only"
+        raise InputError("method", what, 'use method="exhaustive"')
     if space.last_arrival or not target.ignores_order:
         what = "bilevel supports only shortest first with all requests at 0"
         raise InputError("method", what, 'use method="exhaustive"')

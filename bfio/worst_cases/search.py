@@ -197,9 +197,9 @@ def worst_case(
     method : Method
         Search method.
     steps, seed : int
-        Number of instances of ``local``, and the seed of its draws.
+        Number of instances that ``local`` tries, and the seed of its draws.
     time_limit : float, optional
-        Time limit of each program of ``bilevel`` [s].
+        Time limit of each integer program that ``bilevel`` solves [s].
 
     Raises
     ------

@@ -88,7 +88,7 @@ def least_objective(problem: BatchProblem) -> int:
 WORDS = Words(
     title="the batch of one iteration",
     source="throughput-optimal paper, (2.5a) to (2.5d); it states no program",
-    objective="minus the worth of the batch; if fewest are wanted, times n + 1, plus its requests",
+    objective="the negative of the worth of the batch; of equal worth, the fewest requests",
     variables={
         "prefill": "prefill(i) = prompt tokens of request i in the batch",
         "decode": "decode(i) = decode tokens of request i in the batch",

@@ -205,7 +205,7 @@ def of_linear(linear: ExactLinear, *, minimised: bool = False) -> ExactProgram:
         row_upper=tuple(bound for _, bound, _ in rows),
         lower=(0,) * n,
         upper=(None,) * n,
-        integral=(False,) * n,
+        integral=linear.integral or (False,) * n,
         multiplier=Fraction(common if minimised else -common, unit),
         row_factors=tuple(factor for _, _, factor in rows),
     )

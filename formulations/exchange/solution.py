@@ -16,6 +16,7 @@ import numpy as np
 
 from formulations.errors import CapabilityError, InputError, did_you_mean
 from formulations.exchange.program_file import CONSTANT, ExactProgram, of_form, of_linear
+from formulations.fluid.limited import LimitedProgram
 from formulations.formulation import COMBINATORIAL
 from formulations.linear import exact_vertex, is_optimal_pair
 from formulations.linear_program import LinearProgram
@@ -304,7 +305,7 @@ def point_of(program: ExactProgram, file: SolutionFile) -> list[Any]:
     for name in file.values:
         if name not in known:
             near = did_you_mean(name[:60], program.column_names) if len(known) < 10_000 else ""
-            remedy = f"{near}give the solution of this program, as --write wrote it"
+            remedy = f"{near}give the solution of this program, as written"
             raise InputError(name[:60], "not a variable of the program", remedy)
     missing = [name for name in program.column_names if name not in file.values]
     if missing and not file.omits_zeros:
@@ -384,12 +385,12 @@ class JudgedLinear:
         return self.largest_excess == 0 and self.value == self.optimum
 
 
-def judge_linear(program: LinearProgram[Any, Any], file: SolutionFile) -> JudgedLinear:
-    """Verify a solution file of a continuous program.
+def judge_linear(program: Statement[Any], file: SolutionFile) -> JudgedLinear:
+    """Verify a solution file of a program in fractions.
 
     Parameters
     ----------
-    program : LinearProgram
+    program : LinearProgram or LimitedProgram
         The program that was written to the file.
     file : SolutionFile
         The solver's solution.
@@ -409,16 +410,20 @@ def judge_linear(program: LinearProgram[Any, Any], file: SolutionFile) -> Judged
         for name, side in zip(exact.row_names, linear.bound, strict=True)
     }
     violated = {name: by for name, by in excess.items() if by > TOLERANCE * sizes.get(name, 1)}
-    vertex = exact_vertex(linear, np.array([float(x) for x in point]))
-    proven = vertex.point is not None and is_optimal_pair(linear, vertex.point, vertex.prices)
-    sign = 1 if program.maximised else -1
-    optimum: Any = sign * linear.value(vertex.point) if proven and vertex.point else None
+    value, optimum, is_vertex = Fraction(exact.multiplier * exact.objective(point)), None, False
+    if isinstance(program, LinearProgram):
+        vertex = exact_vertex(linear, np.array([float(x) for x in point]))
+        if vertex.point is not None and is_optimal_pair(linear, vertex.point, vertex.prices):
+            optimum = (1 if program.maximised else -1) * linear.value(vertex.point)
+            is_vertex = vertex.pivots == 0 and not violated
+    elif isinstance(program, LimitedProgram):
+        optimum = program.solved().value
     return JudgedLinear(
-        value=Fraction(exact.multiplier * exact.objective(point)),
+        value=value,
         optimum=optimum,
         violations=violated,
         largest_excess=Fraction(max(excess.values(), default=0)),
-        describes_optimum=proven and vertex.pivots == 0 and not violated,
+        describes_optimum=is_vertex,
         in_words={
             name: program.words.told(name, f"{float(by):.6g}") for name, by in violated.items()
         },
@@ -477,7 +482,7 @@ def exact_program(program: Statement[Any]) -> ExactProgram:
         If nothing is to be decided, or the program is too large.
     """
     refuse_settled(program)
-    if isinstance(program, LinearProgram):
+    if program.fractional:
         return of_linear(program.linear, minimised=not program.maximised)
     return of_form(program.standard_form, program.units)
 

@@ -13,7 +13,7 @@ from formulations.fluid.check import (
     throughput_of,
     work_of,
 )
-from formulations.fluid.limited import LimitedResult, solve_limited_throughput
+from formulations.fluid.limited import LimitedProgram, LimitedResult, solve_limited_throughput
 from formulations.fluid.problem import (
     Equilibrium,
     FluidObjective,
@@ -63,6 +63,7 @@ __all__ = [
     "FluidProblem",
     "FluidResult",
     "FluidWorker",
+    "LimitedProgram",
     "LimitedResult",
     "MarginProgram",
     "MarginResult",

@@ -5,7 +5,7 @@ classes need some iteration rate s; for each possible s the program is a fractio
 the best of at most m knapsacks is optimal. The price of work in each knapsack proves it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -16,6 +16,8 @@ from formulations.fluid.solver import FluidResult, fill, proven_result
 from formulations.problem_data import member
 from formulations.results import own_solver
 from formulations.scalars import plain_number
+from formulations.statement import Statement
+from formulations.words import Words
 
 _ZERO = Fraction(0)
 
@@ -177,6 +179,69 @@ def solve_limited_throughput(
         method="knapsacks",
         solver=own_solver(),
     )
+
+
+class LimitedProgram(Statement[FluidProblem]):
+    """The throughput program of one worker under service limits, as files for other solvers.
+
+    Parameters
+    ----------
+    problem : FluidProblem
+        Data, with one worker.
+    limits : ServiceLimits
+        Limits on latency and TTFT [s].
+    objective : FluidObjective
+        The throughput to maximise.
+    """
+
+    maximised, fractional = True, True
+    units = 1
+    words = Words(
+        title="the throughput program of one worker under limits on latency and TTFT",
+        source="fluid paper (arXiv:2504.11320), section 2.4",
+        objective="the negative of the throughput [stages/s, or decode tokens/s]",
+        variables={
+            "x": "x(j) = admitted rate of class j [1/s]",
+            "z": "z(j) = 1 if class j is admitted",
+            "s": "s = iterations per second",
+        },
+        broken={
+            "rate": "class {0} is admitted at {by} requests/s more than arrive, or not chosen",
+            "time": "iterations take {by} of each second too much",
+            "memory": "work per second exceeds the memory by {by} tokens/s",
+            "limits": "class {0} lacks {by} iterations/s to stay within its limits",
+            "choice": "class {0} is chosen {by} times too often",
+        },
+    )
+
+    def __init__(
+        self,
+        problem: FluidProblem,
+        limits: ServiceLimits,
+        *,
+        objective: FluidObjective = FluidObjective.STAGES,
+    ) -> None:
+        super().__init__(problem)
+        self.limits, self.objective = limits, member(FluidObjective, objective, "objective")
+
+    def state(self) -> Any:
+        """Return the Pyomo statement."""
+        from formulations.fluid.programs import build_limited_throughput
+
+        return build_limited_throughput(self.problem, self.limits, objective=self.objective)
+
+    def violations(
+        self, solution: Sequence[Fraction], value: Fraction | None = None
+    ) -> Mapping[str, Fraction]:
+        """Return each constraint that admitted rates, length m, violate, and the amount."""
+        return limited_violations(self.problem, solution, self.limits, value, self.objective)
+
+    def solved(self) -> LimitedResult:
+        """Return the exact optimum, see `solve_limited_throughput`."""
+        limits = self.limits
+        return solve_limited_throughput(
+            self.problem, latency=limits.latency, ttft=limits.ttft, objective=self.objective
+        )
 
 
 def limited_answer(result: LimitedResult) -> dict[str, Any]:

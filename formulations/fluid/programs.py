@@ -51,7 +51,7 @@ Sets and data as in the throughput program, and
     r_j iterations per second that class j needs within its limits (`ServiceLimits.iteration_rate`)
 Variables
     x[j] >= 0           admitted rate of class j [1/s]
-    z[j] in {0, 1}      whether class j is admitted
+    z[j] in {0, 1, ...} whether class j is admitted
     s >= 0              iterations per second
 Objective
     throughput          max Σ_j v_j x[j]                  (stated as min of its negative)
@@ -60,6 +60,7 @@ Constraints
     (2) time            d0 s + d1 Σ_j w_j x[j] <= 1       equation (1), divided by ΔT = 1/s
     (3) memory          Σ_j w_j x[j] <= C s
     (4) limits[j]       r_j z[j] <= s
+    (5) choice[j]       z[j] <= 1
 
 Since more iterations per second only relax (3) and (4), (2) holds with equality in some optimum,
 which is then an equilibrium. For a given largest r_j of the admitted classes the program is a
@@ -192,7 +193,7 @@ def build_limited_throughput(
     model = pyo.ConcreteModel(name="fluid_limited_throughput")
     model.classes = pyo.RangeSet(0, len(classes) - 1)
     model.x = pyo.Var(model.classes, domain=pyo.NonNegativeReals)
-    model.z = pyo.Var(model.classes, domain=pyo.Binary)
+    model.z = pyo.Var(model.classes, domain=pyo.NonNegativeIntegers)
     model.s = pyo.Var(domain=pyo.NonNegativeReals)
     work = pyo.quicksum(kind.work * model.x[j] for j, kind in enumerate(classes))
     model.rate = pyo.Constraint(
@@ -204,6 +205,7 @@ def build_limited_throughput(
         model.classes,
         rule=lambda model, j: limits.iteration_rate(classes[j]) * model.z[j] <= model.s,
     )
+    model.choice = pyo.Constraint(model.classes, rule=lambda model, j: model.z[j] <= 1)
     worth = (objective.worth(kind) * model.x[j] for j, kind in enumerate(classes))
     model.objective = pyo.Objective(expr=-pyo.quicksum(worth), sense=pyo.minimize)
     return model

@@ -9,8 +9,9 @@ code with the compiled bound (`bfio.hindsight`).
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from itertools import accumulate
 from typing import TypeAlias
 
 import numpy as np
@@ -224,10 +225,14 @@ class PriceCertificate:
     prices : mapping
         ``prices[round][(tokens held, rounds left)] >= 0`` in convention B; 0 if missing. The first
         occupied round is the start, so convention C is shifted by one round.
+    per_token : mapping
+        ``per_token[round] >= 0``: price of each token held at the round, added to that of the
+        cell; 0 if missing.
     """
 
     scale: int
     prices: Mapping[int, Mapping[Cell, int]]
+    per_token: Mapping[int, int] = field(default_factory=dict)
 
 
 def certified_bound(problem: LatencyProblem, certificate: PriceCertificate | None) -> int:
@@ -243,15 +248,20 @@ def certified_bound(problem: LatencyProblem, certificate: PriceCertificate | Non
     if certificate is None:
         return lower_bound(problem)
     prices, scale = certificate.prices, certificate.scale
-    if scale < 1 or any(p < 0 for row in prices.values() for p in row.values()):
+    per_token = certificate.per_token.values()
+    rows = (*(row.values() for row in prices.values()), per_token)
+    if scale < 1 or any(price < 0 for row in rows for price in row):
         raise ValueError("prices must be at least 0 and the scale at least 1")
     paths = _paths(problem)
+    tokens = _TokenPrices(problem, certificate)
     paid = sum(
-        _cheapest_start(arrival, path, certificate)
+        _cheapest_start(arrival, path, certificate, tokens)
         for arrival, path in zip(problem.arrival.tolist(), paths, strict=True)
     )
     requests_at = Counter(cell for path in paths for cell in path)
     given_back = _dearest_sets(prices, requests_at, problem.memory)
+    # The tokens of a round are at most the memory.
+    given_back += problem.memory * sum(per_token)
     constant: int = sum(problem.output.tolist()) - sum(problem.arrival.tolist())
     return -((given_back - paid) // scale) + constant
 
@@ -268,13 +278,43 @@ def _paths(problem: LatencyProblem) -> list[list[Cell]]:
     ]
 
 
-def _cheapest_start(arrival: int, path: list[Cell], certificate: PriceCertificate) -> int:
-    # After the last priced round, a later start only increases the latency.
-    end = max(certificate.prices, default=-1) + 1
+class _TokenPrices:
+    """Sums of the prices of tokens, from which those of a request follow for each start."""
+
+    def __init__(self, problem: LatencyProblem, certificate: PriceCertificate) -> None:
+        per_token = certificate.per_token
+        # After the last priced round, a later start only increases the latency.
+        self.end = max([*certificate.prices, *per_token, -1]) + 1
+        self._first = min(per_token, default=self.end)
+        prices = [per_token.get(now, 0) for now in range(self._first, self.end)]
+        most = problem.memory + len(prices) + max(problem.arrival.tolist(), default=0)
+        if certificate.scale * (self.end + most) + most * sum(prices) > _MOST_PAID:
+            raise ValueError("prices must be small enough for 64-bit sums")
+        # Before each round: the sum of prices, and of prices times rounds.
+        self._sums = np.array([0, *accumulate(prices)])
+        self._moments = np.array([0, *accumulate(now * p for now, p in enumerate(prices))])
+
+    def paid(self, starts: IntArray, tokens: int, rounds: int) -> IntArray:
+        """Return what a request pays that holds ``tokens`` at first and one more each round."""
+        starts = starts - self._first
+        begin, end = (np.clip(r, 0, len(self._sums) - 1) for r in (starts, starts + rounds))
+        sums = self._sums[end] - self._sums[begin]
+        total: IntArray = (tokens - starts) * sums + self._moments[end] - self._moments[begin]
+        return total
+
+
+def _cheapest_start(
+    arrival: int, path: list[Cell], certificate: PriceCertificate, tokens: _TokenPrices
+) -> int:
+    starts = np.arange(arrival, max(arrival, tokens.end) + 1)
+    cost = certificate.scale * starts + tokens.paid(starts, path[0][0], len(path))
+    if not certificate.prices:
+        return int(cost.min())
+    costs: list[int] = cost.tolist()
     return min(
-        certificate.scale * start
+        fixed
         + sum(certificate.prices.get(start + j, {}).get(cell, 0) for j, cell in enumerate(path))
-        for start in range(arrival, max(arrival, end) + 1)
+        for start, fixed in zip(starts.tolist(), costs, strict=True)
     )
 
 

@@ -65,7 +65,7 @@ def build_standard_form(problem: LatencyProblem, groups: tuple[RequestKind, ...]
 
 
 class LatencyProgram(Formulation[LatencyProblem, Starts, LatencyResult]):
-    """The program of one `LatencyProblem`.
+    """States, builds and checks the program of a `LatencyProblem`; `bfio.build` returns its model.
 
     Parameters
     ----------

@@ -22,10 +22,11 @@ def list_schedule(
     """Return starts and workers of the schedule that starts requests by priority without idling.
 
     At each step the waiting requests of highest priority take the free slots, each on the worker
-    with the smallest sum of ``s + o`` among those with a free slot (ties: the lower worker). Work
-    is conserved, so the schedule is feasible for every problem. With a memory limit, a worker
-    takes a request only if all its requests fit until they end. A request that fits no worker
-    waits, and later ones may overtake it; the scan of a step stops after `_LOOKS` such requests.
+    with a free slot whose running requests have the fewest tokens in total, prompts and outputs
+    (ties: the lower worker). Work is conserved, so the schedule is feasible for every problem.
+    With a memory limit, a worker takes a request only if all its requests fit until they end. A
+    request that fits no worker waits, and later ones may overtake it. At each step at most
+    `_LOOKS` requests that do not fit are passed over.
 
     Parameters
     ----------

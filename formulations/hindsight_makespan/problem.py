@@ -270,7 +270,7 @@ class MakespanProblem(ProblemData):
             raise InputError(
                 "memory",
                 "a memory limit is not allowed with work conservation",
-                "leave it out, or minimise wall-clock or latency with work_conserving false",
+                "omit it, or set work_conserving to false (objective wall-clock or latency)",
             )
         return conserves
 

@@ -180,11 +180,17 @@ def build(problem: PausingProblem, model: Any = None) -> Any:
     for name, chosen in (("run", model.y), ("start", model.x)):
         part = getattr(model, f"{name}_part")
         rules = {
-            "only": (lambda _, *k, v=chosen, p=part: p[k] <= v[k], "(11) Only tokens share."),
-            "most": (lambda m, *k, p=part: p[k] <= m.share, "(12) A token gets one share."),
+            "only": (
+                lambda _, *k, v=chosen, p=part: p[k] <= v[k],
+                "(11) Others have no share.",
+            ),
+            "most": (
+                lambda m, *k, p=part: p[k] <= m.share,
+                "(12) A share is at most one token's.",
+            ),
             "least": (
                 lambda m, *k, v=chosen, p=part: p[k] >= m.share + v[k] - 1,
-                "(13) Each token gets its share.",
+                "(13) Who runs or starts has a token's share.",
             ),
         }
         for kind, (rule, told) in rules.items():

@@ -110,7 +110,7 @@ class PricedProgram(Formulation[PricedPausing, Solution, PricedResult]):
     words = Words(
         title="the pausing program at a price of tokens",
         source="this project (docs/pausing.md); no paper states it",
-        objective="time of the step less the price of its tokens",
+        objective="time of the step less the price of its tokens [time units]",
         variables={
             "y": "y(j) = 1 if active request j runs",
             "x": "x(i,g) = 1 if waiting request i starts on worker g",
@@ -250,13 +250,13 @@ class PausingProgram(Statement[PausingProblem]):
     words = Words(
         title="the pausing program: the least time per token of one step",
         source="this project (docs/pausing.md); no paper states it",
-        objective="time per token",
+        objective="time per token [time units]",
         variables={
             **PricedProgram.words.variables,
             "run_part": "run_part(j) = share if active request j runs, else 0",
             "start_part": "start_part(i,g) = share if request i starts on worker g, else 0",
             "share": "share = 1 / the number of tokens of the step",
-            "ratio": "ratio = time per token",
+            "ratio": "ratio = time per token [time units]",
         },
         broken={
             "runs": "the number of active requests is wrong",

@@ -170,7 +170,7 @@ def named_priority(
     Raises
     ------
     InputError
-        If the name is unknown, no agent has two stages to order, or there is no last stage.
+        If the name is unknown, no agent has two stages to order, or the routes have a cycle.
     """
     if which not in ("last", "first"):
         raise InputError(where, f"{which!r} is unknown", use_one_of(which, ("last", "first")))

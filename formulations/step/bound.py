@@ -83,9 +83,8 @@ def most_benefit(problem: StepProblem, slot_prices: Sequence[int] = ()) -> int:
     """
     G = problem.num_workers
     if len(slot_prices) not in (0, G) or any(price < 0 for price in slot_prices):
-        raise InputError(
-            "slot_prices", "not one price >= 0 per worker", "solve again for a new certificate"
-        )
+        what = f"{len(slot_prices)} prices for {G} workers, the least {min(slot_prices)}"
+        raise InputError("slot_prices", what, "give one price >= 0 per worker")
     if problem.benefit is None or problem.num_admitted == 0:
         return 0
     # Python integers, which cannot overflow: the prices come from an untrusted certificate.

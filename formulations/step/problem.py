@@ -221,8 +221,8 @@ class StepProblem(ProblemData):
         waited : sequence of int
             Length N: rounds that each request has waited.
         longest_wait : int
-            ``L >= 0``: requests with ``waited >= L`` join ``required``. If they and those required
-            before are more than start, the longest waits come first, then the oldest requests.
+            ``L >= 0``: requests with ``waited >= L`` join ``required``. If more requests are then
+            required than can start, those that waited longest stay required, ties by age.
 
         Raises
         ------

@@ -336,7 +336,9 @@ def cheapest_thresholds(
         for _, total, thresholds in search.labels(first, logarithm, most):
             if total < most:
                 best, most = thresholds, total
-    raise CapabilityError("thresholds", f"above {_MAX_FIRST}", "use the least thresholds (plan)")
+    raise CapabilityError(
+        "thresholds", f"the first exceeds {_MAX_FIRST}", "take those of least_thresholds"
+    )
 
 
 class _Search:

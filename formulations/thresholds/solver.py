@@ -64,7 +64,7 @@ _BROKEN = {
     "within": "a full batch takes {by} tokens more than the memory",
 }
 THRESHOLDS = Words(
-    title="the thresholds of WAIT or Nested WAIT of least memory",
+    title="thresholds of least memory: WAIT per class, Nested WAIT per prompt length and segment",
     source="fluid paper (arXiv:2504.11320), conditions (9) and (10); it states no program",
     objective="memory of a full batch [tokens]",
     variables={"n": "n(g,i) = threshold per stage of segment i of class or prompt length g"},

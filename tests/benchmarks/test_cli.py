@@ -24,9 +24,14 @@ from bfio.studies.row_kind import MEASURED
 from bfio.studies.store import open_for_reading
 from bfio.studies.study_file import read_study
 
+pytestmark = pytest.mark.usefixtures("rows_of_module_in_this_process")
+
 SMOKE = ["steps", "--smoke"]
 #: Two runs with a cold and a warm step each, at H = 0 and H = 2, four methods each.
 NUM_ROWS = 4 * 2 * 4
+#: Benchmarks whose rows start services or solve every step of a run.
+LONG_ROWS = ("gap", "live-runs", "router-speed")
+_LONG = pytest.mark.deep
 NAMES = sorted(path.stem for path in FILES.glob("*.toml"))
 
 
@@ -213,7 +218,9 @@ def test_usage_errors_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err.count("\n") == 1
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=_LONG if name in LONG_ROWS else ()) for name in NAMES]
+)
 def test_the_report_asks_for_what_there_is(name: str, shared_data: Path) -> None:
     """Every value of its tables and figures is one that a row returns and that is described."""
     study = read_study(FILES / f"{name}.toml")

@@ -25,6 +25,8 @@ from bfio.studies.report.markdown import parsed_records
 from formulations.errors import InputError
 from tests.places import STUDIES
 
+pytestmark = pytest.mark.usefixtures("rows_of_module_in_this_process")
+
 STUDY = """
 name = "tiny"
 question = "How much imbalance is there?"

@@ -34,16 +34,8 @@ def _file(folder: Path, document: dict[str, Any]) -> str:
 
 def test_policies_side_by_side(bfio: Bfio, tmp_path: Path) -> None:
     """One engine, two policies: figures, theory, remarks, and a checker that finds nothing."""
-    laws = (
-        "--sizes",
-        "fixed",
-        "--arrivals",
-        "bernoulli",
-        "--horizon",
-        "600",
-        "--tbt-deadline",
-        "1",
-    )
+    laws = ["--sizes", "fixed", "--arrivals", "bernoulli", "--horizon", "300"]
+    laws += ["--tbt-deadline", "1"]
     policies = ("--policy", "sarathi", "--policy", "vllm")
     answer = bfio("batch", _file(tmp_path, ENGINE), *laws, *policies, "--json").json
     sarathi, vllm = answer["runs"]
@@ -63,7 +55,7 @@ def test_a_network_with_priorities(bfio: Bfio, tmp_path: Path) -> None:
     left = []
     for which in ("last", "first"):
         done = bfio(
-            *("batch", _file(tmp_path, RYBKO_STOLYAR), "--horizon", "2000", "--sizes", "fixed"),
+            *("batch", _file(tmp_path, RYBKO_STOLYAR), "--horizon", "1000", "--sizes", "fixed"),
             *("--priority", which, "--initial", "A@1=100", "--plot", str(plot), "--json"),
         )
         left.append(done.json["runs"][0]["final_tokens"])

@@ -58,7 +58,9 @@ PROBLEMS = {
         ],
     },
 }
-#: Those that are continuous, and what the command calls the optimum.
+LIMITED = "fluid --latency 2"
+PROBLEMS[LIMITED] = PROBLEMS["fluid"]
+#: Those in fractions, and what the command calls the optimum.
 LINEAR = {"fluid": "throughput", "capacity": "factor"}
 
 
@@ -85,6 +87,11 @@ def test_the_recipes_bring_back_the_optimum(bfio: Bfio, command: str) -> None:
         done = bfio(*command.split(), file, "--read-solution", name, "--json")
         assert done.status == 0
         assert done.json["violated"] == []
+        if command == LIMITED:
+            best = ours["limited"]["value"]
+            assert best < ours["throughput"]
+            assert (done.json["value"], done.json["optimum"]) == pytest.approx((best, best))
+            continue
         if command in LINEAR:
             assert done.json["describes_optimum"]
             assert done.json["value"] == pytest.approx(ours[LINEAR[command]])

@@ -75,8 +75,8 @@ def test_service_limits(bfio: Bfio, tmp_path: Path) -> None:
     text = bfio("fluid", file, "--latency", "1.5").out
     assert "within the limits: throughput 2 stages/s, iteration 0.6 s" in text
     assert "none" in text
-    refused = bfio("fluid", file, "--ttft", "1", "--write", str(tmp_path / "load.lp"))
-    assert (refused.status, "programs with limits are not written" in refused.err) == (2, True)
+    refused = bfio("fluid", file, "--ttft", "1", "--program", "margin", "--write", "load.lp")
+    assert (refused.status, "--ttft: no limit of program margin" in refused.err) == (2, True)
 
 
 def test_decode_tokens(bfio: Bfio, tmp_path: Path) -> None:

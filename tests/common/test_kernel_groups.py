@@ -18,7 +18,7 @@ from bfio.decode.machine.whole_run import EVERY_PART, group_of, loop_of, machine
 from bfio.decode.policy_registry import built_in, find
 from formulations.errors import InputError
 from tests.places import ROOT
-from tests.processes import PATIENCE_S
+from tests.processes import with_numba
 
 _KERNELS = """\
 from bfio.common.kernels import entry_point
@@ -67,20 +67,10 @@ def folder(tmp_path: Path) -> Path:
 
 
 def python(folder: Path, code: str) -> subprocess.CompletedProcess[str]:
-    """Run Python where the group is installed, with a cache of its own."""
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        env={
-            **os.environ,
-            "NUMBA_CACHE_DIR": str(folder / "cache"),
-            "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)]),
-        },
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    """Run a program where the group is installed, with a cache of its own."""
+    path = os.pathsep.join([str(folder), str(ROOT)])
+    own = {"NUMBA_CACHE_DIR": str(folder / "cache"), "PYTHONPATH": path}
+    return with_numba(folder, code, {**os.environ, **own})
 
 
 def named(entry: EntryPoint) -> tuple[str, str | None]:

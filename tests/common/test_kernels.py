@@ -17,7 +17,7 @@ from bfio.decode.machine import moves
 from bfio.decode.machine.whole_run import loop_of, machine_code_of
 from bfio.decode.policy_registry import find
 from tests.places import ROOT
-from tests.processes import PATIENCE_S, started
+from tests.processes import PATIENCE_S, started, with_numba
 
 _CALLER = """\
 import sys
@@ -156,20 +156,11 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def python(folder: Path, code: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run Python in a folder, with a cache of its own.
-
-    No byte code is kept: Python takes it for that of a file of equal size and second.
-    """
-    own = {"NUMBA_CACHE_DIR": str(folder / "cache"), "PYTHONDONTWRITEBYTECODE": "1"}
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=folder,
-        env={**os.environ, **own, **variables},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=True,
-    )
+    """Run a program in a folder, with a cache of its own."""
+    own = {"NUMBA_CACHE_DIR": str(folder / "cache")}
+    done = with_numba(folder, code, {**os.environ, **own, **variables})
+    assert done.returncode == 0, done.stderr
+    return done
 
 
 _RUN = "import caller; caller.show()"
@@ -302,11 +293,17 @@ def test_numba_is_pinned_to_what_is_tested() -> None:
 def test_compiled_is_told_without_numba(folder: Path) -> None:
     """The answer changes with the sources, and Numba is not loaded."""
     ask = "import sys, other; print(other.thrice.entry.is_compiled(), 'numba' in sys.modules)"
-    assert result(folder, ask) == "False False"
+
+    def answer() -> str:
+        environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder / "cache")}
+        command = [sys.executable, "-B", "-c", ask]
+        return subprocess.check_output(command, cwd=folder, env=environment, text=True)
+
+    assert answer() == "False False\n"
     result(folder, "import other; other.thrice(1)")
-    assert result(folder, ask) == "True False"
+    assert answer() == "True False\n"
     (folder / "other.py").write_text(_OTHER.replace("3 *", "4 *"), encoding="utf-8")
-    assert result(folder, ask) == "False False"
+    assert answer() == "False False\n"
 
 
 def test_plain_numba_gives_the_same_and_keeps_nothing(folder: Path) -> None:

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.processes import PATIENCE_S
 
 _KERNELS = """
@@ -42,6 +44,7 @@ show(kernels.product(pair, pair), kernels.product)
 """
 
 
+@pytest.mark.deep
 def test_kernels_from_disk_work_and_load_no_more_than_they_need(tmp_path: Path) -> None:
     """By themselves, called by another kernel, with texts and with linear algebra."""
     (tmp_path / "kernels.py").write_text(_KERNELS, encoding="utf-8")

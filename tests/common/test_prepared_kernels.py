@@ -83,13 +83,12 @@ def said(program: str) -> list[str]:
     return done.stdout.split()
 
 
-@pytest.mark.timeout(300)
 def test_warming_up_reaches_every_entry_point() -> None:
     """One left out would be announced as missing by every command, and compiled by none."""
     assert said(_REACHED) == []
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.deep
 def test_after_prepare_no_step_compiles_anything() -> None:
     """Whatever its size: few requests and many, small values and large."""
     assert said(_SOLVED) == []

@@ -102,10 +102,10 @@ def test_the_clock_jumps_to_who_gives_up() -> None:
 @pytest.mark.parametrize("overflow", ["recompute", "swap"])
 @pytest.mark.parametrize("dispatch", ["pooled", "immediate"])
 def test_everything_at_once(overflow: str, dispatch: str) -> None:
-    """200 random schedules: each request ends exactly once, each token is emitted once."""
+    """Random schedules: each request ends exactly once, each token is emitted once."""
     rng = np.random.default_rng([len(overflow), len(dispatch)])
     interrupted = expired = 0
-    for seed in range(50):
+    for seed in range(20):
         n, G = int(rng.integers(1, 30)), int(rng.integers(1, 4))
         prompts, outputs = rng.integers(1, 12, n), rng.integers(1, 10, n)
         times = np.sort(rng.integers(0, 60, n) / 4)
@@ -133,8 +133,8 @@ def test_everything_at_once(overflow: str, dispatch: str) -> None:
         assert run.max_load.max(initial=0) <= cluster.worker_memory().max()
         interrupted += len(run.interruptions)
         expired += 0 if run.expiries is None else len(run.expiries)
-    assert interrupted > 200
-    assert expired > 10
+    assert interrupted > 80
+    assert expired > 4
 
 
 @pytest.mark.parametrize("policy", ["fcfs", "br-h", "jsq-tokens"])

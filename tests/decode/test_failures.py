@@ -19,6 +19,7 @@ from bfio.workloads import synthetic
 from formulations.errors import InputError
 from tests.decode.cases import EXACT, nobody, workload
 from tests.decode.machine.equality import both_engines, differences
+from tests.pairs import pairs
 
 #: Worker 0 is down from 2 s to 9 s.
 OUTAGE = ((2.0, 0, "fail"), (9.0, 0, "recover"))
@@ -155,16 +156,17 @@ def test_drawn_failures_are_as_long_and_as_frequent_as_asked_for() -> None:
     assert np.concatenate(downs).mean() == pytest.approx(10, rel=0.05)
 
 
-@pytest.mark.parametrize("overflow", ["recompute", "swap", "reserve"])
-@pytest.mark.parametrize(("policy", "dispatch"), [("br-h", "pooled"), ("jsq", "immediate")])
-def test_both_engines_lose_and_serve_the_same(policy: str, dispatch: str, overflow: str) -> None:
+@pytest.mark.parametrize(
+    ("overflow", "policy"), pairs(("recompute", "swap", "reserve"), ("br-h", "jsq"), each=1)
+)
+def test_both_engines_lose_and_serve_the_same(overflow: str, policy: str) -> None:
     """Hundreds of interruptions: every request ends once, every token is emitted once."""
     drawn = synthetic("demo", 100, seed=2)
     fits = drawn.prompt_tokens + drawn.output_tokens <= 6000
     requests = drawn.part(fits)
     cluster = Cluster(4, 12, memory=(9000, 9000, 20000, 7000))
     options: dict[str, Any] = {
-        "dispatch": dispatch,
+        "dispatch": "pooled" if policy == "br-h" else "immediate",
         "overflow": overflow,
         "predictor": "oracle",
         "failures": "random:mtbf=0.25:mttr=0.05:until=100",

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bfio.cli.tables import print_remarks
 from bfio.decode.cluster import Cluster
 from bfio.decode.comparison import compare
 from bfio.decode.drift import parse_drift
@@ -79,8 +80,11 @@ def test_energies_of_a_comparison_name_their_constants() -> None:
     assert "energy with idle_power 50" in runs.settings
 
 
-def test_windows_that_show_nothing_to_come_are_told() -> None:
-    """Neither ends nor growth; with one of the two nothing is said, nor without look-ahead."""
+def test_windows_that_show_nothing_to_come_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither ends nor growth; with one of the two nothing is said, nor without look-ahead.
+
+    Python says it in keywords, and the command in flags.
+    """
 
     def told(*policies: str, **options: object) -> int:
         made = compare(LONG, policies, Cluster(1, 3), **options)
@@ -89,6 +93,8 @@ def test_windows_that_show_nothing_to_come_are_told() -> None:
     assert told("fcfs", "br-h") == told("bf-io", horizon=3) == 1
     assert told("br-0") == told("br-h", projection="growing") == 0
     assert told("br-h", predictor="oracle") == told("br-h", predictor="survival") == 0
+    print_remarks(compare(LONG, "br-h", Cluster(1, 3)).remarks())
+    assert "--predictor survival or oracle" in capsys.readouterr().out
 
 
 def test_a_predictor_that_is_an_object_is_named() -> None:

@@ -24,15 +24,17 @@ from tests.formulations.test_check import P1
 def test_added_rows_and_another_objective_match_enumeration(
     problem: StepProblem, data: st.DataObject
 ) -> None:
-    """Two requests apart, a cap on the first peak, and the original or another objective."""
+    """Two requests apart, a cap on the first peak, one to start, and either objective."""
     first, second = data.draw(st.permutations(range(problem.num_requests)))[:2]
     cap = data.draw(st.integers(0, 60))
-    other = data.draw(st.booleans())
+    other, served = data.draw(st.booleans()), data.draw(st.booleans())
     model = build(problem)
     model.apart = pyo.Constraint(
         model.workers, rule=lambda m, g: m.x[first, g] + m.x[second, g] <= 1
     )
     model.cap = pyo.Constraint(expr=model.M[0] <= cap)
+    if served:
+        model.service = pyo.Constraint(expr=sum(model.x[first, g] for g in model.workers) == 1)
     if other:
         model.objective.deactivate()
         model.mine = pyo.Objective(expr=sum(i * model.x[i, g] for i, g in model.x))
@@ -42,6 +44,7 @@ def test_added_rows_and_another_objective_match_enumeration(
         for a in choices
         if not violations(problem, a)
         and (a[first] is None or a[first] != a[second])
+        and not (served and a[first] is None)
         and (problem.loads(a) * problem.time_weights[:, None]).max(axis=0)[0] <= cap
     ]
     if problem.num_admitted == 0:
@@ -168,6 +171,17 @@ def test_a_model_without_a_row_of_the_program_is_refused(change: str) -> None:
         model.M[0].setub(10**6)
     with pytest.raises(InputError, match=r"model\.(capacity\[0\]|M\[0\]): .*loosened"):
         bfio.solve_step(P1, model=model, method="cp-sat")
+
+
+def test_a_maximised_objective_is_refused() -> None:
+    """The compiled form minimises the negative, whose value would be reported."""
+    model = build(P1)
+    model.objective.set_sense(pyo.maximize)
+    for method in ("cp-sat", "highs", "pyomo", "lp"):
+        with pytest.raises(InputError, match=r"model\.objective: is maximised"):
+            bfio.solve_step(P1, model=model, method=method)
+    with pytest.raises(InputError, match="cannot be compiled"):
+        bfio.solve_step(P1, model=pyo.ConcreteModel(), method="cp-sat")
 
 
 def test_fractional_objectives_and_own_methods_are_refused() -> None:

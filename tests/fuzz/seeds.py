@@ -18,7 +18,7 @@ from typing import Any
 import formulations
 from formulations.errors import InputError
 from formulations.problem_data import ProblemData
-from tests.fuzz.surface import is_parsed, surface_of
+from tests.fuzz.surface import is_parsed, surface_of, surfaces
 from tests.places import DOCS, ROOT
 from tests.same_answers.answers import load_list
 
@@ -227,8 +227,13 @@ def _head(path: Path) -> bytes:
     return b"".join(text.splitlines(keepends=True)[:_TRACE_LINES])
 
 
-def _constants() -> Iterator[Any]:
-    """Yield the literal lists, mappings and texts of the tests."""
+@cache
+def _constants() -> tuple[Any, ...]:
+    """Return the literal lists, mappings and texts of the tests."""
+    return tuple(_all_constants())
+
+
+def _all_constants() -> Iterator[Any]:
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Call):
@@ -243,16 +248,18 @@ def _constants() -> Iterator[Any]:
 
 def _lines_of_tests() -> Iterator[tuple[str, ...]]:
     """Yield lists of words that begin with a command; what is computed stands as a file."""
+    commands = {surface.words[0] for surface in surfaces()}
     for value in _constants():
         if isinstance(value, str):
-            words: tuple[str, ...] = (
-                _words(value.removeprefix("bfio ")) if "\n" not in value else ()
-            )
+            text = value.removeprefix("bfio ")
+            if "\n" in value or text.partition(" ")[0] not in commands:
+                continue
+            words = _words(text)
         elif isinstance(value, list | tuple):
             words = tuple("data.json" if item is None else str(item) for item in value)
         else:
             continue
-        if len(words) > 1 and all(len(word) < 200 for word in words):
+        if len(words) > 1 and words[0] in commands and all(len(word) < 200 for word in words):
             yield words
 
 

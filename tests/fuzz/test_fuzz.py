@@ -96,6 +96,7 @@ def test_a_case_is_cut_down_to_what_it_needs() -> None:
     assert small == Case(("solve", "a.json"), {"a.json": b'{"x": [3]}'})
 
 
+@pytest.mark.deep
 def test_inputs_are_the_same_again_and_reach_every_command() -> None:
     """By seed and index; each survives being written into a file."""
     cases = [generator.make(7, index) for index in range(len(surfaces()))]

@@ -41,7 +41,7 @@ print(sorted(name for name, count in signatures().items() if count != before[nam
 """
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.deep
 def test_prepare_reaches_every_kernel() -> None:
     """In a process of its own, where nothing is loaded yet."""
     done = subprocess.run(

@@ -7,8 +7,11 @@ import pytest
 
 from bfio.library import KINDS, VERSION, Entry, Status, entries, entry, sources, verify
 from bfio.library.kinds.kind import CLOSED_FORM, canonical, digest_of
+from bfio.library.kinds.latency import Latency, written_prices
 from bfio.library.store import DATA
+from bfio.testing.instances import latency_problem
 from formulations.errors import InputError
+from formulations.hindsight_latency import PriceCertificate, certified_bound
 
 ALL = entries()
 #: What a version froze: how many problems, and a digest of their names and digests.
@@ -107,3 +110,11 @@ def test_an_unknown_name_is_told_with_a_near_one() -> None:
     """One line."""
     with pytest.raises(InputError, match="no such entry of the library; did you mean step-2x4"):
         entry("step-2x4-synthetic-4-w1-h00")
+
+
+def test_prices_of_tokens_are_read_as_written() -> None:
+    """They prove the same bound, which is more than that by areas."""
+    problem = latency_problem(4, [(0, 3, 1), (0, 3, 1)])
+    prices = PriceCertificate(8, {}, {0: 2})
+    bound = Latency().certified_bound(problem, written_prices(prices))
+    assert bound == certified_bound(problem, prices) == 3

@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import aiohttp
 import pytest
@@ -43,10 +43,16 @@ class Engine(NamedTuple):
 
 
 @contextmanager
-def process(*command: str, **more: str) -> Iterator["subprocess.Popen[str]"]:
-    """Run a process, and end it."""
+def process(
+    *command: str, log: IO[str] | None = None, **more: str
+) -> Iterator["subprocess.Popen[str]"]:
+    """Run a process, and end it; without a log, its output is to be read."""
     started = subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=os.environ | more
+        command,
+        stdout=subprocess.PIPE if log is None else log,
+        text=True,
+        cwd=ROOT,
+        env=os.environ | more,
     )
     try:
         yield started
@@ -57,8 +63,8 @@ def process(*command: str, **more: str) -> Iterator["subprocess.Popen[str]"]:
         except subprocess.TimeoutExpired:
             started.kill()
             started.wait()
-        assert started.stdout is not None
-        started.stdout.close()
+        if started.stdout is not None:
+            started.stdout.close()
 
 
 def address(started: "subprocess.Popen[str]") -> str:
@@ -112,8 +118,9 @@ def vllm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
         f"--load-format dummy --host 127.0.0.1 --port {port} --max-num-seqs 8 --enforce-eager "
         "--data-parallel-size 2"
     )
-    with process(
-        f"{binaries}/vllm", "serve", folder, *options.split(),
+    # It writes more than a pipe holds, and would wait for a reader.
+    with (tmp_path_factory.mktemp("log") / "vllm.txt").open("w") as log, process(
+        f"{binaries}/vllm", "serve", folder, *options.split(), log=log,
         VLLM_CPU_KVCACHE_SPACE="1", HF_HUB_OFFLINE="1", PATH=f"{binaries}:{os.environ['PATH']}",
     ):  # fmt: skip
         url = f"http://127.0.0.1:{port}"

@@ -1,6 +1,7 @@
 """The request router of Ray Serve; `make test-live` runs it where Ray is installed."""
 
 import asyncio
+import itertools
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ serve = pytest.importorskip("ray.serve")
 RequestRouterConfig = pytest.importorskip("ray.serve.config").RequestRouterConfig
 
 REPLICAS, SLOTS, REQUESTS = 3, 2, 200
+_NUMBERS = itertools.count()
 
 
 def last_open(state: DecodeState) -> list[int | None]:
@@ -65,9 +67,11 @@ def deployed(policy: str, slots: int = SLOTS, **more: Any) -> Any:
         request_router_config=router,
         ray_actor_options={"num_cpus": 0.5},
     )(Worker)
-    # No replica of an earlier test is there while the next ones start.
-    serve.delete("test")
-    return serve.run(deployment.bind(), name="test", route_prefix=None)
+    # No replica of an earlier test is there while the next ones start. Ray keeps the router of an
+    # application by its name, whatever policy a later one asks for.
+    for name in serve.status().applications:
+        serve.delete(name)
+    return serve.run(deployment.bind(), name=f"test{next(_NUMBERS)}", route_prefix=None)
 
 
 async def answered(handle: Any, together: bool, count: int) -> list[tuple[str, str, int]]:

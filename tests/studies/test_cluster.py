@@ -100,9 +100,10 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         yield Cluster(address, scheduler, workers)
 
 
-def _solving(count: int) -> Study:
-    grid = Grid({"seed": list(range(count))})
-    return Study("solving", "?", "tests.studies.rows:solving", [grid], limits=_LIMITS)
+def _busy(count: int) -> Study:
+    return Study(
+        "busy", "?", "tests.studies.rows:busy", [Grid({"i": list(range(count))})], limits=_LIMITS
+    )
 
 
 def _contents(rows: "dict[str, Row] | object") -> list[dict[str, object]]:
@@ -136,7 +137,7 @@ def _rows_that_go_wrong_cost_themselves_only(folder: Path, cluster: Cluster) -> 
 
 def _the_cluster_and_this_machine_give_the_same_table(folder: Path, cluster: Cluster) -> None:
     """With one of two workers killed in the middle of a row."""
-    study = _solving(24)
+    study = _busy(24)
     seen: list[Row] = []
 
     def kill_one(row: Row) -> None:
@@ -259,4 +260,4 @@ def test_no_scheduler_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest.Mo
         port = free.getsockname()[1]
     for address in (f"tcp://127.0.0.1:{port}", "nonsense://x"):
         with pytest.raises(InputError, match="no scheduler answers"):
-            run_study(_solving(1), tmp_path / "s", StudyRunOptions(cluster=address))
+            run_study(_busy(1), tmp_path / "s", StudyRunOptions(cluster=address))

@@ -20,12 +20,12 @@ from tests.places import ROOT
 from tests.processes import PATIENCE_S, children, is_running, started, wait_until
 from tests.studies.kept import num_rows
 
-#: Rows of a few milliseconds with a nap would not be what users run: these solve programs.
+#: Rows that keep a core busy; to load a solver again after each kill would take most of the time.
 STUDY = Study(
     "killed",
     "Does anything get lost?",
-    "tests.studies.rows:solving",
-    [Grid({"seed": list(range(40))})],
+    "tests.studies.rows:busy",
+    [Grid({"i": list(range(40))})],
     limits=Limits(seconds=60, memory_gib=1, attempts=20),
 )
 _TARGETS = ("runner", "worker", "all", "guard")

@@ -32,7 +32,7 @@ def _processor_seconds(study: Study, store: Path) -> float:
     return sum(os.times()[:4]) - sum(before[:4])
 
 
-@pytest.mark.parametrize("rows", [1000, pytest.param(10_000, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("rows", [300, pytest.param(10_000, marks=pytest.mark.deep)])
 def test_a_row_costs_less_than_five_milliseconds(tmp_path: Path, rows: int) -> None:
     """Planning, handing out, reporting and keeping; the rows themselves do nothing."""
     start = _processor_seconds(_nothing(1), tmp_path / "one")

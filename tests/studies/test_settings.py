@@ -151,7 +151,7 @@ def test_look_aheads_of_two_runs_of_a_row(tmp_path: Path) -> None:
 def test_unused_arrival_times_are_told(tmp_path: Path) -> None:
     """With the argument that uses them; nothing where they are used."""
     remark, *_ = study_remarks(plan(read_study(_file(tmp_path))))
-    assert remark.endswith('Use arrivals = "timed" to run with these times.')
+    assert remark.endswith('Use arrivals="timed" to run with these times.')
     used = study_remarks(plan(read_study(_file(tmp_path, 'arrivals = "timed"'))))
     assert not any("arrival times" in remark for remark in used)
 
@@ -226,6 +226,7 @@ def test_arguments_stand_for_kinds_without_words_of_their_own(tmp_path: Path) ->
     assert shared_and_varied(plan(read_study(path))) == (["b true"], ["x (1, 2)"])
 
 
+@pytest.mark.usefixtures("rows_in_this_process")
 def test_pages_tables_and_figures_carry_it(tmp_path: Path) -> None:
     """Each that of its own rows, with the version that computed them."""
     results = run_study(

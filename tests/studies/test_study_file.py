@@ -114,7 +114,7 @@ def test_a_seed_on_the_command_line_moves_all_seeds(tmp_path: Path) -> None:
         ('kind = "lines"', 'kind = "pie"', "report.figures[0].kind: 'pie' is unknown; use one of"),
         ('kind = "lines"', "", "report.figures[0]: kind is missing"),
         ('x = "seed"', "", "report figure 'How?': lines needs x"),
-        ('rows = ["policy"]', "rows = []", "report table 'All': rows or values is empty"),
+        ('rows = ["policy"]', "rows = []", "report table 'All': no rows or no values"),
         ('baseline = { policy = "fcfs" }', "baseline = { seed = 1 }", "baseline argument seed"),
         (
             "[[report.tables]]",

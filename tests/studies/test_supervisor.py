@@ -18,7 +18,7 @@ from tests.processes import is_running, wait_until
 _KIND = "tests.studies.rows:misbehave"
 _LIMITS = Limits(seconds=20, memory_gib=0.4, attempts=2)
 #: For rows that hang: nothing else that is computed with it takes long.
-_SHORT = replace(_LIMITS, seconds=3)
+_SHORT = replace(_LIMITS, seconds=1.5)
 
 
 def _order(deed: str, *, want_log: bool = False) -> Order:
@@ -45,7 +45,7 @@ def _computed(*deeds: str, want_log: bool = False, limits: Limits = _LIMITS) -> 
 @pytest.mark.parametrize(
     ("deed", "status", "error"),
     [
-        ("hang", Status.TIMED_OUT, "took longer than 3 s"),
+        ("hang", Status.TIMED_OUT, "took longer than 1.5 s"),
         ("segmentation fault", Status.CRASHED, "its process died: SIGSEGV"),
         ("exit", Status.CRASHED, "its process died: exit status 7"),
         ("raise", Status.FAILED, "KeyError: 'no\\nkey'"),

@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from math import log
 from typing import Any, ClassVar
 
@@ -235,6 +236,55 @@ def test_ends_of_active_requests_may_be_known() -> None:
     check_blind_to_lengths("br-h:horizon=3", may_know="active", examples=30)
     with pytest.raises(Refuted, match="blindness to lengths"):
         check_blind_to_lengths("br-h:horizon=3")
+
+
+@pytest.mark.parametrize("column", [-1, 1])
+def test_ends_of_running_requests_are_found(column: int) -> None:
+    """A policy that looks at them alone is refuted, by its choice of workers or of requests."""
+
+    def least_later(state: DecodeState) -> Answer:
+        later = state.projected_loads[:, column]
+        return least_tokens(replace(state, loads=later))
+
+    def by_parity(state: DecodeState) -> Answer:
+        odd = int(state.projected_running[:, column].sum()) % 2
+        return least_tokens(state, list(range(state.num_waiting))[:: -1 if odd else 1])
+
+    for policy in (least_later, by_parity):
+        policy.horizon = 3  # type: ignore[attr-defined]
+        with pytest.raises(Refuted, match="or with outputs") as caught:
+            check_blind_to_lengths(policy)
+        assert requests_of(str(caught.value)) <= 5
+
+
+def test_a_broken_contract_is_told_as_such() -> None:
+    """By the name of the contract, whatever is checked; `check_improvement` has it as an error."""
+    for check in (check_ties, check_no_starvation, check_blind_to_lengths):
+        with pytest.raises(Refuted, match="drops_last breaks the contract of policies"):
+            check(drops_last)
+    with pytest.raises(InputError, match="returned 1023 entries for 1024 waiting"):
+        check_improvement(drops_last, rounds=1)
+
+
+def test_a_policy_that_pauses_or_remembers_keeps_the_contract() -> None:
+    """States tell of active requests; memory in a policy's own object is no fault."""
+    check_contract("pausing", examples=30)
+    check_contract("round-robin", examples=30)
+
+
+@pytest.mark.parametrize(
+    ("policy", "options", "message"),
+    [
+        ("fcfs", {"examples": 0}, "examples: 0 is out of range"),
+        ("fcfs", {"among": [1]}, "among: a list is no SearchStrategy"),
+        (3, {}, "policy: an int is not a policy"),
+        ("bf-io", {"measure": "loads"}, "use one of imbalance, gap"),
+    ],
+)
+def test_wrong_arguments(policy: Any, options: dict[str, Any], message: str) -> None:
+    """Each is one line."""
+    with pytest.raises(InputError, match=message):
+        check_smax_balance(policy, **options)
 
 
 def test_the_least_gap_is_bounded_too() -> None:

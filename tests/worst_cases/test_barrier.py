@@ -16,24 +16,18 @@ from formulations.hindsight_makespan import (
     objective_value,
     violations,
 )
+from tests.pairs import pairs
 from tests.worst_cases.instances import FCFS, barrier
 
 ROWS = st.lists(st.tuples(st.integers(1, 3), st.integers(1, 3)), min_size=1, max_size=5)
 
 
-@pytest.mark.parametrize("criterion", [*Criterion])
-@pytest.mark.parametrize(
-    "target",
-    [
-        BarrierTarget("fcfs"),
-        BarrierTarget("br-0"),
-        BarrierTarget("jsq", dispatch=Dispatch.IMMEDIATE),
-    ],
-    ids=lambda target: target.name,
-)
-def test_agreement_with_plain_enumeration(target: BarrierTarget, criterion: Criterion) -> None:
+@pytest.mark.parametrize(("policy", "criterion"), pairs(("fcfs", "br-0", "jsq"), [*Criterion]))
+def test_agreement_with_plain_enumeration(policy: str, criterion: str) -> None:
     """Every list of three requests, and its optimum by the oracle; x/0 is above all ratios."""
-    space = BarrierSpace(3, prompt=2, output=2, criterion=criterion)
+    dispatch = Dispatch.IMMEDIATE if policy == "jsq" else Dispatch.POOLED
+    target = BarrierTarget(policy, dispatch=dispatch)
+    space = BarrierSpace(3, prompt=2, output=2, criterion=Criterion(criterion))
     costs = []
     kinds = [(prompt, output) for prompt in (1, 2) for output in (1, 2)]
     for rows in product(kinds, repeat=3):

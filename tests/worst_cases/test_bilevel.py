@@ -8,17 +8,18 @@ from bfio.worst_cases.cache import CacheSpace, CacheTarget
 from bfio.worst_cases.search import exhaustive, worst_case
 from formulations.errors import InputError
 from formulations.hindsight_latency import Convention
+from tests.pairs import pairs
 
 ALGORITHM = CacheTarget("semi-online")
 
 
-@pytest.mark.parametrize("convention", [*Convention])
-@pytest.mark.parametrize(("requests", "memory", "prompt"), [(3, 4, 1), (4, 5, 1), (3, 5, 2)])
-def test_agreement_with_enumeration(
-    requests: int, memory: int, prompt: int, convention: Convention
-) -> None:
-    """Two proofs that share nothing but the checker."""
-    space = CacheSpace(requests, memory, prompt=prompt, convention=convention)
+@pytest.mark.parametrize(
+    ("sizes", "convention"), pairs(("3 4 1", "4 5 1", "3 5 2"), [*Convention], each=1)
+)
+def test_agreement_with_enumeration(sizes: str, convention: str) -> None:
+    """Two proofs that share nothing but the checker, by requests, memory and prompt."""
+    requests, memory, prompt = map(int, sizes.split())
+    space = CacheSpace(requests, memory, prompt=prompt, convention=Convention(convention))
     found = bilevel(ALGORITHM, space)
     assert found.is_maximal
     assert found.case.ratio == exhaustive(ALGORITHM, space).case.ratio
@@ -46,7 +47,7 @@ def test_without_time_nothing_is_proven() -> None:
     [
         (CacheTarget("mc-sf"), CacheSpace(3, 5, last_arrival=1), "all requests at 0"),
         (CacheTarget("mc-benchmark"), CacheSpace(3, 5), "shortest first"),
-        (BarrierTarget("fcfs"), BarrierSpace(3), "supports only one KV cache"),
+        (BarrierTarget("fcfs"), BarrierSpace(3), "one worker with a KV cache only"),
     ],
 )
 def test_what_the_program_does_not_describe(

@@ -12,6 +12,7 @@ from bfio.kvcache.simulation import serve
 from bfio.worst_cases.cache import CacheSpace, CacheTarget, least_within, steady
 from bfio.worst_cases.search import exhaustive, local
 from formulations.hindsight_latency import Convention, LatencyProblem, brute_force, total_latency
+from tests.pairs import pairs
 from tests.worst_cases.instances import ALGORITHM_1, at_once, cache
 
 ALGORITHM = CacheTarget("semi-online")
@@ -46,12 +47,12 @@ def test_anchors_of_algorithm_1(requests: int, memory: int, ratio: Fraction) -> 
     assert found.case.violations() == {}
 
 
-@pytest.mark.parametrize("convention", ["A", "B", "C"])
-@pytest.mark.parametrize(("requests", "memory", "late"), [(4, 5, 0), (2, 5, 3), (3, 4, 2)])
-def test_agreement_with_plain_enumeration(
-    requests: int, memory: int, late: int, convention: str
-) -> None:
-    """Every list of requests, whatever it is like, and its optimum by the oracle."""
+@pytest.mark.parametrize(
+    ("sizes", "convention"), pairs(("4 5 0", "2 5 3", "3 4 2"), ("A", "B", "C"), each=1)
+)
+def test_agreement_with_plain_enumeration(sizes: str, convention: str) -> None:
+    """Every list of so many requests with so much memory, the last of them so late."""
+    requests, memory, late = map(int, sizes.split())
     target = MC_SF if late else ALGORITHM
     space = CacheSpace(requests, memory, last_arrival=late, convention=Convention(convention))
     largest = Fraction(0)

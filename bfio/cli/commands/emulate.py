@@ -2,6 +2,7 @@
 
 import argparse
 
+from bfio.cli import so_far
 from bfio.cli.command import DONE, Command
 from bfio.common.options import add_options, from_namespace
 from bfio.decode.cluster import Cluster
@@ -40,6 +41,7 @@ def _run(args: argparse.Namespace) -> int:
         where = urls[0] if len(urls) == 1 else f"{urls[0]} to {urls[-1]}"
         print(f"{cluster.shape} fleet at {where}; Ctrl-C ends it", flush=True)
 
+    so_far.serves()
     serve(cluster, options, announce)
     return DONE
 

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bfio.cli.command import DONE, Command
+from bfio.cli.command import DONE, Command, with_flags
 from bfio.cli.options import add_common, given_options
 from bfio.cli.output import drawn, picture_place, print_json, print_table
 from bfio.common.options import flag
@@ -234,7 +234,7 @@ def _run(args: argparse.Namespace) -> int:
         rows = [[name, *map(number, pair), percent(pair[1] / pair[0] - 1)] for name, pair in pairs]
         print_table("requests of the log", ("", *sides, "difference"), rows)
     for note in fit.notes:
-        print_sentences(f"note: {note}.")
+        print_sentences(with_flags(f"note: {note}."))
     for path in plots.found:
         print(f"plot: {path}")
     print(fit.flags)

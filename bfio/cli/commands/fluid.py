@@ -102,9 +102,6 @@ def _run(args: argparse.Namespace) -> int:
     if is_exchange(args):
         if _nested_wanted(args):
             raise InputError("--nested", "has no effect with --write", "use --program nested")
-        if args.latency or args.ttft:
-            what = "programs with limits are not written"
-            raise InputError("--latency, --ttft", what, "omit them, or --write")
         return exchange_fluid(args, problem, objective)
     if args.program is not None:
         raise InputError("--program", "no program is written or checked", "add --write FILE")

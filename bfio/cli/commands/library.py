@@ -282,6 +282,8 @@ def _get(args: argparse.Namespace) -> int:
             read_solution=None,
             file=f"{e.name}.json",
             program=e.kind.fluid_program,
+            latency=None,
+            ttft=None,
             overwrite=args.overwrite,
             json=args.json,
         )

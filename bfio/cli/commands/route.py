@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from bfio.cli import options
+from bfio.cli import options, so_far
 from bfio.cli.command import DONE, Command
 from bfio.common.options import add_options, flag, from_namespace, options_of
 from bfio.decode.cluster import Cluster
@@ -94,6 +94,7 @@ def _run(args: argparse.Namespace) -> int:
     def announce(url: str) -> None:
         print(f"{args.policy} over {len(workers)} workers at {url}; Ctrl-C ends it", flush=True)
 
+    so_far.serves()
     serve(router, announce)
     return DONE
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from bfio.cli.command import DONE, Command
 from bfio.cli.options import add_common, add_time_limit
-from bfio.cli.output import print_json, print_table, progress_bar, read_problem
+from bfio.cli.output import naming, print_json, print_table, progress_bar, read_problem
 from bfio.common.text import number
 from formulations.errors import CapabilityError
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 #: Seconds for each method by default.
 _SECONDS = 10.0
 #: Most nonzeros of a program whose constraints are described.
-_MOST_STATED = 50_000
+_MOST_STATED = 200_000
 _DESCRIPTION = """\
 Show the program of a problem, with its sizes, and what every method answers: value, bound, status,
 time and proof, side by side. FILE is any file of bfio solve, hindsight, makespan, pause, fluid,
@@ -31,7 +31,8 @@ capacity or batch --state, or a second program of a step ("-" reads stdin).
 
 status: "optimal, proven" if a bound derived in integers or fractions equals the value; "solved,
 bound in floats" if only a floating-point solver claims the optimum; "stopped, gap x %" if a limit
-came first; "bound only" for lp, the linear relaxation.
+came first; "feasible, gap x %" if the method ended without a proof; "bound only" for lp, the
+linear relaxation.
 """
 
 
@@ -45,7 +46,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="of a fluid file: throughput (default), margin, equilibrium, wait, nested, segments",
     )
-    add_time_limit(parser)
+    add_time_limit(parser, default=f"{_SECONDS:g}")
     add_common(parser)
 
 
@@ -55,8 +56,9 @@ def _run(args: argparse.Namespace) -> int:
 
     document = read_problem(args.file, parse_json)
     kind = kind_of(document, args.file, args.program)
-    problem = kind.read(document)
-    program = kind.load("program")(problem)
+    with naming(args.file):
+        problem = kind.read(document)
+        program = kind.load("program")(problem)
     seconds = _SECONDS if args.time_limit is None else args.time_limit
     chosen = args.methods.split(",") if args.methods else None
     answers = list(_answers(kind, problem, chosen, seconds, args.seed))
@@ -76,7 +78,7 @@ def _run(args: argparse.Namespace) -> int:
     print(f"{program.words.title}\n{program.words.source}\n")
     # Values are shown as people count them, so a negative that is minimised is maximised here.
     goal = program.words.objective.removeprefix("the negative of ")
-    criterion = getattr(problem, "objective", None)
+    criterion = getattr(problem, "objective", None) or getattr(program, "objective", None)
     here = "" if criterion is None else f", here {criterion}"
     print(f"{'maximise' if program.maximised else 'minimise'}  {goal}{here}")
     for text in [f"The program is not written: {why}."] if why else _described(program, *sizes):
@@ -102,7 +104,7 @@ def _answers(
             try:
                 result = kind.solved(problem, method, seconds, seed)
             except CapabilityError as error:
-                refused = f"refused: {error.what}"
+                refused = f"refused: {error.what}; {error.remedy}"
                 yield {"method": method, "error": str(error)}, [method, "–", "–", refused, "–"]
             else:
                 scale = getattr(result, "scale", 1)

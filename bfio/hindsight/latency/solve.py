@@ -33,6 +33,7 @@ from bfio.hindsight.latency.configurations import (
 )
 from bfio.hindsight.latency.schedule import good_starts, sequential_starts
 from bfio.hindsight.latency.search import MAX_REQUESTS, RoundSearch
+from bfio.hindsight.latency.token_prices import ascended
 from formulations.arrays import IntArray, integer
 from formulations.changed import solve_changed
 from formulations.deadline import DEFAULT_WORK_LIMIT, FIRST_GRACE_S, Deadline, OutOfTime, TimeLimit
@@ -44,7 +45,7 @@ from formulations.hindsight_latency import (
     lower_bound,
     total_latency,
 )
-from formulations.hindsight_latency.check import PriceCertificate, brute_force
+from formulations.hindsight_latency.check import PriceCertificate, brute_force, certified_bound
 from formulations.results import BoundKind, Termination, fields_frame, own_solver
 
 #: Description of the proof for each kind of bound of the exact method.
@@ -164,7 +165,8 @@ def solve_hindsight(
     ----------
     problem : LatencyProblem
         Data of any convention. The time for prices and search grows with the memory. Above some
-        hundred tokens of memory, only the area bound and a simple schedule are computed.
+        hundred tokens of memory there is no search, and the prices are of tokens: the bound is
+        about that of the linear relaxation.
     time_limit : float or Deadline, optional
         Time limit in wall-clock seconds; None runs all stages and widths.
     decodes : int
@@ -233,12 +235,19 @@ class _Run:
         hand, form = self._hand, self._form
         with suppress(OutOfTime):
             self._deadline.check()
-            if not hand.is_closed and _affordable(form, hand.schedule):
-                with self._deadline.interrupting():
-                    cells = build_cells(form)
-                if _table_bytes(cells) <= allowed_bytes():
+            if not hand.is_closed:
+                cells = self._cells() if _affordable(form, hand.schedule) else None
+                if cells is None:
+                    self._price_tokens()
+                else:
                     self._close(cells)
         return self._result(late=self._deadline.is_over)
+
+    def _cells(self) -> Cells | None:
+        """Return the cells, or None if their tables exceed the memory of the machine."""
+        with self._deadline.interrupting():
+            cells = build_cells(self._form)
+        return cells if _table_bytes(cells) <= allowed_bytes() else None
 
     def _close(self, cells: Cells) -> None:
         """Raise the bound by prices, then run the search."""
@@ -282,6 +291,24 @@ class _Run:
                 break
         self._hand.raise_bound(best.starts, "prices")
         return best
+
+    def _price_tokens(self) -> None:
+        """Raise the bound by prices of tokens, which no memory is too large for."""
+        form, hand = self._form, self._hand
+        rounds = int((hand.schedule + form.duration).max(initial=0))
+        if form.num_requests * rounds > _MAX_PRICES:
+            return
+        scale = SCALE * form.memory
+        for prices in ascended(form, hand.schedule, self._at(_PRICE_SHARE)):
+            per_token = dict(enumerate((prices * scale).astype(np.int64).tolist(), form.origin))
+            certificate = PriceCertificate(scale, {}, per_token)
+            with suppress(ValueError):
+                bound = certified_bound(self._problem, certificate) - form.constant
+                if bound > self._certified:
+                    self._certified, self._certificate = bound, certificate
+                    hand.raise_bound(bound, "prices")
+        self._priced = time.perf_counter()
+        self._tell()
 
     def _search(self, cells: Cells, priced: PricedBound) -> None:
         """Search with increasing widths."""

@@ -244,10 +244,10 @@ class StepSearch:
         known : int
             Cost of a known schedule.
         width : int
-            Maximum number of states expanded per layer.
+            Maximum number of states expanded per layer, the states of one step.
         most_successors : int
-            Maximum number of successors of a state; beyond it, the bound of the state covers the
-            rest.
+            Maximum number of successors of a state. Further ones are not explored; the lower
+            bound of the state counts for them.
         deadline : float
             Value of `time.perf_counter` at which to stop.
         """

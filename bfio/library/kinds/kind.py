@@ -224,7 +224,9 @@ def field_of(document: object, name: str) -> list[Any]:
         If the document has no list with this name.
     """
     if not isinstance(document, Mapping) or document.get(name) is None:
-        raise InputError(name, "missing", f'give a JSON object with "{name}", as --json prints it')
+        raise InputError(
+            name, "missing", f'give a JSON object with "{name}", as commands print it'
+        )
     return check_list(document[name], name)
 
 

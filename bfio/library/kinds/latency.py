@@ -41,8 +41,12 @@ class Latency(Kind):
         return Judged(total_latency(problem, solution), violations(problem, solution))
 
     def certified_bound(self, problem: LatencyProblem, certificate: Mapping[str, Any]) -> int:
-        """Return the bound by prices of rounds, or by areas."""
-        fields = {CLOSED_FORM: (), "prices": ("scale", "cells", "prices")}
+        """Return the bound by prices of rounds, of cells or tokens, or by areas."""
+        fields = {
+            CLOSED_FORM: (),
+            "prices": ("scale", "cells", "prices"),
+            "token-prices": ("scale", "prices"),
+        }
         if check_certificate(certificate, fields) == CLOSED_FORM:
             return certified_bound(problem, None)
         try:
@@ -58,7 +62,11 @@ class Latency(Kind):
 
 
 def written_prices(certificate: PriceCertificate) -> dict[str, Any]:
-    """Return prices as JSON: the cells, and a row of prices per round."""
+    """Return prices as JSON: the cells, and a row of prices per round; or a price per round."""
+    if certificate.per_token:
+        rounds = range(max(certificate.per_token) + 1)
+        prices = [certificate.per_token.get(now, 0) for now in rounds]
+        return {"kind": "token-prices", "scale": certificate.scale, "prices": prices}
     cells = sorted({cell for row in certificate.prices.values() for cell in row})
     rounds = range(max(certificate.prices, default=-1) + 1)
     rows = [certificate.prices.get(now, {}) for now in rounds]
@@ -78,13 +86,16 @@ def read_prices(document: Mapping[str, Any]) -> PriceCertificate:
     InputError
         If it contains values other than integers, or a round has not one price per cell.
     """
+    (scale,) = integers({"scale": [document.get("scale")]}, "scale", 1)
+    if document["kind"] == "token-prices":
+        prices = integers(document, "prices", len(field_of(document, "prices")))
+        return PriceCertificate(scale, {}, dict(enumerate(prices)))
     pairs = [integers({"cell": cell}, "cell", 2) for cell in field_of(document, "cells")]
     if len(set(pairs)) != len(pairs):
         raise InputError("certificate.cells", "lists a cell twice", "solve again")
     cells = [(tokens, left) for tokens, left in pairs]
-    prices = {
+    rows = {
         now: dict(zip(cells, integers({"row": row}, "row", len(cells)), strict=True))
         for now, row in enumerate(field_of(document, "prices"))
     }
-    (scale,) = integers({"scale": [document.get("scale")]}, "scale", 1)
-    return PriceCertificate(scale, prices)
+    return PriceCertificate(scale, rows)

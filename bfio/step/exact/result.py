@@ -93,7 +93,7 @@ class ExactResult:
             method="exact",
             termination=self._termination(),
             objective=self.objective,
-            bound=self.bound,
+            bound=None if self.infeasible else self.bound,
             bound_kind=BoundKind.INTEGER,
             assignment=found,
             violations={} if found is None else violations(problem, found, self.objective),

@@ -10,9 +10,10 @@ here contributions may change along the window. With ``H = 0``, ``α = 1`` and `
 1, ``Δ − G·max(0, Δ − m)``, which is minus the change of the imbalance. Rational α and β are
 brought to a common denominator, so that scores are compared in exact integers.
 
-Compiled code states the score again, and tests compare: `score_of` and `score_at` of
-`bfio.step.two_stage.kernels.fscore`, and `best_worker` of `bfio.decode.machine.two_stage` for
-immediate dispatch. A change of the score is a change of all of them.
+Compiled code states the score again, and tests compare: `bfio.step.two_stage.kernels.fscore`, and
+`best_worker` of `bfio.decode.machine.two_stage` for immediate dispatch. The bounds of
+`kernels.subset_choice` use that the penalty never decreases. A change of the score is a change of
+all of them, and of docs/policies.md.
 """
 
 from collections.abc import Sequence

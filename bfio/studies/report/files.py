@@ -103,7 +103,7 @@ def _translated(folder: Path) -> Iterator[None]:
         raise InputError(
             str(folder),
             f"cannot be written ({error.strerror})",
-            "choose another place with --output, or make room in this one",
+            "choose another folder, or make room in this one",
         ) from None
 
 

@@ -116,7 +116,9 @@ class Arguments:
         """Return a true or false argument; False if not given."""
         value = self.given.get(name)
         if value is not None and not isinstance(value, bool):
-            raise InputError(f"argument {name}", f"{value!r} is no flag", "write true or false")
+            raise InputError(
+                f"argument {name}", f"{value!r} is neither true nor false", "write true or false"
+            )
         return bool(value)
 
     def with_options(self, text: str, *names: str) -> str:

@@ -281,8 +281,8 @@ class RunPlan:
         """
         facts = request_facts(self.choice)
         remarks = [
-            *unused_arrivals(facts.has_arrival_times, self.options, 'arrivals = "timed"'),
-            *unused_window_knows(self.options, 'predictor = "oracle"'),
+            *unused_arrivals(facts.has_arrival_times, self.options),
+            *unused_window_knows(self.options),
             *idle(
                 [plan.name for plan in (self, *others)],
                 self.cluster,
@@ -293,11 +293,11 @@ class RunPlan:
         refuted: list[str] = []
         asked = look_ahead or any(plan.look_ahead for plan in (self, *others))
         if asked:
-            sentence = blind_windows("predictor", "projection")
+            sentence = blind_windows()
             (remarks if is_blind(self.options) else refuted).append(sentence)
         (refuted if asked else remarks).extend(unused_projection(self.options))
         if self.options.predictor != "none":
-            sentence = unasked_predictor(self.options, f"{LOOK_AHEAD} = H")
+            sentence = unasked_predictor(self.options)
             (refuted if asked else remarks).append(sentence)
         if facts.past:
             sentence = unused_history(facts.past, "No predictor of these rows learns")

@@ -26,6 +26,7 @@ from tests.decode.machine.equality import (
     run_compiled,
 )
 from tests.decode.machine.test_greedy import lengths
+from tests.pairs import pairs
 
 NAMES = ("br-0", "br-h")
 
@@ -83,23 +84,25 @@ def test_thousands_of_runs_of_each_are_the_same(
     assert_same_as_readable(scenario, name, options)
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("arrivals", ["pool", "timed"])
-@pytest.mark.parametrize(
-    "look_ahead",
-    [
-        {"projection": "constant"},
-        {"projection": "growing"},
-        {"projection": "constant", "predictor": "oracle", "window_knows": "all"},
-        {"projection": "growing", "predictor": "oracle"},
-        {"projection": "growing", "predictor": "oracle", "window_knows": "all"},
-    ],
-)
-def test_a_longer_run_is_the_same(name: str, arrivals: str, look_ahead: dict[str, Any]) -> None:
+LOOK_AHEAD: dict[str, dict[str, str]] = {
+    "constant": {"projection": "constant"},
+    "growing": {"projection": "growing"},
+    "ends of all": {"projection": "constant", "predictor": "oracle", "window_knows": "all"},
+    "growing with ends": {"projection": "growing", "predictor": "oracle"},
+    "all known": {"projection": "growing", "predictor": "oracle", "window_knows": "all"},
+}
+RUNS = [f"{name} {arrivals}" for arrivals in ("pool", "timed") for name in NAMES]
+
+
+@pytest.mark.parametrize(("look_ahead", "which"), pairs([*LOOK_AHEAD], RUNS, each=1))
+def test_a_longer_run_is_the_same(look_ahead: str, which: str) -> None:
     """300 requests on 6 workers with a window of 20 steps."""
+    name, arrivals = which.split()
     requests, cluster = lengths(300, seed=8), Cluster(workers=6, slots=9)
-    pool: dict[str, Any] = {"pool": 20} if arrivals == "pool" else {}
-    run = assert_same_run(requests, name, cluster, arrivals=arrivals, **pool, **look_ahead)
+    options: dict[str, Any] = {**LOOK_AHEAD[look_ahead], "arrivals": arrivals}
+    if arrivals == "pool":
+        options["pool"] = 20
+    run = assert_same_run(requests, name, cluster, **options)
     assert run_violations(run, requests, cluster) == {}
     assert run.is_drained
 

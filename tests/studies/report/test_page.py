@@ -175,7 +175,7 @@ def test_no_row_done_is_told(tmp_path: Path) -> None:
         write_report(synthetic.results(study, []), tmp_path / "out")
     ends = [Status.FAILED, Status.FAILED, Status.TIMED_OUT]
     rows = [Row(t, end) for t, end in zip(synthetic.tasks(study), ends, strict=False)]
-    told = "has a result: 2 failed, 1 timed out, 5 not computed yet; see .* with --retry"
+    told = "has a result: 2 failed, 1 timed out, 5 not computed yet; see .* with retry=True"
     with pytest.raises(InputError, match=told):
         write_report(synthetic.results(study, rows), tmp_path / "out")
     assert not (tmp_path / "out").exists()

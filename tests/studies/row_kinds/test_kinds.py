@@ -22,7 +22,7 @@ from tests.studies.row_kinds.descriptions import undescribed
 HERE = RowContext(Path())
 SMALL: dict[str, Any] = {
     "synthetic": "demo",
-    "requests": 300,
+    "requests": 120,
     "workers": 3,
     "slots": 8,
     "pool": 12,
@@ -55,7 +55,7 @@ def test_there_are_these_kinds_and_each_says_what_it_is() -> None:
 def test_a_simulated_row_holds_the_metrics_of_the_run(policy: str) -> None:
     """Each under its name, and those of the steady part under theirs."""
     row = compute("simulate", policy=policy, **SMALL)
-    run = simulate(synthetic("demo", 300, 0), policy, Cluster(3, 8), pool=12)
+    run = simulate(synthetic("demo", SMALL["requests"], 0), policy, Cluster(3, 8), pool=12)
     assert {name: row.values[name] for name in measure(run)} == measure(run)
     steady = measure_steady(run)
     assert steady is not None
@@ -169,7 +169,7 @@ def test_a_gap_row_is_what_the_gap_command_measures(options: dict[str, Any]) -> 
 
     row = compute("gap", policy="br-0", every=10, **options, **SMALL)
     report = measure_gap(
-        synthetic("demo", 300, 0),
+        synthetic("demo", SMALL["requests"], 0),
         "br-0",
         Cluster(3, 8),
         observer=GapObserver(every=10, horizon=options.get("gap_horizon", 0)),
@@ -218,7 +218,7 @@ def test_the_ratio_is_that_of_two_simulated_rows() -> None:
 def test_a_warm_up_is_left_out_of_the_steady_part() -> None:
     """In both kinds that have one; the whole run stays as it is."""
     row = compute("simulate", policy="br-0", warm_up=60, **SMALL)
-    run = simulate(synthetic("demo", 300, 0), "br-0", Cluster(3, 8), pool=12)
+    run = simulate(synthetic("demo", SMALL["requests"], 0), "br-0", Cluster(3, 8), pool=12)
     late = measure_steady(run, warm_up=60)
     assert late is not None
     assert row.values["steady.avg_imbalance"] == late["avg_imbalance"]

@@ -214,10 +214,10 @@ def test_the_source_of_a_users_policy_is_part_of_the_digest(
     assert len({before, after, _instance(tmp_path, **common)}) == 3
 
 
-def test_thousands_of_rows_are_planned_in_seconds(trace: Path) -> None:
+def test_hundreds_of_rows_are_planned_in_a_second(trace: Path) -> None:
     """Each row is checked in full; its requests are read or drawn once."""
     began = time.process_time()
-    for row in range(2000):
+    for row in range(600):
         _instance(
             trace.parent,
             trace="ten.csv",
@@ -226,4 +226,4 @@ def test_thousands_of_rows_are_planned_in_seconds(trace: Path) -> None:
             policy=("fcfs", "br-0", "bf-io:horizon=20")[row % 3],
             seed=row,
         )
-    assert time.process_time() - began < 4
+    assert time.process_time() - began < 1.5
