@@ -10,9 +10,9 @@ from formulations.problem_data import shown
 class Phase(StrEnum):
     """Phases that may be skipped; docs/exact.md describes them.
 
-    Without a phase, a solve proves less or takes longer, but its proofs are still valid. Phases
-    exist only for problems with a one-dimensional core; other problems have none
-    (docs/windows.md).
+    Without a phase, a solve proves less or takes longer, but its proofs are still valid.
+    ``near-best`` and ``branches`` exist for every problem, ``refits`` and ``worker-sums`` for
+    problems without a one-dimensional core (docs/windows.md), all others for those with one.
     """
 
     LEVEL = "level"
@@ -28,6 +28,8 @@ class Phase(StrEnum):
     PACKING_PRICES = "packing-prices"
     RESTART = "restart"
     ENUMERATION = "enumeration"
+    REFITS = "refits"
+    WORKER_SUMS = "worker-sums"
 
 
 def skipped_phases(names: Iterable[str]) -> Collection[Phase]:

@@ -32,6 +32,8 @@ class Placements:
         The problem.
     effort : Effort
         Counter of the work.
+    refits : bool, optional
+        Whether requests of two workers are redistributed exactly.
 
     Attributes
     ----------
@@ -41,7 +43,7 @@ class Placements:
         Objective of the best placement; larger than every objective if there is none.
     """
 
-    def __init__(self, model: StepModel, effort: Effort) -> None:
+    def __init__(self, model: StepModel, effort: Effort, *, refits: bool = True) -> None:
         self._model, self._effort = model, effort
         self.owner: IntArray | None = None
         self.value = largest_objective(model.problem) + 1
@@ -49,7 +51,7 @@ class Placements:
         self._turn = 0
         self._met: list[tuple[int, IntArray]] = []
         # Exchanges of two requests do as much where workers have one or two slots.
-        self._refits = bool(model.workers.slots.sum() > 2 * len(model.open))
+        self._refits = refits and bool(model.workers.slots.sum() > 2 * len(model.open))
 
     def rehearse(self) -> None:
         """Call every kernel once, so that it is compiled; the placement is not a good one."""

@@ -1,11 +1,12 @@
 """Solve a step with a window: alternate placements and bounds until they meet."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from bfio.step.exact.effort import Effort
+from bfio.step.exact.phases import Phase
 from bfio.step.exact.windows.aggregate import Aggregate, aggregate
 from bfio.step.exact.windows.bounds import Bounded, Bounds
 from bfio.step.exact.windows.boxes import Boxes
@@ -64,6 +65,8 @@ class WindowSearch:
         The problem.
     effort : Effort
         Limits.
+    skip : collection of Phase, optional
+        Phases to skip.
 
     Attributes
     ----------
@@ -83,10 +86,11 @@ class WindowSearch:
         Whether some case was closed by exhaustive search through its remaining sets.
     """
 
-    def __init__(self, model: WindowModel, effort: Effort) -> None:
+    def __init__(self, model: WindowModel, effort: Effort, skip: Collection[Phase] = ()) -> None:
         self.model = model
         self._effort = effort
-        self.placements = Placements(model, effort)
+        self._skip = skip
+        self.placements = Placements(model, effort, refits=Phase.REFITS not in skip)
         self.bounds = Bounds(model, effort)
         self.bound = -self.placements.value
         self.closed_form = lower_bound(model.problem)
@@ -125,7 +129,9 @@ class WindowSearch:
             return
         if self.proven:
             return
-        sums = aggregate(self.model, self._boxes.floors, self._ceilings, self._effort)
+        sums = None
+        if Phase.WORKER_SUMS not in self._skip:
+            sums = aggregate(self.model, self._boxes.floors, self._ceilings, self._effort)
         if sums is not None:
             self.placements.aim(sums)
         if self.proven or not self.bounds.fit(self._boxes):
@@ -158,7 +164,9 @@ class WindowSearch:
                 splits.learn(split, high=high, spread=case.spread, rise=reached - case.bound)
             if closed:
                 continue
-            chosen = None if solution is None else splits.choose(program.columns, solution)
+            chosen = None
+            if solution is not None and Phase.BRANCHES not in self._skip:
+                chosen = splits.choose(program.columns, solution)
             if chosen is None or self._effort.is_over:
                 stopped = self.bound
                 break
@@ -215,7 +223,7 @@ class WindowSearch:
 
     def _searched_left(self) -> bool:
         """Search all sets that the last bound allows; return whether exhaustively."""
-        if self._last is None:
+        if self._last is None or Phase.NEAR_BEST in self._skip:
             return False
         owner, value, complete = search_left(
             self._boxes, self._last, self.value, self.bounds.scale, self._effort
