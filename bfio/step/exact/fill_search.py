@@ -14,10 +14,10 @@ from bfio.step.exact.enumerate import NODE, enumerate_placements
 from bfio.step.exact.fill import FillProblem
 from bfio.step.exact.peaks import peak_bounds
 from bfio.step.exact.phases import Phase
-from bfio.step.exact.place import place_under_peak
+from bfio.step.exact.place import fill_in_order, spread_largest
 from bfio.step.exact.result import ExactResult, Seconds
 from bfio.step.exact.sums import floors
-from bfio.step.exact.swap import spread_largest, swap_requests
+from bfio.step.exact.swap import swap_requests
 from formulations.arrays import IntArray
 from formulations.step.certificate import Certificate
 
@@ -154,10 +154,7 @@ class FillSearch:
                 placed = True
             if Phase.FIRST_PLACEMENT not in self._skip:
                 order = np.argsort(margins / core.capacity, kind="stable")
-                total = place_under_peak(
-                    margins, core.capacity, core.sizes, order, owner, self._state
-                )
-                if total >= 0:
+                if fill_in_order(margins, core.capacity, core.sizes, order, owner) >= 0:
                     self._accept(owner)
                     placed = True
             peak += step

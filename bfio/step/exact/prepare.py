@@ -56,7 +56,8 @@ def _core(step: tuple[list[int], list[list[int]], list[list[int]]], factor: int)
 def _prepare_columns(core: FillProblem) -> None:
     """Call the kernels that a solve reaches only if peaks stay open."""
     from bfio.step.exact.columns import ColumnGeneration
-    from bfio.step.exact.swap import spread_largest, swap_requests
+    from bfio.step.exact.place import spread_largest
+    from bfio.step.exact.swap import swap_requests
 
     effort = Effort()
     margin = int(core.sizes[-3:].sum()) - 1

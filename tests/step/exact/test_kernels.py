@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.step.exact.peaks import largest_nested_total
-from bfio.step.exact.place import place_under_peak
+from bfio.step.exact.place import fill_in_order, spread_largest
 from bfio.step.exact.subsets import (
     SMALL_VALUE,
     PricedRequests,
@@ -23,7 +23,7 @@ from bfio.step.exact.subsets import (
     with_parts,
 )
 from bfio.step.exact.sums import UNREACHABLE, floors
-from bfio.step.exact.swap import spread_largest, swap_requests
+from bfio.step.exact.swap import swap_requests
 from tests.step.exact.cases import spent
 
 _SIZES = st.lists(st.integers(0, 70), min_size=1, max_size=7)
@@ -148,8 +148,7 @@ def test_placements_keep_their_promises(seed: int, workers: int) -> None:
     sizes = np.sort(rng.integers(0, 100, int(capacity.sum()) + int(rng.integers(1, 10))))
     margins = rng.integers(0, 300, workers)
     owner = np.empty(len(sizes), np.int64)
-    state = np.array([seed + 1], dtype=np.uint64)
-    total = place_under_peak(margins, capacity, sizes, np.arange(workers), owner, state)
+    total = fill_in_order(margins, capacity, sizes, np.arange(workers), owner)
     assert np.bincount(owner[owner >= 0], minlength=workers).tolist() == capacity.tolist()
     loads = [int(sizes[owner == g].sum()) for g in range(workers)]
     fits = all(load <= m for load, m in zip(loads, margins.tolist(), strict=True))
