@@ -7,12 +7,11 @@ from contextlib import contextmanager
 import numpy as np
 
 from bfio.step.exact.branch import BranchSearch
-from bfio.step.exact.columns import LONG, PRICE_SCALE, SHORT, ColumnGeneration, Patience
-from bfio.step.exact.cover import IMPOSSIBLE
+from bfio.step.exact.columns import PRICE_SCALE, ColumnGeneration
 from bfio.step.exact.effort import CALL, Effort
 from bfio.step.exact.enumerate import NODE, enumerate_placements
 from bfio.step.exact.fill import FillProblem
-from bfio.step.exact.peaks import peak_bounds
+from bfio.step.exact.peaks import IMPOSSIBLE, peak_bounds
 from bfio.step.exact.phases import Phase
 from bfio.step.exact.place import fill_in_order, spread_largest
 from bfio.step.exact.result import ExactResult, Seconds
@@ -39,10 +38,7 @@ _SWAPS = ((200_000, 8), (400_000, 4), (400_000, 8), (400_000, 16), (800_000, 8),
 _REQUESTS_PER_TURN = 64
 #: Price vectors tried, and table cells they may visit in all (some tenths of a second).
 _PRICE_WORK = 10**10
-#: Distances from a peak's bound at which placements are sought [tokens].
-_DISTANCES = (0, 4, 32, 256)
-#: Cases of the first search by cases, and most: more would take long to derive again.
-_CASES = 40
+#: Most cases of a search by cases: more would take long to derive again.
 _MAX_CASES = 500
 #: Requests up to which the enumeration is worth a try.
 _MAX_ENUMERATED = 32
@@ -71,13 +67,10 @@ class FillSearch:
         self._method = "closed-form"
         self._nodes = 0
         self._bounds: IntArray | None = None
-        # The same without what searches have excluded.
-        self._priced_bounds: IntArray | None = None
         self._branches: BranchSearch | None = None
         self._closed_by_branches = False
         self._prices: list[IntArray] = []
         self._generation: ColumnGeneration | None = None
-        self._priced: dict[int, IntArray] = {}
         self._state = np.array([_SEED], dtype=np.uint64)
         self._seconds = {"bound": 0.0, "search": 0.0}
         self._first = core.first_peak()
@@ -134,11 +127,7 @@ class FillSearch:
         if self._open and not self._effort.is_over and Phase.PRICES not in self._skip:
             self._close_peaks()
         if self._open and not self._effort.is_over and Phase.BRANCHES not in self._skip:
-            self._branch(_CASES)
-        if self._open and not self._effort.is_over:
-            self._search_again()
-        if self._open and not self._effort.is_over and Phase.BRANCHES not in self._skip:
-            self._branch(_MAX_CASES)
+            self._branch()
 
     def _place_first(self) -> None:
         """Fill the slots under the lowest peak for which a first heuristic succeeds."""
@@ -172,7 +161,6 @@ class FillSearch:
         if Phase.SUMS in self._skip:
             peaks = range(self._first, last + 1)
             self._bounds = np.array([core.closed_form(peak) for peak in peaks])
-            self._priced_bounds = self._bounds.copy()
             return
         self._effort.spend(_SUM * (cells + limit) + _PEAK * of_peaks)
         self._bounds = peak_bounds(
@@ -184,7 +172,6 @@ class FillSearch:
             rows,
             floors(core.sizes, cardinalities, limit),
         )
-        self._priced_bounds = self._bounds.copy()
         self._raise_lower()
 
     def _raise_lower(self) -> None:
@@ -229,56 +216,36 @@ class FillSearch:
             return
         generation = ColumnGeneration(self._core, margin, self._effort)
         self._generation = generation
-        priced = self._priced
-        searched: set[int] = set()
+        priced: set[int] = set()
         while self._open and not self._effort.is_over and generation.subsets.cells < _PRICE_WORK:
             weakest = int(self._bounds.argmin())
-            if weakest in searched:
-                return
-            if weakest not in priced:
-                with self._phase("bound"):
-                    priced[weakest] = self._price(generation, weakest)
-            else:
-                searched.add(weakest)
-                with self._phase("search"):
-                    turns = max(0, len(self._owner) // _REQUESTS_PER_TURN - 2)
-                    if Phase.LATER_SWAPS not in self._skip:
+            if weakest in priced:
+                if Phase.LATER_SWAPS not in self._skip:
+                    with self._phase("search"):
+                        turns = max(0, len(self._owner) // _REQUESTS_PER_TURN - 2)
                         self._swap(weakest, _SWAPS[:turns])
-                    self._search(generation, weakest, SHORT)
+                return
+            priced.add(weakest)
+            with self._phase("bound"):
+                self._price(generation, weakest)
             self._raise_lower()
 
-    def _search_again(self) -> None:
-        """Search under the weakest peaks again, with far longer lists of subsets."""
+    def _branch(self) -> None:
+        """Branch on requests if prices alone do not suffice."""
         if self._generation is None or self._bounds is None:
             return
-        searched: set[int] = set()
-        while self._open and not self._effort.is_over:
-            weakest = int(self._bounds.argmin())
-            if weakest in searched or weakest not in self._priced:
-                return
-            searched.add(weakest)
-            with self._phase("search"):
-                self._search(self._generation, weakest, LONG)
-            self._raise_lower()
-
-    def _branch(self, most: int) -> None:
-        """Branch on requests, up to a number of cases, if prices alone do not suffice."""
-        if self._generation is None or self._priced_bounds is None:
-            return
         with self._phase("search"):
-            if self._branches is None:
-                self._branches = BranchSearch(
-                    self._core,
-                    self._first,
-                    self._priced_bounds,
-                    self._best,
-                    self._generation.found(),
-                    self._effort,
-                    np.array(self._core.by_request(self._prices[-1])),
-                )
-            branches = self._branches
-            branches.best = self._best
-            self._closed_by_branches = branches.run(most)
+            branches = BranchSearch(
+                self._core,
+                self._first,
+                self._bounds,
+                self._best,
+                self._generation.found(),
+                self._effort,
+                np.array(self._core.by_request(self._prices[-1])),
+            )
+            self._branches = branches
+            self._closed_by_branches = branches.run(_MAX_CASES)
             if branches.owner is not None:
                 self._accept(branches.owner)
             if self._closed_by_branches:
@@ -286,56 +253,21 @@ class FillSearch:
                 self._method = "columns"
             self._raise_lower()
 
-    def _price(self, generation: ColumnGeneration, k: int) -> IntArray:
+    def _price(self, generation: ColumnGeneration, k: int) -> None:
         """Raise the bounds of all peaks by the best prices for one peak."""
         assert self._bounds is not None
-        assert self._priced_bounds is not None
         core = self._core
         peak = self._first + k
         generation.start(peak, self._owner)
         enough = core.value(peak, 0) - self._best
         _, prices = generation.bound_total(peak, enough)
-        generation.raise_bounds(self._first, prices, self._priced_bounds, self._best)
-        np.maximum(self._bounds, self._priced_bounds, out=self._bounds)
-        # Requests that fit nowhere have price 0. Searches rest on prices that raise nothing, too.
+        generation.raise_bounds(self._first, prices, self._bounds, self._best)
+        # Requests that fit nowhere have price 0.
         rest = np.zeros(len(core.sizes) - len(prices), dtype=np.int64)
         self._prices.append(np.concatenate([prices, rest]))
         placement = generation.placement()
         if placement is not None:
             self._accept(placement)
-        return prices
-
-    def _search(self, generation: ColumnGeneration, k: int, patience: Patience) -> None:
-        """Search under one peak for placements close to its bound, then farther away."""
-        assert self._bounds is not None
-        if Phase.NEAR_BEST in self._skip:
-            return
-        lowest = int(self._bounds[k])
-        for distance in _DISTANCES:
-            # What is found is seldom the best within its distance.
-            while self._open_at(k) and self._find(generation, k, lowest + distance, patience):
-                pass
-            if not self._open_at(k) or lowest + distance >= self._best - 1:
-                return
-
-    def _open_at(self, k: int) -> bool:
-        assert self._bounds is not None
-        return bool(self._bounds[k] < self._best) and not self._effort.is_over
-
-    def _find(self, generation: ColumnGeneration, k: int, target: int, patience: Patience) -> bool:
-        """Find a placement of at most ``target`` under one peak, or record that none exists."""
-        assert self._bounds is not None
-        peak = self._first + k
-        target = min(target, self._best - 1)
-        needed = self._core.value(peak, 0) - target
-        owner, exhausted = generation.search(peak, self._priced[k], needed, patience)
-        if owner is not None:
-            self._accept(owner)
-            return True
-        if exhausted:
-            self._bounds[k] = target + 1
-            self._method = "columns"
-        return False
 
     def _enumerate(self, node_limit: int) -> None:
         core = self._core

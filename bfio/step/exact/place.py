@@ -1,4 +1,4 @@
-"""First placements under a given peak: largest request first, or tightest worker first."""
+"""First placements: largest request first, or one worker after the other."""
 
 import numpy as np
 
@@ -58,6 +58,28 @@ def spread_largest(margins: IntArray, capacity: IntArray, sizes: IntArray, owner
     return total if room.min() >= 0 else -1
 
 
+@entry_point
+def spread(base: IntArray, capacity: IntArray, sizes: IntArray, owner: IntArray) -> IntArray:
+    """Assign each request, largest first, to the least loaded worker with a free slot.
+
+    Returns
+    -------
+    IntArray
+        Shape (W,): loads of the workers. ``owner``, shape (N,), is filled.
+    """
+    loads = base.copy()
+    free = capacity.copy()
+    for i in range(len(sizes) - 1, -1, -1):
+        target = -1
+        for g in range(len(base)):
+            if free[g] > 0 and (target < 0 or loads[g] < loads[target]):
+                target = g
+        owner[i] = target
+        loads[target] += sizes[i]
+        free[target] -= 1
+    return loads
+
+
 @compilable
 def _largest_free(sizes: IntArray, owner: IntArray, rest: int, room: int) -> int:
     """Return the largest free size that leaves room for the ``rest`` smallest ones.
@@ -80,11 +102,32 @@ def _largest_free(sizes: IntArray, owner: IntArray, rest: int, room: int) -> int
     return max(i, first)
 
 
+@compilable(allocates=True)
+def _best_pair(sizes: IntArray, owner: IntArray, room: int) -> tuple[int, int]:
+    """Return the two free sizes of the largest sum <= room, or the two smallest ones."""
+    free = np.flatnonzero(owner < 0)
+    i, j = 0, len(free) - 1
+    best = free[0], free[1]
+    most = -1
+    while i < j and most < room:
+        total = sizes[free[i]] + sizes[free[j]]
+        if total > room:
+            j -= 1
+            continue
+        if total > most:
+            most = total
+            best = free[i], free[j]
+        i += 1
+    return best
+
+
 @entry_point
 def fill_in_order(
     margins: IntArray, capacity: IntArray, sizes: IntArray, order: IntArray, owner: IntArray
 ) -> int:
-    """Fill the slots of one worker after the other, each with the largest request that fits.
+    """Fill one worker after the other, each slot with the largest request that fits.
+
+    The last two slots of a worker get the best pair.
 
     Parameters
     ----------
@@ -103,10 +146,14 @@ def fill_in_order(
     fits = True
     for g in order:
         room = margins[g]
-        for rest in range(capacity[g] - 1, -1, -1):
+        for rest in range(capacity[g] - 1, 1 if capacity[g] > 1 else -1, -1):
             i = _largest_free(sizes, owner, rest, room)
             owner[i] = g
             room -= sizes[i]
-            total += sizes[i]
+        if capacity[g] > 1:
+            i, j = _best_pair(sizes, owner, room)
+            owner[i] = owner[j] = g
+            room -= sizes[i] + sizes[j]
+        total += margins[g] - room
         fits &= room >= 0
     return total if fits else -1

@@ -70,7 +70,6 @@ def _prepare_columns(core: FillProblem) -> None:
         total, prices = generation.bound_total(peak, 0)
         generation.raise_bounds(peak - 1, prices, no_bounds.copy(), 1 << 60)
     state = np.ones(1, dtype=np.uint64)
-    generation.search(peak, prices, total)
     owner = np.empty_like(core.sizes)
     spread_largest(peak - core.base, core.capacity, core.sizes, owner)
     swap_requests(peak - core.base, core.sizes, total + 1, 1, 1, owner, state, effort.spent)
