@@ -11,8 +11,8 @@ class Phase(StrEnum):
     """Phases that may be skipped; docs/exact.md describes them.
 
     Without a phase, a solve proves less or takes longer, but its proofs are still valid.
-    ``near-best`` and ``branches`` exist for every problem, ``refits`` and ``worker-sums`` for
-    problems without a one-dimensional core (docs/windows.md), all others for those with one.
+    ``branches`` exists for every problem, ``refits`` and ``worker-sums`` for problems without a
+    one-dimensional core (docs/windows.md), all others for those with one.
     """
 
     LEVEL = "level"
