@@ -31,7 +31,7 @@ _MAX_FILLING = 1 << 29
 _FEW_MODES = 2048
 #: Sums of each worker that sets are made of, and requests looked at for one.
 SUMS = 4
-_SCANS = 200_000
+SCANS = 200_000
 
 
 @dataclass(frozen=True)
@@ -138,8 +138,8 @@ class Bounds:
         total = NEVER if nothing else constant + int(least[:, 0].sum())
         return Bounded(total, least[:, 0], of_modes, costs, whole, self._sets(costs, mode, sums))
 
-    def left(self, boxes: Boxes, found: Bounded, value: int) -> Boxes:
-        """Return the part of the boxes with objectives below ``value`` by a bound.
+    def left(self, boxes: Boxes, found: Bounded, value: int) -> tuple[Boxes, Costs]:
+        """Return the part of the boxes with objectives below ``value`` by a bound, and costs.
 
         If there are many modes, most are excluded at once; sums are examined only for the
         remaining modes.
@@ -147,12 +147,15 @@ class Bounds:
         most = found.least + (self.scale * (value - 1) - found.total)
         kept = found.of_modes <= most[boxes.modes.worker]
         boxes = boxes.without(kept)
-        if len(boxes.modes.low) <= _FEW_MODES:
+        costs = found.costs._replace(modes=boxes.modes, fixed=found.costs.fixed[kept])
+        if len(costs.fixed) <= _FEW_MODES:
             boxes = boxes.copy()
-            costs = found.costs._replace(modes=boxes.modes, fixed=found.costs.fixed[kept])
+            costs = costs._replace(modes=boxes.modes)
             shrink_modes(costs, most, self._effort.spent)
-            boxes = boxes.without(boxes.modes.low <= boxes.modes.high)
-        return boxes.raised()
+            kept = boxes.modes.low <= boxes.modes.high
+            boxes = boxes.without(kept)
+            costs = costs._replace(modes=boxes.modes, fixed=costs.fixed[kept])
+        return boxes.raised(), costs
 
     def _integers(self, duals: Duals, cuts: Cuts) -> IntegerDuals:
         """Round duals to integers, with valid signs and sums."""
@@ -214,14 +217,7 @@ class Bounds:
         chosen, totals = modes[ks, ranks], sums[ks, ranks]
         rows = np.empty((len(ks), max(1, most)), dtype=np.int64)
         is_found = collect_best(
-            priced,
-            self._speed[ks],
-            bests,
-            number[chosen],
-            totals,
-            _SCANS,
-            rows,
-            self._effort.spent,
+            priced, self._speed[ks], bests, number[chosen], totals, SCANS, rows, self._effort.spent
         )
         counts, own = number[chosen].tolist(), costs.modes.own[chosen]
         others = (own >= 0).sum(axis=1).tolist()
