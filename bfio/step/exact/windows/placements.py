@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from bfio.step.exact.effort import Effort
+from bfio.step.exact.place import spread_largest
+from bfio.step.exact.swap import swap_requests
 from bfio.step.exact.windows.aggregate import Aggregate
 from bfio.step.exact.windows.anneal import anneal
 from bfio.step.exact.windows.costs import NEVER
@@ -20,6 +22,9 @@ _FIRST_TEMPERATURES = (0.25, 0.02)
 #: Turns of later ones, and temperatures that they have in turn.
 _LATER_TURNS = 400
 _LATER_TEMPERATURES = (0.02, 0.005, 0.05, 0.002)
+#: Turns of swaps that fill workers up to peaks, and their heat as a part of the largest.
+_FILLING_TURNS = 60_000
+_FILLING_HEAT = 8
 _SEED = 88172645463325252
 
 
@@ -57,6 +62,7 @@ class Placements:
         """Call every kernel once, so that it is compiled; the placement is not a good one."""
         self._refits = True
         self.begin(None)
+        self.fill_margins(np.full(len(self._model.goal.pays), float(self.value)))
         self.value += 1000
 
     def met(self) -> list[tuple[int, IntArray]]:
@@ -106,6 +112,35 @@ class Placements:
         # As it is, and after exchanges.
         self._improve(owner, 0.0, 0)
         self.improve(owner)
+
+    def fill_margins(self, peaks: FloatArray) -> None:
+        """Fill workers up to given peaks: the last placement's numbers of requests, other sums."""
+        assert self.owner is not None
+        model, owner = self._model, self.owner.copy()
+        sizes = model.requests.sizes
+        if model.requests.required.any() and not model.admits_all:
+            return
+        number = np.bincount(owner[: len(sizes)] + 1, minlength=len(model.open) + 1)[1:]
+        loads = model.workers.base + number[:, None] * model.requests.growth
+        others = np.flatnonzero(owner[len(sizes) :] >= 0) + len(sizes)
+        np.add.at(loads, owner[others], model.requests.rows[others])
+        # Behind them, for the gap, are those of negated times.
+        whole = np.floor(peaks[: loads.shape[1]] + 1e-6).astype(np.int64)
+        margins = (whole // model.workers.token_time[:, None] - loads).min(axis=1)
+        margins = np.minimum(margins, model.workers.limit - loads.max(axis=1))
+        if not number.any():
+            return
+        placed = np.empty(len(sizes), dtype=np.int64)
+        spread_largest(margins, number, sizes, placed)
+        target, heat = int(margins.sum()), int(sizes.max()) // _FILLING_HEAT
+        spent = self._effort.spent
+        if (
+            swap_requests(margins, sizes, target, heat, _FILLING_TURNS, placed, self._state, spent)
+            < 0
+        ):
+            return
+        owner[: len(sizes)] = placed
+        self._improve(owner, _LATER_TEMPERATURES[-1], _LATER_TURNS * len(owner))
 
     def rounded(self, solution: Solution) -> IntArray:
         """Place disjoint columns, largest weight first, and other requests arbitrarily."""

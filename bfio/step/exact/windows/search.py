@@ -133,6 +133,7 @@ class WindowSearch:
         if Phase.WORKER_SUMS not in self._skip:
             sums = aggregate(self.model, self._boxes.floors, self._ceilings, self._effort)
         if sums is not None:
+            self._fill_margins(sums.peaks)
             self.placements.aim(sums)
         if self.proven or not self.bounds.fit(self._boxes):
             return
@@ -213,6 +214,9 @@ class WindowSearch:
     def _closed_otherwise(self, solution: Solution | None) -> bool:
         """Try new placements and exhaustive search; return whether the case is closed."""
         placements = self.placements
+        if solution is not None and len(self.cases) == 1 and not self.proven:
+            # Mixed sets of a worker often have one sum: then only who takes which is open.
+            self._fill_margins(solution.peaks)
         for turn in range(_LAST_PLACEMENTS if len(self.cases) == 1 else _CASE_PLACEMENTS):
             if self.proven or self._effort.is_over or solution is None:
                 break
@@ -220,6 +224,10 @@ class WindowSearch:
             again = placements.owner.copy() if turn % 2 else placements.rounded(solution)
             placements.improve(again)
         return self.proven or (not self._effort.is_over and self._searched_left())
+
+    def _fill_margins(self, peaks: FloatArray) -> None:
+        if Phase.MARGINS not in self._skip:
+            self.placements.fill_margins(peaks)
 
     def _searched_left(self) -> bool:
         """Search all sets that the last bound allows; return whether exhaustively."""
