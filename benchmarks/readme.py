@@ -28,11 +28,13 @@ RESULTS = ROOT / "benchmarks" / "results"
 PAGES = (
     "README.md",
     "docs/commands.md",
+    "docs/exact.md",
     "docs/findings.md",
     "docs/geometric-outputs.md",
     "docs/library.md",
     "docs/paper-tables.md",
     "docs/performance.md",
+    "docs/windows.md",
 )
 #: Pages with the results of one numbered study.
 PAGES_OF_STUDIES = {

@@ -50,14 +50,14 @@ from formulations.step.solver import StepProgram, assess, solve
 
 ARGUMENTS = (
     "size", "requests", "output_mean", "projection", LOOK_AHEAD, "moment", "method", "time_limit",
-    "seed", "policy", "predictor", "window_knows", "discount", "extra", "without",
+    "work_limit", "seed", "policy", "predictor", "window_knows", "discount", "extra", "without",
 )  # fmt: skip
 #: Final stages of the exact method that need no general solver.
 OWN_STAGES = ("closed-form", "bound", "columns", "enumeration")
 #: No modification of the problem.
 _NO_EXTRA = "nothing"
-#: Minimum number of warm steps per run, because all come from one simulation.
-_LEAST_WARM = 2
+#: Warm steps per run, because all come from one simulation: two, or tens where more are wanted.
+_FEW_WARM, _MANY_WARM = 2, 10
 
 _Assignment: TypeAlias = tuple[int | None, ...]
 
@@ -76,7 +76,7 @@ class Answer:
         Reason for stopping.
     finished : bool
         Whether the method claims to be done: an optimum (proven, or claimed by a float solver), or
-        the end of a heuristic.
+        the end of a heuristic or at a limit of work.
     claims_optimum : bool
         Whether it claims that its assignment is optimal.
     seconds : float
@@ -107,15 +107,21 @@ _Method: TypeAlias = Callable[[StepProblem, float, int], Answer]
 
 
 def measure(
-    problem: StepProblem, method: str, time_limit: float, seed: int, skip: tuple[str, ...] = ()
+    problem: StepProblem,
+    method: str,
+    time_limit: float,
+    seed: int,
+    skip: tuple[str, ...] = (),
+    work_limit: int | None = None,
 ) -> RowResult:
     """Solve one problem with one method; every answer passes the checker of the problem data.
 
-    With ``skip``, the method is the exact one without these phases.
+    With ``skip``, the method is the exact one without these phases. With ``work_limit`` [ticks] it
+    is the exact one without clock and fallback, so that all values are those of any machine.
     """
     began = time.process_time()
-    if skip:
-        answer = _exact(problem, time_limit, seed, skip)
+    if skip or work_limit is not None:
+        answer = _exact(problem, time_limit, seed, skip, work_limit)
     else:
         answer = METHODS[method](problem, time_limit, seed)
     processor_s = time.process_time() - began
@@ -173,18 +179,25 @@ def digest(problem: StepProblem) -> str:
 
 
 def _exact(
-    problem: StepProblem, time_limit: float, seed: int, skip: tuple[str, ...] = ()
+    problem: StepProblem,
+    time_limit: float,
+    seed: int,
+    skip: tuple[str, ...] = (),
+    work_limit: int | None = None,
 ) -> Answer:
     del seed
     began = time.perf_counter()
-    result = solve_exact(problem, time_limit=time_limit, skip=skip)
+    if work_limit is None:
+        result = solve_exact(problem, time_limit=time_limit, skip=skip)
+    else:
+        result = solve_exact(problem, work_limit=work_limit, fallback=None, skip=skip)
     whole_s = time.perf_counter() - began
     bound_s, search_s = result.seconds.bound, result.seconds.search + result.seconds.fallback
     return Answer(
         assignment=result.assignment,
         bound=result.bound,
         termination=result.to_step_result(problem).termination,
-        finished=result.proven,
+        finished=result.proven or work_limit is not None,
         claims_optimum=result.proven,
         seconds=whole_s,
         phases=_phases(whole_s, bound_s, search_s),
@@ -192,6 +205,7 @@ def _exact(
             "closed_by": result.method if result.proven else "open",
             "without_solver": result.proven and result.method in OWN_STAGES,
             "nodes": result.nodes,
+            "ticks": result.ticks,
         },
         certificate=result.certificate,
     )
@@ -365,7 +379,7 @@ def _chosen(given: Arguments, context: RowContext) -> tuple[Harvest, int]:
         output_mean=given.whole("output_mean", 100, minimum=1),
         projection=given.text("projection", "constant"),
         seed=given.whole("seed", 0),
-        warm=max(place, _LEAST_WARM),
+        warm=_FEW_WARM if place <= _FEW_WARM else -(-place // _MANY_WARM) * _MANY_WARM,
         policy=given.text("policy", "br-0"),
         predictor=given.text("predictor", "none"),
         window_knows=given.choice("window_knows", list(WindowKnows)),
@@ -390,14 +404,16 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     without = given.optional_text("without")
     skip = () if without is None or without == "nothing" else (without,)
     skipped_phases(skip)
-    if skip and method != "exact":
-        raise InputError("argument without", f"method {method} has no phases", "remove it")
+    work_limit = given.optional_whole("work_limit")
+    for name, wanted in (("without", bool(skip)), ("work_limit", work_limit is not None)):
+        if wanted and method != "exact":
+            raise InputError(f"argument {name}", f"method {method} takes none", "remove it")
 
     def compute() -> RowResult:
         window = with_discount(with_horizon(harvested(harvest)[place], look_ahead), discount)
         problem = with_extra(window, extra, harvest.seed)
         warm_up(method)
-        return measure(problem, method, limit, harvest.seed, skip)
+        return measure(problem, method, limit, harvest.seed, skip, work_limit)
 
     return Planned(requests_digest(harvest.requests, harvest.folder), compute)
 
@@ -412,7 +428,7 @@ KIND = planned_kind(
         admitted | requests | requests that the step admits
         problem | | digest of the problem data
         termination | | why the method stopped
-        finished | | whether the method claims an optimum, or is a heuristic that ended
+        finished | | whether the method claims an optimum, or met no time limit
         claims_optimum | | whether the method claims that its answer is optimal
         proven | | whether the objective equals a bound, both in integers
         objective | | objective of the answer, in integers
@@ -420,6 +436,7 @@ KIND = planned_kind(
         closed_by | | stage of the exact method that proved the optimum
         without_solver | | whether that stage needs no general solver
         nodes | | nodes of the exact method's search
+        ticks | ticks | work of the exact method
         challenged | | whether HiGHS was run again to beat its claim
         refuted_claims | | claims of HiGHS that its second run beat
         solve_s | s | time of the whole call of bfio's methods, or of the solver's run alone

@@ -1,10 +1,28 @@
-"""Types of arrays of 64-bit words in kernels."""
+"""64-bit words in kernels: types of their arrays, and a pseudo-random sequence."""
 
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bfio.common.compilable import compilable
+
 #: Bit sets of reachable sums, 64 per word; and the one-word state of a pseudo-random sequence.
 Words: TypeAlias = NDArray[np.uint64]
 RandomState: TypeAlias = NDArray[np.uint64]
+
+
+@compilable
+def next_random(x: np.uint64) -> np.uint64:
+    """Return the successor of ``x`` in a pseudo-random sequence (xorshift64, never 0)."""
+    x ^= x << np.uint64(13)
+    x ^= x >> np.uint64(7)
+    x ^= x << np.uint64(17)
+    return x
+
+
+@compilable
+def random_below(state: RandomState, bound: int) -> int:
+    """Return a pseudo-random number in 0..bound-1; ``state`` is updated."""
+    state[0] = next_random(state[0])
+    return int(np.int64(state[0] % np.uint64(bound)))

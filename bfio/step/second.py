@@ -31,10 +31,9 @@ from bfio.common.array_kernels import copy_to
 from bfio.common.compilable import compilable
 from bfio.common.kernel_groups import ensure_compiled
 from bfio.common.kernels import entry_point
-from bfio.common.words import RandomState
+from bfio.common.words import RandomState, next_random
 from bfio.step.exact import solve_exact
 from bfio.step.exact.effort import CALL, Effort
-from bfio.step.exact.place import next_random
 from bfio.step.exact.windows.anneal import (
     Exchange,
     Placement,

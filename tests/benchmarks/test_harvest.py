@@ -121,9 +121,12 @@ def test_a_row_adds_what_it_names() -> None:
         ({"window_knows": "waiting"}, "use one of active, all"),
         ({"discount": "3/2"}, "exceeds 1"),
         ({"extra": "memroy"}, "did you mean memory"),
+        ({"method": "highs", "work_limit": 9}, "method highs takes none"),
     ],
 )
-def test_slips_are_told_before_anything_is_measured(change: dict[str, str], message: str) -> None:
+def test_slips_are_told_before_anything_is_measured(
+    change: dict[str, str | int], message: str
+) -> None:
     """By the check of the arguments."""
     with pytest.raises(InputError, match=message):
         KIND.instance(change, RowContext(Path()))

@@ -81,3 +81,14 @@ def test_a_limit_that_strikes_leaves_no_claim() -> None:
     assert not result.values["claims_optimum"]
     assert result.stopped_by_clock
     assert result.timings["counted_s"] == 1e-6
+
+
+def test_a_limit_of_work_gives_the_same_values_again() -> None:
+    """It stops without a clock, before and after the proof; the rest goes to no other solver."""
+    problem = max(small_problems(), key=lambda p: p.num_requests)
+    few, many, again = (measure(problem, "exact", 1e-6, 0, (), n) for n in (1, 10**6, 10**6))
+    assert (few.values["proven"], many.values["proven"]) == (False, True)
+    assert int(str(many.values["ticks"])) < 10**6
+    assert many.values == again.values
+    assert not few.stopped_by_clock
+    assert not few.values["claims_optimum"]

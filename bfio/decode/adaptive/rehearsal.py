@@ -14,6 +14,7 @@ import numpy as np
 from bfio.common.array_kernels import by_reference
 from bfio.common.compilable import compilable
 from bfio.common.kernels import entry_point
+from bfio.common.words import random_below
 from bfio.decode.adaptive import memory as kept
 from bfio.decode.adaptive.memory import (
     Drawn,
@@ -55,7 +56,6 @@ from bfio.decode.machine.window import (
     waiting_requests,
 )
 from bfio.decode.policy import look_ahead_of
-from bfio.step.exact.place import random_below
 from bfio.step.two_stage.heuristic import TwoStageParameters
 from bfio.step.two_stage.kernels.two_stage import order_by_size
 from formulations.arrays import IntArray

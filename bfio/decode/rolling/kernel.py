@@ -7,6 +7,7 @@ import numpy as np
 from bfio.common.array_kernels import copy_to
 from bfio.common.compilable import compilable
 from bfio.common.kernels import entry_point
+from bfio.common.words import next_random
 from bfio.decode.rolling.reference import (
     CHOICE_BITS,
     LOAD_SHARE,
@@ -16,7 +17,6 @@ from bfio.decode.rolling.reference import (
     THRESHOLD_PERCENT,
     TURNOVER,
 )
-from bfio.step.exact.place import next_random
 from formulations.arrays import IntArray
 
 #: Status: the assignment is written.

@@ -11,11 +11,11 @@ import numpy as np
 from bfio.common.array_kernels import copy_to
 from bfio.common.compilable import compilable
 from bfio.common.kernels import entry_point
-from bfio.step.exact.cover import add_values
 from bfio.step.exact.subsets import (
     PricedRequests,
     PricedTable,
     Table,
+    add_values,
     best_subsets,
     fill_table,
     largest_value,

@@ -8,26 +8,27 @@ and the best prices are the duals of the program with one column for each worker
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from bfio.step.exact.barred import BarredWorkers, add_allowed, best_allowed
-from bfio.step.exact.cover import IMPOSSIBLE, Columns, add_values, cover_workers, worker_values
 from bfio.step.exact.effort import CALL, Effort
 from bfio.step.exact.fill import FillProblem
 from bfio.step.exact.master import Pool, empty_basis, improve_basis, start_basis
+from bfio.step.exact.peaks import IMPOSSIBLE
 from bfio.step.exact.subsets import (
     SMALL_VALUE,
     PricedRequests,
     PricedTable,
     Table,
+    add_values,
     best_subsets,
-    collect_subsets,
     fill_table,
     last_sums,
     most_valuable,
     prefix_values,
+    worker_values,
 )
 from bfio.step.exact.sums import UNREACHABLE
 from formulations.arrays import FloatArray, IntArray
@@ -45,31 +46,6 @@ _PARTS = 3
 _SCANS = 20_000
 #: Operations of a hundred cells of a table.
 _CELL = 15
-#: Workers that may have more near-best subsets than are listed at first.
-_FEW_MISSING = 3
-
-
-class Patience(NamedTuple):
-    """Limits on the listing and the search of near-best subsets.
-
-    Parameters
-    ----------
-    listed : int
-        Limit on the near-best subsets per worker. If few workers exceed it, their subsets are
-        listed as well.
-    scans : int
-        Limit on the requests examined for such a list.
-    cover_work : int
-        Limit on the operations of the search through the lists.
-    """
-
-    listed: int
-    scans: int
-    cover_work: int
-
-
-SHORT = Patience(listed=300, scans=20_000, cover_work=5_000_000)
-LONG = Patience(listed=3000, scans=200_000, cover_work=150_000_000)
 
 
 def table_type(values: IntArray, most: int) -> type[np.signedinteger[Any]]:
@@ -79,7 +55,7 @@ def table_type(values: IntArray, most: int) -> type[np.signedinteger[Any]]:
 
 
 class PricedSubsets:
-    """Best and near-best subsets of requests at given prices.
+    """Best subsets of requests at given prices.
 
     Parameters
     ----------
@@ -129,16 +105,6 @@ class PricedSubsets:
         self.cells += cells
         self._effort.spend(CALL + _CELL * cells // 100)
 
-    def within(
-        self, count: int, limit: int, threshold: int, most: int, scans: int
-    ) -> tuple[IntArray, bool]:
-        """Return the subsets of value >= ``threshold``, and whether these are all."""
-        subsets = np.empty((most, count), dtype=np.int64)
-        number, complete = collect_subsets(
-            self.requests, count, limit, threshold, scans, subsets, self._effort.spent
-        )
-        return subsets[:number], complete
-
 
 class ColumnGeneration:
     """The linear program over subsets of one fill problem, solved for one peak after another.
@@ -152,7 +118,7 @@ class ColumnGeneration:
     effort : Effort
         Limits; bounds are valid even if a limit stops the method.
     barred : mapping from int to frozenset of int, optional
-        Sizes that a worker, given by index, must not take; `search` ignores them.
+        Sizes that a worker, given by index, must not take.
     """
 
     def __init__(
@@ -377,20 +343,6 @@ class ColumnGeneration:
         owner[members] = g
         return True
 
-    def clearest(self) -> IntArray:
-        """Return the owner of each size in the third of the columns with the largest weight."""
-        columns = self._basis.column[np.argsort(-self._basis.primal, kind="stable")]
-        columns = columns[columns >= 0]
-        owner = np.full(len(self._core.sizes), -1, dtype=np.int64)
-        taken = np.zeros(self._num_workers, dtype=np.bool_)
-        for j in columns.tolist():
-            g = int(self._pool.worker[j])
-            if not taken[g]:
-                taken[g] = self._take(j, owner)
-            if 3 * int(taken.sum()) >= self._num_workers:
-                break
-        return owner
-
     def raise_bounds(self, first: int, prices: IntArray, bounds: IntArray, incumbent: int) -> None:
         """Raise the bounds of all peaks from ``first`` on that are below ``incumbent``."""
         core = self._core
@@ -410,80 +362,6 @@ class ColumnGeneration:
             self._spend_on_barred(cells)
         found = core.num_workers * peaks - core.total_base - total // PRICE_SCALE
         bounds[still_open] = np.maximum(bounds[still_open], np.where(total < 0, IMPOSSIBLE, found))
-
-    def search(
-        self, peak: int, prices: IntArray, needed: int, patience: Patience = SHORT
-    ) -> tuple[IntArray | None, bool]:
-        """Search for a placement of total ``needed`` among the subsets that prices allow.
-
-        Returns
-        -------
-        tuple of (IntArray or None, bool)
-            The owner of each size, and whether None proves that there is no such placement.
-        """
-        core = self._core
-        margins = peak - core.base
-        self.subsets.price(prices, core.capacity, margins)
-        values = worker_values(margins, core.capacity, self.subsets.table)
-        budget = int(prices.sum()) + int(values.sum()) - PRICE_SCALE * needed
-        if budget < 0:
-            return None, True
-        columns = self._near_best(margins, values, budget, patience)
-        if columns is None:
-            return None, False
-        owner = np.full(len(core.sizes), -1, dtype=np.int64)
-        met, exhausted = cover_workers(
-            columns,
-            self._num_workers,
-            PRICE_SCALE * self.subsets.sizes,
-            prices,
-            budget,
-            PRICE_SCALE * needed,
-            patience.cover_work,
-            owner[: self.num_fitting],
-            self._effort.spent,
-        )
-        return (owner if met else None), exhausted
-
-    def _near_best(
-        self, margins: IntArray, values: IntArray, budget: int, patience: Patience
-    ) -> Columns | None:
-        """List the subsets within ``budget`` of their worker's best, by cost.
-
-        Return None if some worker has too many subsets.
-        """
-        lists: dict[int, IntArray] = {}
-        listed, scans = patience.listed, patience.scans
-        self._list(lists, margins, values, budget, listed, scans)
-        if 0 < self._num_workers - len(lists) <= _FEW_MISSING:
-            self._list(lists, margins, values, budget, 10 * listed, 20 * scans)
-        if len(lists) < self._num_workers:
-            return None
-        members = np.concatenate([_padded(subsets, self._most) for subsets in lists.values()])
-        worker = np.repeat(list(lists), [len(subsets) for subsets in lists.values()])
-        worth = np.where(members >= 0, self.subsets.requests.values[members], 0).sum(axis=1)
-        cost = values[worker] - worth
-        order = np.argsort(cost, kind="stable")
-        return Columns(members[order], worker[order], cost[order])
-
-    def _list(
-        self,
-        lists: dict[int, IntArray],
-        margins: IntArray,
-        values: IntArray,
-        budget: int,
-        most: int,
-        scans: int,
-    ) -> None:
-        """List near-best subsets of each unlisted worker that has at most ``most``."""
-        for g, count in enumerate(self._core.capacity.tolist()):
-            if g not in lists:
-                threshold = int(values[g]) - budget
-                subsets, complete = self.subsets.within(
-                    count, int(margins[g]), threshold, most, scans
-                )
-                if complete:
-                    lists[g] = subsets
 
     def _add_best(self, margins: IntArray, values: IntArray, of_barred: IntArray) -> bool:
         """Add each worker's best subset if it improves the program; return whether any does.
@@ -551,9 +429,3 @@ class ColumnGeneration:
         self._count = int(keep.sum())
         for array, kept in zip(self._pool, used, strict=True):
             array[: self._count] = kept[keep]
-
-
-def _padded(subsets: IntArray, width: int) -> IntArray:
-    columns = np.full((len(subsets), width), -1, dtype=np.int64)
-    columns[:, : subsets.shape[1]] = subsets
-    return columns

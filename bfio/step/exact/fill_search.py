@@ -7,18 +7,16 @@ from contextlib import contextmanager
 import numpy as np
 
 from bfio.step.exact.branch import BranchSearch
-from bfio.step.exact.columns import LONG, PRICE_SCALE, SHORT, ColumnGeneration, Patience
-from bfio.step.exact.cover import IMPOSSIBLE
-from bfio.step.exact.dive import dive
+from bfio.step.exact.columns import PRICE_SCALE, ColumnGeneration
 from bfio.step.exact.effort import CALL, Effort
 from bfio.step.exact.enumerate import NODE, enumerate_placements
 from bfio.step.exact.fill import FillProblem
-from bfio.step.exact.peaks import peak_bounds
+from bfio.step.exact.peaks import IMPOSSIBLE, peak_bounds
 from bfio.step.exact.phases import Phase
-from bfio.step.exact.place import place_under_peak
+from bfio.step.exact.place import fill_in_order, spread_largest
 from bfio.step.exact.result import ExactResult, Seconds
 from bfio.step.exact.sums import floors
-from bfio.step.exact.swap import spread_largest, swap_requests
+from bfio.step.exact.swap import swap_requests
 from formulations.arrays import IntArray
 from formulations.step.certificate import Certificate
 
@@ -31,9 +29,6 @@ _SUM = 1
 _PEAK = 2
 #: Start of every pseudo-random sequence: the same problem is always searched alike.
 _SEED = 88172645463325252
-#: Peaks tried per round of placements, and re-placements under each (for 128 requests).
-_PEAKS_PER_ROUND = 8
-_PLACEMENT_ROUNDS = (100, 500)
 #: Peaks under which requests are swapped at first. Swaps looked at, and the first loss accepted as
 #: a part of the mean size admitted: at first, and in turns once a peak is priced. The more
 #: requests there are, the dearer is what follows: they decide how many of those turns are taken.
@@ -43,12 +38,7 @@ _SWAPS = ((200_000, 8), (400_000, 4), (400_000, 8), (400_000, 16), (800_000, 8),
 _REQUESTS_PER_TURN = 64
 #: Price vectors tried, and table cells they may visit in all (some tenths of a second).
 _PRICE_WORK = 10**10
-#: Distances from a peak's bound at which placements are sought [tokens], and of these the ones at
-#: which a dive follows: nearer it seldom ends in one, and cases take over farther away.
-_DISTANCES = (0, 4, 32, 256)
-_DIVES = (4, 32)
-#: Cases of the first search by cases, and most: more would take long to derive again.
-_CASES = 40
+#: Most cases of a search by cases: more would take long to derive again.
 _MAX_CASES = 500
 #: Requests up to which the enumeration is worth a try.
 _MAX_ENUMERATED = 32
@@ -77,14 +67,10 @@ class FillSearch:
         self._method = "closed-form"
         self._nodes = 0
         self._bounds: IntArray | None = None
-        # The same without what searches have excluded.
-        self._priced_bounds: IntArray | None = None
         self._branches: BranchSearch | None = None
         self._closed_by_branches = False
         self._prices: list[IntArray] = []
         self._generation: ColumnGeneration | None = None
-        self._priced: dict[int, IntArray] = {}
-        self._guide: IntArray = np.zeros_like(core.sizes)
         self._state = np.array([_SEED], dtype=np.uint64)
         self._seconds = {"bound": 0.0, "search": 0.0}
         self._first = core.first_peak()
@@ -141,13 +127,7 @@ class FillSearch:
         if self._open and not self._effort.is_over and Phase.PRICES not in self._skip:
             self._close_peaks()
         if self._open and not self._effort.is_over and Phase.BRANCHES not in self._skip:
-            self._branch(_CASES)
-        if self._open and not self._effort.is_over and Phase.REPLACEMENTS not in self._skip:
-            self._improve(_PLACEMENT_ROUNDS)
-        if self._open and not self._effort.is_over:
-            self._search_again()
-        if self._open and not self._effort.is_over and Phase.BRANCHES not in self._skip:
-            self._branch(_MAX_CASES)
+            self._branch()
 
     def _place_first(self) -> None:
         """Fill the slots under the lowest peak for which a first heuristic succeeds."""
@@ -155,37 +135,19 @@ class FillSearch:
         owner = np.empty_like(self._owner)
         peak = self._first
         step = 1
-        while True:
-            spread_out = spread_largest(peak - core.base, core.capacity, core.sizes, owner) >= 0
-            if spread_out:
+        placed = False
+        while not placed:
+            margins = peak - core.base
+            if spread_largest(margins, core.capacity, core.sizes, owner) >= 0:
                 self._accept(owner)
-            placed = (
-                Phase.FIRST_PLACEMENT not in self._skip
-                and self._place(peak, core.largest_total, 0, owner) >= 0
-            )
-            if placed:
-                self._accept(owner)
-            if spread_out or placed:
-                return
+                placed = True
+            if Phase.FIRST_PLACEMENT not in self._skip:
+                order = np.argsort(margins / core.capacity, kind="stable")
+                if fill_in_order(margins, core.capacity, core.sizes, order, owner) >= 0:
+                    self._accept(owner)
+                    placed = True
             peak += step
             step *= 2
-
-    def _place(self, peak: int, target: int, rounds: int, owner: IntArray) -> int:
-        core = self._core
-        margins = peak - core.base
-        order = np.argsort(margins / core.capacity, kind="stable")
-        return place_under_peak(
-            margins,
-            core.capacity,
-            core.sizes,
-            self._guide,
-            order,
-            target,
-            rounds,
-            owner,
-            self._state,
-            self._effort.spent,
-        )
 
     def _bound_peaks(self) -> None:
         core = self._core
@@ -199,7 +161,6 @@ class FillSearch:
         if Phase.SUMS in self._skip:
             peaks = range(self._first, last + 1)
             self._bounds = np.array([core.closed_form(peak) for peak in peaks])
-            self._priced_bounds = self._bounds.copy()
             return
         self._effort.spend(_SUM * (cells + limit) + _PEAK * of_peaks)
         self._bounds = peak_bounds(
@@ -211,7 +172,6 @@ class FillSearch:
             rows,
             floors(core.sizes, cardinalities, limit),
         )
-        self._priced_bounds = self._bounds.copy()
         self._raise_lower()
 
     def _raise_lower(self) -> None:
@@ -246,23 +206,6 @@ class FillSearch:
                 self._accept(owner)
                 self._raise_lower()
 
-    def _improve(self, rounds: tuple[int, ...]) -> None:
-        """Search placements under the peaks with the weakest bounds, in longer rounds."""
-        if self._bounds is None:
-            return
-        owner = np.empty_like(self._owner)
-        with self._phase("search"):
-            for length in rounds:
-                for k in np.argsort(self._bounds, kind="stable")[:_PEAKS_PER_ROUND].tolist():
-                    if self._bounds[k] >= self._best or self._effort.is_over:
-                        break
-                    peak = self._first + k
-                    target = self._core.value(peak, 0) - int(self._bounds[k])
-                    turns = length * 128 // max(128, len(self._owner))
-                    if self._place(peak, target, turns, owner) >= 0:
-                        self._accept(owner)
-                        self._raise_lower()
-
     def _close_peaks(self) -> None:
         """Bound the weakest peak by prices repeatedly, until no peak is open."""
         if self._bounds is None:
@@ -273,56 +216,36 @@ class FillSearch:
             return
         generation = ColumnGeneration(self._core, margin, self._effort)
         self._generation = generation
-        priced = self._priced
-        searched: set[int] = set()
+        priced: set[int] = set()
         while self._open and not self._effort.is_over and generation.subsets.cells < _PRICE_WORK:
             weakest = int(self._bounds.argmin())
-            if weakest in searched:
-                return
-            if weakest not in priced:
-                with self._phase("bound"):
-                    priced[weakest] = self._price(generation, weakest)
-            else:
-                searched.add(weakest)
-                with self._phase("search"):
-                    turns = max(0, len(self._owner) // _REQUESTS_PER_TURN - 2)
-                    if Phase.LATER_SWAPS not in self._skip:
+            if weakest in priced:
+                if Phase.LATER_SWAPS not in self._skip:
+                    with self._phase("search"):
+                        turns = max(0, len(self._owner) // _REQUESTS_PER_TURN - 2)
                         self._swap(weakest, _SWAPS[:turns])
-                    self._search(generation, weakest, SHORT)
+                return
+            priced.add(weakest)
+            with self._phase("bound"):
+                self._price(generation, weakest)
             self._raise_lower()
 
-    def _search_again(self) -> None:
-        """Search under the weakest peaks again, with far longer lists of subsets."""
+    def _branch(self) -> None:
+        """Branch on requests if prices alone do not suffice."""
         if self._generation is None or self._bounds is None:
             return
-        searched: set[int] = set()
-        while self._open and not self._effort.is_over:
-            weakest = int(self._bounds.argmin())
-            if weakest in searched or weakest not in self._priced:
-                return
-            searched.add(weakest)
-            with self._phase("search"):
-                self._search(self._generation, weakest, LONG)
-            self._raise_lower()
-
-    def _branch(self, most: int) -> None:
-        """Branch on requests, up to a number of cases, if prices alone do not suffice."""
-        if self._generation is None or self._priced_bounds is None:
-            return
         with self._phase("search"):
-            if self._branches is None:
-                self._branches = BranchSearch(
-                    self._core,
-                    self._first,
-                    self._priced_bounds,
-                    self._best,
-                    self._generation.found(),
-                    self._effort,
-                    np.array(self._core.by_request(self._prices[-1])),
-                )
-            branches = self._branches
-            branches.best = self._best
-            self._closed_by_branches = branches.run(most)
+            branches = BranchSearch(
+                self._core,
+                self._first,
+                self._bounds,
+                self._best,
+                self._generation.found(),
+                self._effort,
+                np.array(self._core.by_request(self._prices[-1])),
+            )
+            self._branches = branches
+            self._closed_by_branches = branches.run(_MAX_CASES)
             if branches.owner is not None:
                 self._accept(branches.owner)
             if self._closed_by_branches:
@@ -330,71 +253,21 @@ class FillSearch:
                 self._method = "columns"
             self._raise_lower()
 
-    def _price(self, generation: ColumnGeneration, k: int) -> IntArray:
+    def _price(self, generation: ColumnGeneration, k: int) -> None:
         """Raise the bounds of all peaks by the best prices for one peak."""
         assert self._bounds is not None
-        assert self._priced_bounds is not None
         core = self._core
         peak = self._first + k
         generation.start(peak, self._owner)
         enough = core.value(peak, 0) - self._best
         _, prices = generation.bound_total(peak, enough)
-        generation.raise_bounds(self._first, prices, self._priced_bounds, self._best)
-        np.maximum(self._bounds, self._priced_bounds, out=self._bounds)
-        # Requests that fit nowhere have price 0. Searches rest on prices that raise nothing, too.
+        generation.raise_bounds(self._first, prices, self._bounds, self._best)
+        # Requests that fit nowhere have price 0.
         rest = np.zeros(len(core.sizes) - len(prices), dtype=np.int64)
         self._prices.append(np.concatenate([prices, rest]))
-        self._guide[: len(prices)] = prices // PRICE_SCALE
         placement = generation.placement()
         if placement is not None:
             self._accept(placement)
-        return prices
-
-    def _dive(self, generation: ColumnGeneration, k: int, target: int) -> None:
-        """Search for a placement of at most ``target`` by diving, unless none exists."""
-        assert self._bounds is not None
-        target = min(target, self._best - 1)
-        if Phase.DIVES in self._skip or self._bounds[k] > target:
-            return
-        peak = self._first + k
-        needed = self._core.value(peak, 0) - target
-        owner = dive(self._core, peak, needed, self._effort, generation.found(), self._priced[k])
-        if owner is not None:
-            self._accept(owner)
-
-    def _search(self, generation: ColumnGeneration, k: int, patience: Patience) -> None:
-        """Search under one peak for placements close to its bound, then farther away."""
-        assert self._bounds is not None
-        if Phase.NEAR_BEST in self._skip:
-            return
-        lowest = int(self._bounds[k])
-        for distance in _DISTANCES:
-            # What is found is seldom the best within its distance.
-            while self._open_at(k) and self._find(generation, k, lowest + distance, patience):
-                pass
-            if patience is SHORT and distance in _DIVES and self._open_at(k):
-                self._dive(generation, k, lowest + distance)
-            if not self._open_at(k) or lowest + distance >= self._best - 1:
-                return
-
-    def _open_at(self, k: int) -> bool:
-        assert self._bounds is not None
-        return bool(self._bounds[k] < self._best) and not self._effort.is_over
-
-    def _find(self, generation: ColumnGeneration, k: int, target: int, patience: Patience) -> bool:
-        """Find a placement of at most ``target`` under one peak, or record that none exists."""
-        assert self._bounds is not None
-        peak = self._first + k
-        target = min(target, self._best - 1)
-        needed = self._core.value(peak, 0) - target
-        owner, exhausted = generation.search(peak, self._priced[k], needed, patience)
-        if owner is not None:
-            self._accept(owner)
-            return True
-        if exhausted:
-            self._bounds[k] = target + 1
-            self._method = "columns"
-        return False
 
     def _enumerate(self, node_limit: int) -> None:
         core = self._core

@@ -5,7 +5,7 @@ import numpy as np
 from bfio.common.words import RandomState
 from bfio.step.exact.effort import Effort
 from bfio.step.exact.fill import FillProblem
-from bfio.step.exact.pack import spread
+from bfio.step.exact.place import spread
 from bfio.step.exact.rebalance import exchange_with_waiting
 from formulations.arrays import IntArray
 

@@ -22,6 +22,7 @@ from bfio.step.exact import sums
 from bfio.step.exact.columns import PRICE_SCALE
 from bfio.step.exact.effort import CALL, Effort
 from bfio.step.exact.fill import FillProblem
+from bfio.step.exact.simplex import Simplex
 from formulations.arrays import BoolArray, FloatArray, IntArray
 
 #: Most cells of one table (requests x sums), and of one with rows by cardinality; rounds of column
@@ -29,8 +30,6 @@ from formulations.arrays import BoolArray, FloatArray, IntArray
 _MAX_CELLS = 1 << 25
 _MAX_COUNTED = 1 << 24
 _ROUND_WORK = 6_000_000
-#: Operations of a pivot per row.
-_PIVOT = 100
 #: Sums to a word of bits.
 _WORD = 64
 #: Disjoint subsets sought in one round.
@@ -177,12 +176,8 @@ class PackBound:
         self._filled: IntArray | None = None
         self._known: set[tuple[int, bytes]] = set()
         self._columns: list[tuple[int, IntArray]] = []
-        self._program = highspy.Highs()
-        self._program.setOptionValue("output_flag", False)
-        self._program.setOptionValue("presolve", "off")
-        self._program.setOptionValue("threads", 1)
-        # Primal simplex: after new columns the last basis is still primal feasible.
-        self._program.setOptionValue("simplex_strategy", 4)
+        self._simplex = Simplex(self._effort)
+        self._program = self._simplex.highs
         for copies in [*self._copies.tolist(), *[1] * N]:
             self._program.addRow(
                 -np.inf, float(copies), 0, np.empty(0, dtype=np.int32), np.empty(0)
@@ -265,10 +260,8 @@ class PackBound:
         return bool(packed > int(self._sizes.sum()) - _LEAST_GAIN)
 
     def _solve(self) -> FloatArray:
-        self._program.run()
-        pivots = int(self._program.getInfo().simplex_iteration_count)
-        rows = len(self._sizes) + len(self._bases)
-        self._effort.spend(CALL + max(0, pivots) * _PIVOT * rows)
+        # After new columns the last basis is still primal feasible.
+        self._simplex.run(primal=True)
         return np.array(self._program.getSolution().row_dual)
 
     def total_under(self, prices: IntArray, peak: int) -> int:

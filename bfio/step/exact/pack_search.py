@@ -9,9 +9,9 @@ from bfio.step.exact.columns import PRICE_SCALE
 from bfio.step.exact.effort import CALL, Effort
 from bfio.step.exact.enumerate import NODE, enumerate_placements
 from bfio.step.exact.fill import FillProblem
-from bfio.step.exact.pack import refill, spread
 from bfio.step.exact.pack_bound import PackBound, least_peak_by_sums
 from bfio.step.exact.phases import Phase
+from bfio.step.exact.place import spread
 from bfio.step.exact.rebalance import exchange_with_waiting, rebalance
 from bfio.step.exact.result import ExactResult, Seconds
 from formulations.arrays import IntArray
@@ -19,15 +19,13 @@ from formulations.step.certificate import Certificate
 
 #: Start of the pseudo-random sequence: the same problem is always searched alike.
 _SEED = 88172645463325252
-#: Groups split anew and workers refilled per turn; turns before the bound is raised where that is
-#: quick and where it is not, and after.
+#: Groups split anew per turn; turns before the bound is raised where that is quick and where it is
+#: not, and after.
 _ROUNDS = 200
-_REFILLS = 100
 _FIRST_TURNS = 16
 _MORE_TURNS = 40
 _TURNS = 300
-#: Most table cells (requests x sums) for refilling, and for a bound that is raised quickly.
-_MAX_CELLS = 1 << 24
+#: Most table cells (requests x sums) for a bound that is raised quickly.
 _FEW_CELLS = 1 << 18
 #: Share of what the limits leave that raising the bound may take.
 _BOUND_SHARE = 0.6
@@ -50,7 +48,6 @@ def prepare_packing(core: FillProblem) -> None:
     pricing = PackBound(core, int(loads.max()) + 1, effort)
     pricing.prepare()
     pricing.raise_peak(core.peak, int(loads.max()) + 1, lambda: False)
-    refill(0, core.base, core.capacity, core.sizes, owner, loads, 1, state, effort.spent)
     rebalance(0, core.capacity, core.sizes, owner, loads, 1, state, effort.spent)
     exchange_with_waiting(0, core.capacity, core.sizes, owner, loads, 0, 1, state, effort.spent)
 
@@ -134,7 +131,6 @@ class PackSearch:
         """Rebalance to the lower bound, or sometimes halfway between bound and best peak."""
         core = self._core
         rebalances = Phase.REBALANCING not in self._skip
-        refills = Phase.REFILLS not in self._skip and self._cells <= _MAX_CELLS
         met = False
         for turn in range(turns):
             if not self._open or self._effort.is_over:
@@ -151,18 +147,6 @@ class PackSearch:
                 self._state,
                 self._effort.spent,
             )
-            if not met and refills:
-                met = refill(
-                    target,
-                    core.base,
-                    core.capacity,
-                    core.sizes,
-                    self._current,
-                    self._loads,
-                    _REFILLS,
-                    self._state,
-                    self._effort.spent,
-                )
             self._accept(self._current)
             self._seen.append(self._current.copy())
 

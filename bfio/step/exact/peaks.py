@@ -5,9 +5,11 @@ import numpy as np
 from bfio.common.array_kernels import copy_to
 from bfio.common.compilable import compilable
 from bfio.common.kernels import entry_point
-from bfio.step.exact.cover import IMPOSSIBLE
 from bfio.step.exact.open_workers import OpenWorkers
 from formulations.arrays import IntArray
+
+#: Lower bound of a peak under which the slots cannot be filled.
+IMPOSSIBLE = 1 << 60
 
 
 @entry_point

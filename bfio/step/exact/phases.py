@@ -10,9 +10,10 @@ from formulations.problem_data import shown
 class Phase(StrEnum):
     """Phases that may be skipped; docs/exact.md describes them.
 
-    Without a phase, a solve proves less or takes longer, but its proofs are still valid. Phases
-    exist only for problems with a one-dimensional core; other problems have none
-    (docs/windows.md).
+    Without a phase, a solve proves less or takes longer, but its proofs are still valid.
+    ``branches`` exists for every problem, ``refits``, ``margins``, ``near-best`` and
+    ``worker-sums`` for problems without a one-dimensional core (docs/windows.md), all others for
+    those with one.
     """
 
     LEVEL = "level"
@@ -21,15 +22,15 @@ class Phase(StrEnum):
     SUMS = "sums"
     PRICES = "prices"
     LATER_SWAPS = "later-swaps"
-    NEAR_BEST = "near-best"
     BRANCHES = "branches"
-    DIVES = "dives"
-    REPLACEMENTS = "replacements"
     REBALANCING = "rebalancing"
-    REFILLS = "refills"
     PACKING_PRICES = "packing-prices"
     RESTART = "restart"
     ENUMERATION = "enumeration"
+    REFITS = "refits"
+    MARGINS = "margins"
+    NEAR_BEST = "near-best"
+    WORKER_SUMS = "worker-sums"
 
 
 def skipped_phases(names: Iterable[str]) -> Collection[Phase]:

@@ -12,8 +12,7 @@ import numpy as np
 from bfio.common.array_kernels import copy_to
 from bfio.common.compilable import compilable
 from bfio.common.kernels import entry_point
-from bfio.common.words import RandomState
-from bfio.step.exact.place import random_below
+from bfio.common.words import RandomState, random_below
 from formulations.arrays import IntArray
 
 #: Most requests split at a time, and most workers; half the requests have 2^10 subsets.

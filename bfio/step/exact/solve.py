@@ -70,8 +70,7 @@ def solve_exact(
     node_limit : int, optional
         Limit on the nodes of the enumeration; 0 skips the enumeration.
     skip : iterable of str, optional
-        Phases to skip (`bfio.step.exact.phases.Phase`), for ablation studies; they exist only for
-        problems with a one-dimensional core.
+        Phases to skip (`bfio.step.exact.phases.Phase`), for ablation studies.
 
     Returns
     -------
@@ -102,7 +101,7 @@ def solve_exact(
 
     def own_method(effort: Effort, closes: str | None) -> ExactResult:
         if core is None:
-            return _windowed(of_loads, start, effort, closes)
+            return _windowed(of_loads, start, effort, closes, skipped)
         return _searched(of_loads, core, start, effort, closes, nodes, skipped)
 
     def solved(effort: Effort) -> ExactResult:
@@ -209,11 +208,12 @@ def _windowed(
     start: tuple[int | None, ...] | None,
     effort: Effort,
     fallback: str | None,
+    skipped: Collection[Phase],
 ) -> ExactResult:
     """Solve a problem without a one-dimensional core; the fallback closes a gap."""
     from bfio.step.exact.windows.solve import solve_window
 
-    own = solve_window(problem, start, effort)
+    own = solve_window(problem, start, effort, skipped)
     is_open = own is None or not (own.proven or own.infeasible)
     if is_open and fallback is not None and not effort.is_over:
         closed = _enumerated(problem, effort)

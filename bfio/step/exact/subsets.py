@@ -1,4 +1,4 @@
-"""Best and near-best subsets of requests for one worker, at given prices.
+"""Best subsets of requests for one worker, at given prices.
 
 ``cells[c, x]`` is the largest value of c requests whose sizes sum to at most x. One table serves
 all workers and peaks; where the c most valuable requests fit, no table is needed.
@@ -242,6 +242,41 @@ def largest_value(table: PricedTable, count: int, limit: int) -> int:
     value = int(table.cells[count, limit])
     none = -SMALL_VALUE if table.cells.itemsize == 4 else UNREACHABLE // 2
     return value if value > none else UNREACHABLE
+
+
+@entry_point
+def worker_values(margins: IntArray, capacity: IntArray, table: PricedTable) -> IntArray:
+    """Return the value of the best subset of each worker, shape (W,)."""
+    values = np.empty(len(margins), np.int64)
+    for g in range(len(margins)):
+        values[g] = largest_value(table, capacity[g], margins[g])
+    return values
+
+
+@entry_point
+def add_values(
+    peaks: IntArray, base: IntArray, capacity: IntArray, table: PricedTable, total: IntArray
+) -> None:
+    """Add the value of the best subset of each worker under each peak.
+
+    Parameters
+    ----------
+    peaks : IntArray
+        Shape (P,).
+    base, capacity : IntArray
+        Shape (W,).
+    table : PricedTable
+        Values of subsets.
+    total : IntArray
+        Shape (P,): added to; `UNREACHABLE` where a worker cannot be filled.
+    """
+    for k in range(len(peaks)):
+        for g in range(len(base)):
+            value = largest_value(table, capacity[g], peaks[k] - base[g])
+            if value <= UNREACHABLE // 2:
+                total[k] = UNREACHABLE
+            if total[k] > UNREACHABLE:
+                total[k] += value
 
 
 @entry_point

@@ -1,4 +1,4 @@
-"""Placements under a given peak: spread the largest requests, then swap requests at random.
+"""Swap requests of a placement under a given peak at random.
 
 If few workers have tight margins, nearly all of the largest requests can be admitted. The
 difficulty is to fill the tight workers exactly. Single swaps, some thousand per millisecond,
@@ -7,11 +7,9 @@ achieve this sooner than refilling whole workers.
 
 import numpy as np
 
-from bfio.common.array_kernels import copy_to
 from bfio.common.compilable import compilable
 from bfio.common.kernels import entry_point
-from bfio.common.words import RandomState
-from bfio.step.exact.place import next_random
+from bfio.common.words import RandomState, next_random
 from formulations.arrays import IntArray
 
 #: Tokens of admission that a token above a margin outweighs while requests are swapped.
@@ -25,56 +23,6 @@ _BITS = 20
 _MASK = np.uint64((1 << _BITS) - 1)
 #: Operations of one swap looked at.
 _LOOK = 50
-
-
-@entry_point
-def spread_largest(margins: IntArray, capacity: IntArray, sizes: IntArray, owner: IntArray) -> int:
-    """Fill all slots, largest request first, each where the largest request would fit.
-
-    For workers with one slot, this admits the largest total. A worker with more slots keeps room
-    for the smallest requests. If this room does not suffice, the last slots are filled beyond
-    their margins.
-
-    Parameters
-    ----------
-    margins, capacity : IntArray
-        Shape (W,): tokens and requests that each worker can take.
-    sizes : IntArray
-        Shape (N,), ascending, at least as many as slots.
-    owner : IntArray
-        Shape (N,), filled: worker of each size or -1.
-
-    Returns
-    -------
-    int
-        The total size; -1 if some margin is exceeded.
-    """
-    smallest = np.zeros(len(sizes) + 1, np.int64)
-    copy_to(smallest[1:], np.cumsum(sizes))
-    room = margins.copy()
-    left = capacity.copy()
-    slots = capacity.sum()
-    owner[:] = -1
-    total = 0
-    for i in range(len(sizes) - 1, -1, -1):
-        loosest = -1
-        largest = 0
-        for g in range(len(room)):
-            if left[g] > 0:
-                fits = room[g] - smallest[left[g] - 1]
-                if loosest < 0 or fits > largest:
-                    loosest = g
-                    largest = fits
-        if loosest < 0:
-            break
-        if largest < sizes[i] and i >= slots:
-            continue
-        owner[i] = loosest
-        room[loosest] -= sizes[i]
-        left[loosest] -= 1
-        slots -= 1
-        total += sizes[i]
-    return total if room.min() >= 0 else -1
 
 
 @compilable
@@ -163,7 +111,7 @@ def swap_requests(
         Shape (N,): worker of each size or -1, margins possibly exceeded; replaced by the best
         placement found.
     state : IntArray
-        State of the generator `bfio.step.exact.place.random_below`, shape (1,), uint64; updated.
+        State of the generator `bfio.common.words.random_below`, shape (1,), uint64; updated.
     spent : IntArray
         Shape (1,): number of operations (`bfio.step.exact.effort`); increased.
 

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.step.exact import solve_exact
-from bfio.step.exact.fill_search import FillSearch
 from formulations.errors import InputError
 from formulations.step import certificate, exhaustion
 from formulations.step.certificate import Certificate, certified_bound
@@ -177,18 +176,6 @@ def test_near_best_subsets_are_searched(seed: int) -> None:
     assert certified_bound(problem, claim) == result.bound
     if result.proven:
         assert _is_rejected(problem, replace(claim, bound=claim.bound + 1))
-
-
-def test_long_lists_close_what_short_ones_leave(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fourteen workers, two slots each: open by 3 tokens at first, then proven and verified."""
-    problem = crowded(59, 14, 56, 2000, 28)
-    result = solve_exact(problem, fallback=None, skip=["branches"])
-    assert result.proven
-    assert result.certificate is not None
-    assert certified_bound(problem, result.certificate) == result.objective
-    assert _is_rejected(problem, replace(result.certificate, bound=result.certificate.bound + 1))
-    monkeypatch.setattr(FillSearch, "_search_again", lambda _: None)
-    assert not solve_exact(problem, fallback=None, skip=["branches"]).proven
 
 
 def test_searches_stop_at_their_limit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,6 @@
-"""The linear program over subsets, its bounds, the search for disjoint subsets, and dives."""
+"""The linear program over subsets, its bounds, and the search for disjoint subsets."""
 
-from dataclasses import replace
-from itertools import combinations, product
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -10,12 +9,10 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from bfio.step.exact.columns import PRICE_SCALE, ColumnGeneration
-from bfio.step.exact.cover import Columns, cover_workers
-from bfio.step.exact.dive import dive
 from bfio.step.exact.effort import Effort
 from bfio.step.exact.fill import FillProblem, reduce_to_fill
 from bfio.step.exact.master import Pool, empty_basis, improve_basis, start_basis
-from tests.step.exact.cases import crowded, instant, spent
+from tests.step.exact.cases import instant
 
 
 def _core(capacity: list[int], base: list[int], sizes: list[int]) -> FillProblem:
@@ -63,23 +60,14 @@ def _check(core: FillProblem, peak: int, owner: np.ndarray[tuple[int], np.dtype[
 
 
 @given(_tight_cores())
-def test_bound_and_search_agree_with_enumeration(case: tuple[FillProblem, int]) -> None:
-    """No bound is below the best total, and the search finds it and nothing above it."""
+def test_no_bound_is_below_the_best_total(case: tuple[FillProblem, int]) -> None:
+    """A placement under the peak has at most the bound's total."""
     core, peak = case
     best = _largest_total(core, peak)
     generation = ColumnGeneration(core, int(core.sizes.sum()), Effort())
     generation.start(peak, np.full(len(core.sizes), -1))
-    total, prices = generation.bound_total(peak, -1)
-    if best is None:
-        assert generation.search(peak, prices, 0)[0] is None
-        return
-    assert total >= best
-    owner, _ = generation.search(peak, prices, best)
-    assert owner is not None
-    assert _check(core, peak, owner) >= best
-    assert generation.search(peak, prices, best + 1) == (None, True)
-    found = dive(core, peak, best, Effort())
-    assert found is None or _check(core, peak, found) == best
+    total, _ = generation.bound_total(peak, -1)
+    assert best is None or total >= best
 
 
 @given(_tight_cores())
@@ -167,86 +155,3 @@ def test_simplex_reaches_the_optimum(seed: int) -> None:
         # A dual solution that is feasible and whose value is the optimum is optimal.
         assert (rows.T @ dual >= worth - 1e-6).all()
         assert dual.sum() == pytest.approx(-expected.fun, abs=1e-5)
-
-
-def test_cover_backtracks() -> None:
-    """Worker 0 takes 0 or 1, worker 1 only 0: the cheap column of worker 0 has to give way."""
-    owner = np.full(3, -1)
-    columns = Columns(np.array([[0], [0], [1]]), np.array([0, 1, 0]), np.array([0, 0, 1]))
-    arguments = columns, 2, np.array([5, 4, 3]), np.zeros(3, np.int64)
-    assert cover_workers(*arguments, 0, 9, 100, owner, spent()) == (False, True)
-    assert cover_workers(*arguments, 1, 9, 100, owner, spent()) == (True, True)
-    assert owner.tolist() == [1, 0, -1]
-    assert not cover_workers(*arguments, 1, 9, -1, np.full(3, -1), spent())[1]
-
-
-def test_cover_ends_only_when_all_is_searched() -> None:
-    """Thirty requests of size 1 for worker 0, and one that lets the total be met comes last.
-
-    However many choices fall short of the total, none may be called the last too soon.
-    """
-    members = np.arange(31)[:, None]
-    columns = Columns(members, np.zeros(31, np.int64), np.zeros(31, np.int64))
-    sizes = np.ones(31, np.int64)
-    sizes[30] = 2
-    owner = np.full(31, -1)
-    assert cover_workers(columns, 1, sizes, np.zeros(31, np.int64), 0, 2, 100, owner, spent()) == (
-        True,
-        True,
-    )
-    assert owner.tolist() == [-1] * 30 + [0]
-
-
-def test_cover_agrees_with_enumeration() -> None:
-    """Random columns and prices: a placement is found if and only if the budget allows one."""
-    rng = np.random.default_rng(12)
-    met = 0
-    for _ in range(150):
-        W, N, K = 3, 6, 12
-        members = np.array([rng.choice(N, 2, replace=False) for _ in range(K)])
-        worker = np.concatenate([np.arange(W), rng.integers(0, W, K - W)])
-        cost, prices = np.sort(rng.integers(0, 6, K)), rng.integers(0, 4, N)
-        rng.shuffle(worker)
-        least = min(
-            (
-                int(cost[list(chosen)].sum() + prices.sum() - prices[members[list(chosen)]].sum())
-                for chosen in product(*(np.flatnonzero(worker == g).tolist() for g in range(W)))
-                if len(np.unique(members[list(chosen)])) == 2 * W
-            ),
-            default=10**6,
-        )
-        budget = int(rng.integers(0, 14))
-        columns = Columns(members, worker, cost)
-        owner = np.full(N, -1)
-        sizes = np.ones(N, np.int64)
-        found = cover_workers(columns, W, sizes, prices, budget, 2 * W, 10**6, owner, spent())
-        # The search may overlook no placement within the budget; beyond it any is welcome.
-        assert found[1]
-        assert found[0] or least > budget
-        met += found[0]
-    assert 20 < met < 130
-
-
-def test_dive_fills_a_crowded_step() -> None:
-    """Sixteen workers, ninety requests: a dive for one token less than the bound succeeds.
-
-    So it does with the subsets in hand that the linear program has found.
-    """
-    core = reduce_to_fill(crowded(3, 16, 90, 400, 40))
-    assert core is not None
-    peak = core.first_peak() + 300
-    generation = ColumnGeneration(core, peak - int(core.base.min()), Effort())
-    generation.start(peak, np.full(len(core.sizes), -1))
-    total, _ = generation.bound_total(peak, -1)
-    for found in (None, generation.found()):
-        owner = dive(core, peak, total - 1, Effort(), found)
-        assert owner is not None
-        assert _check(core, peak, owner) in (total - 1, total)
-    assert dive(core, peak, total + 1, Effort()) is None
-
-
-@pytest.mark.parametrize(("sizes", "peak"), [([9, 9], 7), ([1, 9, 9], 7)])
-def test_dive_where_too_few_fit(sizes: list[int], peak: int) -> None:
-    """With room for 2 and 1, no request of 9 fits: of two slots at most one could be filled."""
-    core = replace(_core([1, 1], [5, 6], [1, 1, 1]), sizes=np.array(sizes))
-    assert dive(core, peak, 0, Effort()) is None

@@ -1,4 +1,4 @@
-"""Packing every request: splits, refills, exchanges, prices, and the whole search."""
+"""Packing every request: splits, exchanges, prices, and the whole search."""
 
 from itertools import combinations, product
 
@@ -12,8 +12,8 @@ from bfio.step.exact.columns import PRICE_SCALE
 from bfio.step.exact.effort import Effort
 from bfio.step.exact.fill import FillProblem, reduce_to_fill
 from bfio.step.exact.level import level
-from bfio.step.exact.pack import refill, spread
 from bfio.step.exact.pack_bound import PackBound, least_peak_by_sums
+from bfio.step.exact.place import spread
 from bfio.step.exact.rebalance import exchange_with_waiting, find_split, rebalance
 from formulations.arrays import IntArray
 from formulations.errors import InputError
@@ -88,17 +88,14 @@ def _random_packing(seed: int, W: int, N: int) -> tuple[IntArray, IntArray, IntA
     return rng.integers(0, 300, W), np.full(W, N // W + 2), sizes
 
 
-@given(st.integers(0, 2**32), st.integers(1, 6), st.integers(1, 60), st.booleans())
-def test_loads_are_kept_up_to_date(seed: int, W: int, N: int, refilled: bool) -> None:
+@given(st.integers(0, 2**32), st.integers(1, 6), st.integers(1, 60))
+def test_loads_are_kept_up_to_date(seed: int, W: int, N: int) -> None:
     """Whatever is moved: every request has a worker, loads and slots agree."""
     base, capacity, sizes = _random_packing(seed, W, N)
     owner = np.empty(N, np.int64)
     loads = spread(base, capacity, sizes, owner)
     peak = -(-int(loads.sum()) // W)
-    if refilled:
-        met = refill(peak, base, capacity, sizes, owner, loads, 50, _state(seed + 1), spent())
-    else:
-        met = rebalance(peak, capacity, sizes, owner, loads, 50, _state(seed + 1), spent())
+    met = rebalance(peak, capacity, sizes, owner, loads, 50, _state(seed + 1), spent())
     assert met == (loads.max() <= peak)
     assert (np.bincount(owner, minlength=W) <= capacity).all()
     expected = base.copy()

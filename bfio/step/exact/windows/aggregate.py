@@ -16,10 +16,10 @@ from typing import NamedTuple
 import numpy as np
 
 from bfio.step.exact.effort import Effort
+from bfio.step.exact.simplex import Simplex
 from bfio.step.exact.windows.model import NO_LIMIT, StepModel
 from bfio.step.exact.windows.program import Duals
 from bfio.step.exact.windows.shares import Cuts
-from bfio.step.exact.windows.simplex import Simplex
 from formulations.arrays import FloatArray, IntArray
 
 #: Tokens to a unit of peaks and sums in the program.

@@ -7,8 +7,7 @@ import numpy as np
 from bfio.common.array_kernels import copy_to
 from bfio.common.compilable import compilable
 from bfio.common.kernels import entry_point
-from bfio.common.words import RandomState
-from bfio.step.exact.place import next_random
+from bfio.common.words import RandomState, next_random
 from bfio.step.exact.windows.model import NO_LIMIT, Goal, Requests, Workers
 from formulations.arrays import BoolArray, IntArray
 

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from bfio.step.exact.effort import Effort
-from bfio.step.exact.place import place_under_peak
+from bfio.step.exact.place import spread_largest
+from bfio.step.exact.swap import swap_requests
 from bfio.step.exact.windows.aggregate import Aggregate
 from bfio.step.exact.windows.anneal import anneal
 from bfio.step.exact.windows.costs import NEVER
@@ -21,8 +22,9 @@ _FIRST_TEMPERATURES = (0.25, 0.02)
 #: Turns of later ones, and temperatures that they have in turn.
 _LATER_TURNS = 400
 _LATER_TEMPERATURES = (0.02, 0.005, 0.05, 0.002)
-#: Workers filled anew under given peaks.
-_FILLING_ROUNDS = 400
+#: Turns of swaps that fill workers up to peaks, and their heat as a part of the largest.
+_FILLING_TURNS = 60_000
+_FILLING_HEAT = 8
 _SEED = 88172645463325252
 
 
@@ -35,6 +37,8 @@ class Placements:
         The problem.
     effort : Effort
         Counter of the work.
+    refits : bool, optional
+        Whether requests of two workers are redistributed exactly.
 
     Attributes
     ----------
@@ -44,7 +48,7 @@ class Placements:
         Objective of the best placement; larger than every objective if there is none.
     """
 
-    def __init__(self, model: StepModel, effort: Effort) -> None:
+    def __init__(self, model: StepModel, effort: Effort, *, refits: bool = True) -> None:
         self._model, self._effort = model, effort
         self.owner: IntArray | None = None
         self.value = largest_objective(model.problem) + 1
@@ -52,7 +56,7 @@ class Placements:
         self._turn = 0
         self._met: list[tuple[int, IntArray]] = []
         # Exchanges of two requests do as much where workers have one or two slots.
-        self._refits = bool(model.workers.slots.sum() > 2 * len(model.open))
+        self._refits = refits and bool(model.workers.slots.sum() > 2 * len(model.open))
 
     def rehearse(self) -> None:
         """Call every kernel once, so that it is compiled; the placement is not a good one."""
@@ -88,50 +92,10 @@ class Placements:
         self._improve(owner, share, _LATER_TURNS * len(owner))
 
     def aim(self, sums: Aggregate) -> None:
-        """Make placements that approach the peaks or the sums of the relaxation."""
-        self.fill_margins(sums.peaks)
-        self._deal(sums)
+        """Make placements that approach the sums of the relaxation, if all requests are admitted.
 
-    def fill_margins(self, peaks: FloatArray) -> None:
-        """Make a placement that fills workers up to given peaks."""
-        assert self.owner is not None
-        model, owner = self._model, self.owner.copy()
-        sizes = model.requests.sizes
-        if model.requests.required.any() and not model.admits_all:
-            return
-        of_worker = [np.flatnonzero(owner[: len(sizes)] == k) for k in range(len(model.open))]
-        number = np.array([len(members) for members in of_worker])
-        loads = model.workers.base.copy()
-        others = np.flatnonzero(owner[len(sizes) :] >= 0) + len(sizes)
-        np.add.at(loads, owner[others], model.requests.rows[others])
-        loads += number[:, None] * model.requests.growth
-        # Behind them, for the gap, are those of negated times.
-        whole = np.floor(peaks[: loads.shape[1]] + 1e-6).astype(np.int64)
-        margins = (whole // model.workers.token_time[:, None] - loads).min(axis=1)
-        margins = np.minimum(margins, model.workers.limit - loads.max(axis=1))
-        chosen = np.flatnonzero(number > 0)
-        if len(chosen) == 0:
-            return
-        placed = np.full(len(sizes), -1, dtype=np.int64)
-        total = place_under_peak(
-            margins[chosen],
-            number[chosen],
-            sizes,
-            np.zeros_like(sizes),
-            np.argsort(number[chosen], kind="stable"),
-            int(margins[chosen].sum()),
-            _FILLING_ROUNDS,
-            placed,
-            self._state,
-            self._effort.spent,
-        )
-        if total < 0:
-            return
-        owner[: len(sizes)] = np.where(placed >= 0, chosen[placed], -1)
-        self._improve(owner, _LATER_TEMPERATURES[-1], _LATER_TURNS * len(owner))
-
-    def _deal(self, sums: Aggregate) -> None:
-        """Assign all requests, largest first, by the missing sum per missing request."""
+        Requests are assigned largest first, by the missing sum per missing request.
+        """
         model = self._model
         sizes, slots = model.requests.sizes, model.workers.slots
         if not model.admits_all or len(sizes) < len(model.order):
@@ -148,6 +112,35 @@ class Placements:
         # As it is, and after exchanges.
         self._improve(owner, 0.0, 0)
         self.improve(owner)
+
+    def fill_margins(self, peaks: FloatArray) -> None:
+        """Fill workers up to given peaks: the last placement's numbers of requests, other sums."""
+        assert self.owner is not None
+        model, owner = self._model, self.owner.copy()
+        sizes = model.requests.sizes
+        if model.requests.required.any() and not model.admits_all:
+            return
+        number = np.bincount(owner[: len(sizes)] + 1, minlength=len(model.open) + 1)[1:]
+        loads = model.workers.base + number[:, None] * model.requests.growth
+        others = np.flatnonzero(owner[len(sizes) :] >= 0) + len(sizes)
+        np.add.at(loads, owner[others], model.requests.rows[others])
+        # Behind them, for the gap, are those of negated times.
+        whole = np.floor(peaks[: loads.shape[1]] + 1e-6).astype(np.int64)
+        margins = (whole // model.workers.token_time[:, None] - loads).min(axis=1)
+        margins = np.minimum(margins, model.workers.limit - loads.max(axis=1))
+        if not number.any():
+            return
+        placed = np.empty(len(sizes), dtype=np.int64)
+        spread_largest(margins, number, sizes, placed)
+        target, heat = int(margins.sum()), int(sizes.max()) // _FILLING_HEAT
+        spent = self._effort.spent
+        if (
+            swap_requests(margins, sizes, target, heat, _FILLING_TURNS, placed, self._state, spent)
+            < 0
+        ):
+            return
+        owner[: len(sizes)] = placed
+        self._improve(owner, _LATER_TEMPERATURES[-1], _LATER_TURNS * len(owner))
 
     def rounded(self, solution: Solution) -> IntArray:
         """Place disjoint columns, largest weight first, and other requests arbitrarily."""

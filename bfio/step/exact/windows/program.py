@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bfio.step.exact.effort import Effort
+from bfio.step.exact.simplex import Simplex
 from bfio.step.exact.windows.model import Split, WindowModel
 from bfio.step.exact.windows.shares import Columns, Cuts, coefficients, joined, no_cuts
-from bfio.step.exact.windows.simplex import Simplex
 from formulations.arrays import BoolArray, FloatArray, IntArray
 from formulations.step.share_bound import largest_objective
 

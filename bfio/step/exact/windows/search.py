@@ -1,11 +1,12 @@
 """Solve a step with a window: alternate placements and bounds until they meet."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from bfio.step.exact.effort import Effort
+from bfio.step.exact.phases import Phase
 from bfio.step.exact.windows.aggregate import Aggregate, aggregate
 from bfio.step.exact.windows.bounds import Bounded, Bounds
 from bfio.step.exact.windows.boxes import Boxes
@@ -64,6 +65,8 @@ class WindowSearch:
         The problem.
     effort : Effort
         Limits.
+    skip : collection of Phase, optional
+        Phases to skip.
 
     Attributes
     ----------
@@ -83,10 +86,11 @@ class WindowSearch:
         Whether some case was closed by exhaustive search through its remaining sets.
     """
 
-    def __init__(self, model: WindowModel, effort: Effort) -> None:
+    def __init__(self, model: WindowModel, effort: Effort, skip: Collection[Phase] = ()) -> None:
         self.model = model
         self._effort = effort
-        self.placements = Placements(model, effort)
+        self._skip = skip
+        self.placements = Placements(model, effort, refits=Phase.REFITS not in skip)
         self.bounds = Bounds(model, effort)
         self.bound = -self.placements.value
         self.closed_form = lower_bound(model.problem)
@@ -125,8 +129,11 @@ class WindowSearch:
             return
         if self.proven:
             return
-        sums = aggregate(self.model, self._boxes.floors, self._ceilings, self._effort)
+        sums = None
+        if Phase.WORKER_SUMS not in self._skip:
+            sums = aggregate(self.model, self._boxes.floors, self._ceilings, self._effort)
         if sums is not None:
+            self._fill_margins(sums.peaks)
             self.placements.aim(sums)
         if self.proven or not self.bounds.fit(self._boxes):
             return
@@ -158,7 +165,9 @@ class WindowSearch:
                 splits.learn(split, high=high, spread=case.spread, rise=reached - case.bound)
             if closed:
                 continue
-            chosen = None if solution is None else splits.choose(program.columns, solution)
+            chosen = None
+            if solution is not None and Phase.BRANCHES not in self._skip:
+                chosen = splits.choose(program.columns, solution)
             if chosen is None or self._effort.is_over:
                 stopped = self.bound
                 break
@@ -205,9 +214,9 @@ class WindowSearch:
     def _closed_otherwise(self, solution: Solution | None) -> bool:
         """Try new placements and exhaustive search; return whether the case is closed."""
         placements = self.placements
-        if solution is not None and len(self.cases) == 1:
+        if solution is not None and len(self.cases) == 1 and not self.proven:
             # Mixed sets of a worker often have one sum: then only who takes which is open.
-            placements.fill_margins(solution.peaks)
+            self._fill_margins(solution.peaks)
         for turn in range(_LAST_PLACEMENTS if len(self.cases) == 1 else _CASE_PLACEMENTS):
             if self.proven or self._effort.is_over or solution is None:
                 break
@@ -216,9 +225,13 @@ class WindowSearch:
             placements.improve(again)
         return self.proven or (not self._effort.is_over and self._searched_left())
 
+    def _fill_margins(self, peaks: FloatArray) -> None:
+        if Phase.MARGINS not in self._skip:
+            self.placements.fill_margins(peaks)
+
     def _searched_left(self) -> bool:
         """Search all sets that the last bound allows; return whether exhaustively."""
-        if self._last is None:
+        if self._last is None or Phase.NEAR_BEST in self._skip:
             return False
         owner, value, complete = search_left(
             self._boxes, self._last, self.value, self.bounds.scale, self._effort

@@ -1,15 +1,16 @@
 """Solve a step problem by shares and prices, with a proof of the answer."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from bfio.step.exact.effort import CALL, Effort
+from bfio.step.exact.phases import Phase
 from bfio.step.exact.result import ExactResult, Seconds
 from bfio.step.exact.windows.aggregate import aggregate
-from bfio.step.exact.windows.model import StepModel, WindowModel, step_model, with_modes
+from bfio.step.exact.windows.model import StepModel, step_model, with_modes
 from bfio.step.exact.windows.placements import Placements
 from bfio.step.exact.windows.search import Case, WindowSearch
 from formulations.step.bound import lower_bound
@@ -22,7 +23,10 @@ _PLACEMENTS = 8
 
 
 def solve_window(
-    problem: StepProblem, start: Sequence[int | None] | None, effort: Effort
+    problem: StepProblem,
+    start: Sequence[int | None] | None,
+    effort: Effort,
+    skip: Collection[Phase] = (),
 ) -> ExactResult | None:
     """Solve a problem with a window; None if numbers or limits are too large or too tight.
 
@@ -34,6 +38,8 @@ def solve_window(
         Initial feasible assignment.
     effort : Effort
         Limits.
+    skip : collection of Phase, optional
+        Phases to skip.
     """
     began = time.perf_counter()
     if largest_objective(problem) > MAX_VALUE:
@@ -47,7 +53,7 @@ def solve_window(
     effort.spend(CALL + whole.modes.loads.size)
     if len(np.unique(whole.modes.worker)) < len(whole.open):
         return _infeasible(problem)
-    return _searched(whole, start, effort, began)
+    return _searched(WindowSearch(whole, effort, skip), start, began)
 
 
 def _infeasible(problem: StepProblem) -> ExactResult:
@@ -82,14 +88,13 @@ def _placed(
 
 
 def _searched(
-    model: WindowModel, start: Sequence[int | None] | None, effort: Effort, began: float
+    search: WindowSearch, start: Sequence[int | None] | None, began: float
 ) -> ExactResult | None:
-    search = WindowSearch(model, effort)
     search.run(start)
     owner = search.placements.owner
     if owner is None:
         return None
-    assignment = model.assignment(owner)
+    assignment = search.model.assignment(owner)
     closed = search.closed_form
     found = ExactResult(
         method="bound",

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from bfio.step.exact.effort import Effort
+from bfio.step.exact.simplex import Simplex
 from bfio.step.exact.windows import search
 from bfio.step.exact.windows.aggregate import aggregate
 from bfio.step.exact.windows.bounds import Bounded, Bounds
@@ -19,7 +20,6 @@ from bfio.step.exact.windows.pricing import BLOCK, Priced, find_highest, most_un
 from bfio.step.exact.windows.program import Duals, ShareProgram, Solution
 from bfio.step.exact.windows.refit import refit
 from bfio.step.exact.windows.shares import Columns, Cuts, rounded_weights
-from bfio.step.exact.windows.simplex import Simplex
 from bfio.step.exact.windows.solve import solve_window
 from bfio.step.exact.windows.splits import Splits
 from bfio.step.interval_bound import interval_bound

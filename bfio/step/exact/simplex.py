@@ -1,4 +1,4 @@
-"""HiGHS for the window method: a simplex solver that restarts from its last basis."""
+"""HiGHS as a simplex solver that restarts from its last basis."""
 
 from typing import Any
 
