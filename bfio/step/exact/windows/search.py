@@ -22,6 +22,8 @@ from formulations.step.share_bound import ShareRound
 
 #: Rounds of prices and cuts between two placements.
 _PLACE_EVERY = 4
+#: Turn at which workers are filled up to the peaks of the program.
+_FILL_AT = 4
 #: Placements where the program has come to its end: of the whole problem, and of a case.
 _LAST_PLACEMENTS = 8
 _CASE_PLACEMENTS = 1
@@ -133,7 +135,6 @@ class WindowSearch:
         if Phase.WORKER_SUMS not in self._skip:
             sums = aggregate(self.model, self._boxes.floors, self._ceilings, self._effort)
         if sums is not None:
-            self._fill_margins(sums.peaks)
             self.placements.aim(sums)
         if self.proven or not self.bounds.fit(self._boxes):
             return
@@ -214,9 +215,6 @@ class WindowSearch:
     def _closed_otherwise(self, solution: Solution | None) -> bool:
         """Try new placements and exhaustive search; return whether the case is closed."""
         placements = self.placements
-        if solution is not None and len(self.cases) == 1 and not self.proven:
-            # Mixed sets of a worker often have one sum: then only who takes which is open.
-            self._fill_margins(solution.peaks)
         for turn in range(_LAST_PLACEMENTS if len(self.cases) == 1 else _CASE_PLACEMENTS):
             if self.proven or self._effort.is_over or solution is None:
                 break
@@ -224,10 +222,6 @@ class WindowSearch:
             again = placements.owner.copy() if turn % 2 else placements.rounded(solution)
             placements.improve(again)
         return self.proven or (not self._effort.is_over and self._searched_left())
-
-    def _fill_margins(self, peaks: FloatArray) -> None:
-        if Phase.MARGINS not in self._skip:
-            self.placements.fill_margins(peaks)
 
     def _searched_left(self) -> bool:
         """Search all sets that the last bound allows; return whether exhaustively."""
@@ -250,6 +244,9 @@ class WindowSearch:
             if solution is None:
                 break
             fresh = 0
+            if turn == _FILL_AT and len(self.cases) == 1 and Phase.MARGINS not in self._skip:
+                # Mixed sets of a worker often have one sum: then only who takes which is open.
+                self.placements.fill_margins(solution.peaks)
             if turn - placed >= _PLACE_EVERY:
                 placed = turn
                 self.placements.met()
