@@ -150,8 +150,9 @@ def test_errors_say_what_and_what_to_do(name: str, message: str) -> None:
     assert re.search(r"; \w+", str(caught.value))
 
 
-def test_installed_policies_join(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_installed_policies_join(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Entry points of the group are listed and built; a built-in name stays built in."""
+    monkeypatch.syspath_prepend(tmp_path)  # They are read anew.
     points = [
         importlib.metadata.EntryPoint("mine", "tests.decode.cases:first_come", registry.GROUP),
         importlib.metadata.EntryPoint(
