@@ -68,7 +68,7 @@ def workers() -> Starlette:
 
 
 def proxy(url: str) -> Starlette:
-    """Return a proxy that passes bodies on as they come, made of the router's libraries."""
+    """Return a proxy that passes bodies on as they come, made of usual libraries."""
     kept: list[aiohttp.ClientSession] = []
 
     async def complete(request: Request) -> Response:

@@ -408,21 +408,21 @@ class Router:
 
     async def _stream(self, ticket: Ticket, worker: int) -> None:
         """Forward the stream of a worker, and mirror it in the table."""
-        before, wants_more = ticket.tokens, False
+        before, goes_on = ticket.tokens, False
 
         def take(events: list[bytes]) -> bool:
-            nonlocal wants_more
+            nonlocal goes_on
             for data in events:
                 if self._read(ticket, Chunk(data), before):
-                    wants_more = True
+                    # At once: the next decision is to find it in the pool.
+                    goes_on = True
+                    self._again(ticket)
                     break
-            return wants_more
+            return goes_on
 
         try:
             await self.upstream.stream(worker, ticket.path, _continued(ticket), take)
-            if wants_more:
-                self._again(ticket)
-            else:
+            if not goes_on:
                 self._finish(ticket, FINISHED, None)
         except LostError as error:
             if error.is_down:

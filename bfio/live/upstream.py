@@ -218,7 +218,7 @@ class Upstream:
 
         def read(status: int, piece: bytes) -> bool:
             nonlocal refusal
-            if status == 200:
+            if status // 100 == 2:
                 return take(piece)
             refusal += piece
             return len(refusal) > _MOST_ERROR
@@ -239,7 +239,7 @@ class Upstream:
             await answer.done
         finally:
             transport.abort()
-        if answer.status != 200:
+        if answer.status // 100 != 2:
             raise _refusal(answer.status, refusal[:_MOST_ERROR].decode(errors="replace"))
         return answer.is_json
 

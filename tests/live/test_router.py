@@ -33,7 +33,7 @@ from bfio.live.log import RunLog, read_decisions
 from bfio.live.options import RouteOptions
 from bfio.live.prefillers import Prefillers
 from bfio.live.router import Router
-from bfio.live.upstream import Upstream, addresses
+from bfio.live.upstream import LostError, Upstream, addresses
 from bfio.live.wire import DONE, event
 from formulations.errors import InputError
 from tests.browser import WIDTHS, asked_for, chromium, console
@@ -678,3 +678,40 @@ def test_a_damaged_log_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str
         list(read_decisions(tmp_path))
     assert main(["gap", "--log", str(tmp_path), "--pool", "3"]) == 2
     assert "--log has none" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_healthy", "metrics"),
+    [
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok", True, "ok"),
+        (b"HTTP/1.1 204 No Content\r\n\r\n", True, ""),
+        (b"HTTP/1.0 200 OK\r\n\r\nok", True, "ok"),  # Its end is that of the connection.
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nok", False, None),
+        (b"HTTP/1.1 503 Busy\r\ncontent-length: 0\r\n\r\n", False, None),
+        (b"no HTTP\r\n\r\n", False, None),
+        (b"", False, None),
+    ],
+)
+def test_answers_end_as_their_workers_say(
+    answer: bytes, is_healthy: bool, metrics: str | None
+) -> None:
+    """By a length, by the end of the connection, or without a body; others are losses."""
+
+    async def told(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        writer.close()
+
+    async def asked() -> None:
+        server = await asyncio.start_server(told, "127.0.0.1", 0)
+        async with server:
+            port = server.sockets[0].getsockname()[1]
+            upstream = Upstream(addresses([f"http://127.0.0.1:{port}"]))
+            assert await upstream.is_healthy(0) == is_healthy
+            if metrics is None:
+                with pytest.raises(LostError):
+                    await upstream.ask(0, "/metrics")
+            else:
+                assert await upstream.ask(0, "/metrics") == metrics
+
+    asyncio.run(asked())

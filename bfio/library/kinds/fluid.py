@@ -40,13 +40,10 @@ Routing = tuple[tuple[Fraction, ...], ...]
 class Fluid(Kind):
     """Throughput of classes of requests under a memory; certificates are dual prices."""
 
+    problem = FluidProblem
     minimised = False
     #: Names of the certificate fields.
     prices: ClassVar[tuple[str, ...]] = ("work_prices",)
-
-    def read(self, document: Any) -> FluidProblem:
-        """Return the problem."""
-        return FluidProblem.from_mapping(document)
 
     def solution(self, problem: FluidProblem, document: Mapping[str, Any]) -> Routing:
         """Return the rate of each class on each worker."""
@@ -146,6 +143,7 @@ class Thresholds(Kind):
     """Thresholds with minimum memory; the bound is recomputed by iteration from all ones."""
 
     unit = "tokens"
+    problem = FluidProblem
 
     def solution(self, problem: ThresholdProblem, document: Mapping[str, Any]) -> tuple[int, ...]:
         """Return the thresholds."""
@@ -170,7 +168,7 @@ class Wait(Thresholds):
 
     def read(self, document: Any) -> WaitProblem:
         """Return the problem."""
-        return WaitProblem(FluidProblem.from_mapping(document))
+        return WaitProblem(super().read(document))
 
 
 class NestedWait(Thresholds):
@@ -181,4 +179,4 @@ class NestedWait(Thresholds):
 
     def read(self, document: Any) -> NestedProblem:
         """Return the problem."""
-        return NestedProblem.from_fluid(FluidProblem.from_mapping(document))
+        return NestedProblem.from_fluid(super().read(document))

@@ -31,10 +31,7 @@ class Latency(Kind):
     name = "latency"
     command = "bfio hindsight"
     unit = "rounds"
-
-    def read(self, document: Any) -> LatencyProblem:
-        """Return the problem."""
-        return LatencyProblem.from_mapping(document)
+    problem = LatencyProblem
 
     def solution(self, problem: LatencyProblem, document: Mapping[str, Any]) -> tuple[int, ...]:
         """Return the start of each request."""
@@ -69,10 +66,7 @@ class Makespan(Kind):
     name = "makespan"
     command = "bfio makespan"
     unit = "seconds, tokens or steps"
-
-    def read(self, document: Any) -> MakespanProblem:
-        """Return the problem."""
-        return MakespanProblem.from_mapping(document)
+    problem = MakespanProblem
 
     def solution(self, problem: MakespanProblem, document: Mapping[str, Any]) -> Schedule:
         """Return start and worker of each request."""

@@ -146,6 +146,8 @@ class Kind(ABC):
         Command of `bfio` that solves a problem document of this kind.
     unit : str
         Unit of objectives.
+    problem : type
+        Class of the problems; its ``from_mapping`` reads them.
     minimised : bool
         Whether the objective is minimised.
     fluid_program, fluid_objective : str
@@ -156,11 +158,11 @@ class Kind(ABC):
     name: ClassVar[str]
     command: ClassVar[str]
     unit: ClassVar[str]
+    problem: ClassVar[Any]
     minimised: ClassVar[bool] = True
     fluid_program: ClassVar[str] = ""
     fluid_objective: ClassVar[FluidObjective] = FluidObjective.STAGES
 
-    @abstractmethod
     def read(self, document: Any) -> Any:
         """Return the problem in a document.
 
@@ -169,6 +171,7 @@ class Kind(ABC):
         InputError
             If the document has no valid problem.
         """
+        return self.problem.from_mapping(document)
 
     @abstractmethod
     def solution(self, problem: Any, document: Mapping[str, Any]) -> Any:

@@ -35,10 +35,7 @@ class Step(Kind):
     name = "step"
     command = "bfio solve"
     unit = "tokens"
-
-    def read(self, document: Any) -> StepProblem:
-        """Return the problem."""
-        return StepProblem.from_mapping(document)
+    problem = StepProblem
 
     def solution(
         self, problem: StepProblem, document: Mapping[str, Any]
