@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from tests.import_graph import PACKAGES, between_packages, cycles, imports
+from tests.import_graph import PACKAGES, between_packages, cycles, imports, statements
 from tests.places import ROOT
 
 
@@ -36,12 +36,12 @@ def test_a_cycle_is_noticed(graph: dict[str, set[str]], found: list[tuple[str, .
 
 def _documented(source: str) -> Iterator[tuple[str, str]]:
     """Yield each parameter that a docstring documents but the signature lacks, with its owner."""
-    for node in ast.walk(ast.parse(source)) if "Parameters" in source else ():
+    for node in statements(ast.parse(source)) if "Parameters" in source else ():
         if not isinstance(node, ast.FunctionDef | ast.ClassDef):
             continue
-        text, section = ast.get_docstring(node) or "", ""
-        if "Parameters" not in text:
+        if "Parameters" not in (ast.get_docstring(node, clean=False) or ""):
             continue
+        text, section = ast.get_docstring(node) or "", ""
         taken = {each.arg for each in ast.walk(node) if isinstance(each, ast.arg)}
         for line, below in pairwise([*text.splitlines(), ""]):
             if re.fullmatch("-{3,}", below):

@@ -57,13 +57,13 @@ def test_functions_show_their_keywords() -> None:
 
 def test_compare_takes_callables_and_one_name() -> None:
     """`compare` accepts functions as policies, named after themselves, and a single policy."""
-    found = bfio.compare(WORKLOAD, ["fcfs", emptiest], MACHINE)
+    found = bfio.compare(WORKLOAD, ["fcfs", emptiest], MACHINE, repeat=1)
     assert found.labels == ("fcfs", "emptiest")
     assert found.runs[1].policy == "emptiest"
     assert np.array_equal(found.runs[0].worker, found.runs[1].worker)
-    assert bfio.compare(WORKLOAD, emptiest, MACHINE).labels == ("emptiest",)
-    assert bfio.compare(WORKLOAD, "br-0", MACHINE).labels == ("br-0",)
-    two = bfio.compare(WORKLOAD, ["fcfs", emptiest], MACHINE, jobs=2)
+    assert bfio.compare(WORKLOAD, emptiest, MACHINE, repeat=1).labels == ("emptiest",)
+    assert bfio.compare(WORKLOAD, "br-0", MACHINE, repeat=1).labels == ("br-0",)
+    two = bfio.compare(WORKLOAD, ["fcfs", emptiest], MACHINE, repeat=1, jobs=2)
     assert np.array_equal(two.runs[1].worker, found.runs[1].worker)
 
 

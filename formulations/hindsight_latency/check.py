@@ -7,7 +7,7 @@ code with the compiled bound (`bfio.hindsight`).
 """
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
@@ -109,19 +109,22 @@ def brute_force(problem: LatencyProblem, most: int | None = None) -> tuple[int, 
             f"more than {MAX_VECTORS} start vectors to enumerate",
             'use method="cp-sat"',
         )
-    convention, prompts, outputs = problem.convention, problem.prompt, problem.output
-    ages = [range(convention.first_age, convention.last_age(o) + 1) for o in outputs.tolist()]
+    convention, memory, outputs = problem.convention, problem.memory, problem.output.tolist()
+    grown = [
+        [(age, prompt + age) for age in range(convention.first_age, convention.last_age(o) + 1)]
+        for prompt, o in zip(problem.prompt.tolist(), outputs, strict=True)
+    ]
     left = math.inf if most is None else most
     best: tuple[int, list[int]] | None = None
     starts: list[int] = []
     # Memory of the requests placed so far.
-    used: Counter[int] = Counter()
+    used: defaultdict[int, int] = defaultdict(int)
 
     def extend(total: int) -> None:
         """Try every start of the next request, recursively."""
         nonlocal best, left
         i = len(starts)
-        if i == problem.num_requests:
+        if i == len(outputs):
             if best is None or total < best[0]:
                 best = total, list(starts)
             return
@@ -134,16 +137,19 @@ def brute_force(problem: LatencyProblem, most: int | None = None) -> tuple[int, 
                 raise CapabilityError(
                     "problem", "too many schedules to enumerate", 'use method="cp-sat"'
                 )
-            held = {start + age: int(prompts[i]) + age for age in ages[i]}
-            used.update(held)
-            if all(used[round_] <= problem.memory for round_ in held):
-                starts.append(start)
-                extend(total + start)
-                starts.pop()
-            used.subtract(held)
+            held = [(start + age, tokens) for age, tokens in grown[i]]
+            if any(used[round_] + tokens > memory for round_, tokens in held):
+                continue
+            for round_, tokens in held:
+                used[round_] += tokens
+            starts.append(start)
+            extend(total + start)
+            starts.pop()
+            for round_, tokens in held:
+                used[round_] -= tokens
 
     extend(0)
-    constant = sum(outputs.tolist()) - sum(arrivals)
+    constant = sum(outputs) - sum(arrivals)
     assert best is not None
     return best[0] + constant, best[1]
 

@@ -49,7 +49,7 @@ def test_decode_never_accumulates_where_it_comes_first() -> None:
 def test_rybko_stolyar(load: float, grows: bool) -> None:
     """Fluid drains below the virtual station and grows above; simulated runs do the same."""
     scenario = rybko_stolyar_scenario(load, backlog=2000)
-    fluid = fluid_trajectory(scenario, 30_000, steps=60_000).work.sum(axis=1)
+    fluid = fluid_trajectory(scenario, 30_000, steps=30_000).work.sum(axis=1)
     run = simulate(scenario, engine="compiled", horizon=30_000).course.tokens
     for tokens in (fluid, run):
         assert (tokens[-len(tokens) // 10 :].mean() > tokens[0]) == grows
@@ -58,7 +58,7 @@ def test_rybko_stolyar(load: float, grows: bool) -> None:
 def test_the_growth_factor_of_a_half_cycle() -> None:
     """At 0.9 successive peaks of the two long queues grow by 4.135: λ/(768/544 - λ)."""
     scenario = rybko_stolyar_scenario(0.9, backlog=1000)
-    fluid = fluid_trajectory(scenario, 40_000, steps=80_000)
+    fluid = fluid_trajectory(scenario, 40_000, steps=40_000)
     at_first = fluid.prefilling[:, 0] + fluid.prefilling[:, 1]
     peaks = _peaks(at_first, fluid.prefilling[:, 2] + fluid.prefilling[:, 3])
     # The first peak is that of the backlog, not of a half-cycle.

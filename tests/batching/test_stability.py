@@ -14,7 +14,7 @@ from formulations.stability import capacity
 from tests.batching.test_worked_instances import A, B, C
 
 #: Random networks of the default profile, and of the long one.
-_NETWORKS = 500 if os.environ.get("BFIO_TEST_PROFILE") == "deep" else 20
+_NETWORKS = 500 if os.environ.get("BFIO_TEST_PROFILE") == "deep" else 8
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_beyond_capacity_the_drift_is_the_excess(policy: str) -> None:
     """At a load of 1.1 work-conserving policies gain λ(m_p + m_d) - b/t_b = 2 tokens a slot."""
     network = single_engine("1.1", 10, 10, budget=20)
     scenario = Scenario(network, Serving(build(policy), policy))
-    found = drift(scenario, 40_000, range(8), "compiled")
+    found = drift(scenario, 20_000, range(8), "compiled")
     assert abs(found.mean - 2) < 3 * found.half_width
     assert found.half_width < 0.5
 

@@ -24,6 +24,7 @@ from tests.cli.conftest import Bfio
 from tests.processes import PATIENCE_S
 
 SMALL = ("--workers", "4", "--slots", "8", "--requests", "150", "--pool", "16")
+FEW = (*SMALL[:4], "--requests", "40", "--pool", "16")
 
 
 def test_simulate_prints_the_documented_keys(bfio: Bfio) -> None:
@@ -64,19 +65,18 @@ def test_notes_of_a_csv_table_are_printed_once(
 
 def test_json_says_what_it_is_cited_with(bfio: Bfio) -> None:
     """The commit, and where solves stop unless they are told otherwise."""
-    small = (*SMALL[:4], "--requests", "40", "--pool", "4")
     for words, wanted in (
-        (("compare", "--policies", "fcfs,bf-io"), (1_000_000, None)),
+        (("compare", "--policies", "fcfs,bf-io", "--repeat", "1"), (1_000_000, None)),
         (("gap", "--policy", "fcfs", "--time-limit", "2"), (None, 2.0)),
     ):
-        done = bfio(*words, *small, "--no-plots", "--json").json
+        done = bfio(*words, *FEW, "--no-plots", "--json").json
         assert done["versions"]["commit"] == commit()
         assert done["versions"]["dirty"] == is_dirty(
             "formulations", "bfio", ":(exclude)bfio/library/data"
         )
         made = done["run_options"] if "run_options" in done else done["policies"][1]["options"]
         assert (made["slots"], made["work_limit"], made["time_limit"]) == (8, *wanted)
-    simulated = bfio("simulate", "--policy", "bf-io", *small, "--json").json
+    simulated = bfio("simulate", "--policy", "bf-io", *FEW, "--json").json
     assert simulated["versions"]["commit"] == commit()
     assert simulated["options"]["work_limit"] == 1_000_000
 
@@ -94,7 +94,8 @@ def test_the_seed_reproduces(bfio: Bfio) -> None:
 
 def test_compare_conserves_work_and_writes_plots(bfio: Bfio, tmp_path: Path) -> None:
     """Work is the same whatever the policy; the plots are real PNG files."""
-    done = bfio("compare", "--policies", "fcfs,br-0,bf-io", *SMALL, "--json")
+    words = ("compare", "--policies", "fcfs,br-0,bf-io", *SMALL, "--repeat", "1", "--json")
+    done = bfio(*words)
     answer = done.json
     assert len({row["work"] for row in answer["policies"]}) == 1
     by_name = {row["policy"]: row for row in answer["policies"]}
@@ -135,13 +136,13 @@ def test_policies_may_carry_options(bfio: Bfio) -> None:
 
 def test_gap_counts_every_decision(bfio: Bfio, tmp_path: Path) -> None:
     """Proven and unproven add up; bf-io has no regret on its proven steps; fcfs has."""
-    answer = bfio("gap", "--policy", "fcfs", *SMALL, "--json").json
+    answer = bfio("gap", "--policy", "fcfs", *FEW, "--json").json
     assert answer["solved"] == answer["decisions"] == answer["proven"] + answer["unproven"]
     assert answer["regret_per_step"]["mean"] > 0
     assert answer["regret_per_step"]["min"] >= 0
     assert len(answer["rows"]) == answer["solved"]
     assert (tmp_path / answer["plots"][0]).exists()
-    exact = bfio("gap", "--policy", "bf-io", *SMALL, "--no-plots", "--json").json
+    exact = bfio("gap", "--policy", "bf-io", *FEW, "--no-plots", "--json").json
     assert exact["regret_per_step"]["max"] == 0
     assert exact["regret_per_step"]["share_optimal"] == 1
 
@@ -149,14 +150,14 @@ def test_gap_counts_every_decision(bfio: Bfio, tmp_path: Path) -> None:
 def test_gap_tells_what_changes_nothing(bfio: Bfio) -> None:
     """A schedule without a failure, and FCFS, which reads no report of a worker."""
     given = ("--failures", "random:mtbf=1e9:mttr=1", "--telemetry", "delay=3", "--no-plots")
-    out = " ".join(bfio("gap", "--policy", "fcfs", *SMALL, *given).out.split())
+    out = " ".join(bfio("gap", "--policy", "fcfs", *FEW, *given).out.split())
     assert "The schedule has no failure" in out
     assert "Telemetry has no effect on fcfs" in out
 
 
 def test_gap_prints_a_table(bfio: Bfio) -> None:
     """For people."""
-    out = bfio("gap", "--policy", "br-0", *SMALL, "--no-plots").out
+    out = bfio("gap", "--policy", "br-0", *FEW, "--no-plots").out
     assert "regret per step [tokens]" in out
     assert "share_optimal" in out
 
@@ -198,7 +199,7 @@ def test_traces_list_names_every_format(bfio: Bfio) -> None:
 
 def test_the_demo_explains_itself(bfio: Bfio) -> None:
     """Small here; the whole demo is `make demo`."""
-    out = bfio("demo", *SMALL, "--requests", "40", "--no-plots").out
+    out = bfio("demo", *SMALL, "--requests", "40", "--repeat", "1", "--no-plots").out
     assert "lockstep" in out
     assert "How to read it" in out
 
@@ -352,8 +353,7 @@ PICTURES = {
 
 
 @pytest.mark.parametrize(
-    ("command", "form"),
-    [("compare", ("--json",)), *zip(PICTURES, cycle([(), ("--json",)]), strict=False)],
+    ("command", "form"), [*zip(PICTURES, cycle([("--json",), ()]), strict=False)]
 )
 def test_a_plot_that_cannot_be_written_loses_no_answer(
     bfio: Bfio, command: str, form: tuple[str, ...], monkeypatch: pytest.MonkeyPatch

@@ -160,7 +160,7 @@ def test_a_policy_that_only_delays_gains_nothing(timed: bool) -> None:
     The old steady part began when a policy had first filled the machine, and counted requests that
     started in it: putting everything off left the worst out.
     """
-    workload = requests([3, 9, 1, 20, 6], 400, "1/250")
+    workload = requests([3, 9, 1, 20, 6], 250, "1/250")
     options: dict[str, Any] = {"arrivals": "timed"} if timed else {"pool": 12}
     compared = compare(workload, [Late(0), Late(300)], CLUSTER, repeat=1, **options)
     prompt, late = compared.measured

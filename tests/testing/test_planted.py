@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bfio.decode.state import DecodeState
@@ -228,12 +228,12 @@ RIGHT = [
 @pytest.mark.parametrize(("policy", "check"), RIGHT)
 def test_a_right_policy_passes(policy: Any, check: Callable[..., None]) -> None:
     """Where the property holds."""
-    check(policy, examples=30)
+    check(policy, examples=settings().max_examples)
 
 
 def test_ends_of_active_requests_may_be_known() -> None:
     """BR-H looks at its window, and at nothing that waits unless this is in the window."""
-    check_blind_to_lengths("br-h:horizon=3", may_know="active", examples=30)
+    check_blind_to_lengths("br-h:horizon=3", may_know="active", examples=10)
     with pytest.raises(Refuted, match="blindness to lengths"):
         check_blind_to_lengths("br-h:horizon=3")
 
@@ -271,8 +271,8 @@ def test_a_broken_contract_is_told_as_such() -> None:
 
 def test_a_policy_that_pauses_or_remembers_keeps_the_contract() -> None:
     """States tell of active requests; memory in a policy's own object is no fault."""
-    check_contract("pausing", examples=30)
-    check_contract("round-robin", examples=30)
+    check_contract("pausing", examples=10)
+    check_contract("round-robin", examples=10)
 
 
 @pytest.mark.parametrize(
@@ -297,7 +297,7 @@ def test_the_least_gap_is_bounded_too() -> None:
         problem = StepProblem.from_state(state, objective=Objective.GAP)
         return list(solve_step(problem, method="brute-force").assignment or ())
 
-    check_smax_balance(least_gap, measure="gap", examples=30)
+    check_smax_balance(least_gap, measure="gap", examples=10)
     with pytest.raises(Refuted, match="smax-balance of the gap"):
         check_smax_balance("fcfs", rounds(), measure="gap")
 

@@ -304,6 +304,7 @@ class _Search:
         # The cache over time is one integer with a field per slot. A field has the slot's tokens
         # plus an offset, so that its highest bit is set iff they exceed the memory. A field is
         # wide enough for all requests at once.
+        self.kinds = list(zip(data.arrival, data.first, data.length, strict=True))
         kinds = list(zip(data.first, data.length, strict=True))
         self.width = (data.memory + sum(f + n for f, n in kinds)).bit_length() + 1
         slots = self.best + max(data.length, default=0) + 1
@@ -335,8 +336,8 @@ class _Search:
         starts = [self._first_fit(job, start) for job, start in zip(left, earliest, strict=True)]
         job, others = left[0], left[1:]
         start, rest = starts[0], sum(starts[1:])
-        kinds = [(self.data.arrival[j], *self.data.load(j)) for j in left]
-        equal = [kind == kinds[0] and not self.ties for kind in kinds[1:]]
+        kinds = self.kinds
+        equal = [not self.ties and kinds[other] == kinds[job] for other in others]
         while total + start + rest < self.best + (self.ties or not self.schedules):
             if self._fits(job, start):
                 before = self.used

@@ -77,7 +77,7 @@ def test_it_asks_for_the_window_it_reads(options: dict[str, object], columns: in
 
 def test_a_run_says_what_its_second_objective_did() -> None:
     """Counts and times beside those of the first, and only where there is one."""
-    workload, cluster = synthetic("demo", 200, seed=1), Cluster(4, 6)
+    workload, cluster = synthetic("demo", 80, seed=1), Cluster(4, 6)
     options = RunOptions(pool=20)
     plain = describe_run(simulate(workload, "bf-io", cluster, options=options))
     assert "second_proven_share" not in plain

@@ -119,7 +119,7 @@ def test_every_schedule_is_one_and_none_beats_enumeration(problem: MakespanProbl
         assert objective >= best
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(5))
 def test_insertions_take_the_cheapest_place(seed: int) -> None:
     """Bounds of blocks, growing arrays and samples change nothing of what is chosen."""
     rng = np.random.default_rng(seed)

@@ -254,7 +254,7 @@ def test_prices_beat_the_area_by_hand() -> None:
 def test_prices_are_needed_and_checked() -> None:
     """Of tight packings some are closed by prices only: stripped of them they prove nothing."""
     stripped = 0
-    for seed in range(30):
+    for seed in range(6):
         rng = np.random.default_rng(seed)
         sizes = rng.choice([403, 398, 251, 249, 102], 22)
         problem = instant([9] * 6, [0] * 6, sizes.tolist())

@@ -20,7 +20,7 @@ from formulations.step import StepProblem
 warnings.simplefilter("error")
 rng = np.random.default_rng(5)
 problems = []
-for _ in range(60):
+for _ in range(30):
     workers, waiting, top = rng.integers(1, 7), rng.integers(1, 13), rng.choice([6, 60, 600])
     capacity = rng.integers(0, 4, workers)
     capacity[0] += 1
@@ -58,7 +58,7 @@ def python(code: str, *arguments: str) -> list[str]:
 def test_answers_are_those_of_the_kernels() -> None:
     """To the tick; most of such steps are proven without kernels."""
     num_plain, different = python(_BOTH_WAYS)
-    assert int(num_plain) > 40
+    assert int(num_plain) > 20
     assert different == "[]"
 
 

@@ -355,7 +355,12 @@ def test_nothing_to_draw_is_told(kind: FigureKind) -> None:
 def test_equal_rows_give_equal_bytes(kind: FigureKind) -> None:
     """SVG, drawn twice; of lines, and as PNG, in test_page.py."""
     plan = next(figure for figure in synthetic.FIGURES if figure.kind is kind)
-    axes = {**synthetic.study().grids[0].axes, "workers": (8, 16), "window": (0, 1)}
+    axes = {
+        **synthetic.study().grids[0].axes,
+        "policy": ("fcfs", "br-0"),
+        "workers": (8, 16),
+        "window": (0, 1),
+    }
     rows = synthetic.rows(synthetic.study(grids=(Grid(axes),)))
     first, second = (draw(plan, rows).figure for _ in range(2))
     assert first is not None
