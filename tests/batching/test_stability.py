@@ -14,7 +14,7 @@ from formulations.stability import capacity
 from tests.batching.test_worked_instances import A, B, C
 
 #: Random networks of the default profile, and of the long one.
-_NETWORKS = 500 if os.environ.get("BFIO_TEST_PROFILE") == "deep" else 8
+_NETWORKS = 500 if os.environ.get("BFIO_TEST_PROFILE") == "deep" else 20
 
 
 @pytest.mark.parametrize(

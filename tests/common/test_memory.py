@@ -30,6 +30,6 @@ def test_half_of_what_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_allocations_beyond_a_limit_fail() -> None:
     """Within the block alone."""
-    with limited_memory(2**28), pytest.raises(MemoryError):
-        bytearray(2**30)
-    assert len(bytearray(2**30)) == 2**30
+    with limited_memory(2**26), pytest.raises(MemoryError):
+        bytearray(2**27)
+    assert len(bytearray(2**27)) == 2**27

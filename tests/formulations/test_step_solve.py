@@ -64,7 +64,6 @@ def test_cp_sat_agrees_with_enumeration(problem: StepProblem) -> None:
     _agree(problem, ("cp-sat",))
 
 
-@settings(max_examples=25)
 @given(step_problems(max_requests=5))
 def test_float_solvers_agree_with_enumeration(problem: StepProblem) -> None:
     """HiGHS and Pyomo reach the same integer."""
@@ -164,7 +163,6 @@ def test_nothing_to_choose(capacity: list[int], requests: int) -> None:
     assert (result.objective, result.is_optimal) == (4, True)
 
 
-@settings(max_examples=30)
 @given(
     st.lists(st.integers(0, 30), min_size=1, max_size=4),
     st.lists(st.integers(1, 30), min_size=1, max_size=4),

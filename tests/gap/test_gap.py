@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.decode.cluster import Cluster
@@ -41,7 +41,6 @@ class _Enumerated:
         self.regrets.append(problem.objective_value(view.decision) - best)
 
 
-@settings(max_examples=25)
 @given(_workloads(), st.sampled_from(["fcfs", "br-0", "throttled", "bf-io", "random"]))
 def test_regret_is_that_of_enumeration(workload: Workload, policy: str) -> None:
     """Every decision of every policy, throttled with fewer admissions included."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import bfio
@@ -90,7 +90,6 @@ def test_numbers_by_hand() -> None:
     assert ages == [(0, 10, 2, 0.5, 1.0), (10, 20, 1, 0.0, None), (20, 50, 1, 1.0, 1.0)]
 
 
-@settings(max_examples=25)
 @given(
     outputs=st.lists(st.integers(1, 60), min_size=2, max_size=12),
     horizon=st.integers(1, 80),

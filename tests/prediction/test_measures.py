@@ -4,7 +4,7 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.prediction.report import (
@@ -57,7 +57,6 @@ def test_the_area_is_that_below_the_curve(points: list[tuple[float, bool]]) -> N
 
 
 @pytest.mark.skipif(find_spec("sklearn") is None, reason="scikit-learn is not installed")
-@settings(max_examples=20)
 @given(POINTS)
 def test_area_and_score_are_those_of_scikit_learn(points: list[tuple[float, bool]]) -> None:
     """Where both classes occur."""

@@ -4,7 +4,7 @@ from fractions import Fraction
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.decode.options import Dispatch
@@ -43,7 +43,6 @@ def test_agreement_with_plain_enumeration(policy: str, criterion: str) -> None:
 
 
 @given(ROWS, st.integers(2, 3), st.sampled_from([*Criterion]))
-@settings(max_examples=40)
 def test_who_starts_first_can_be_listed_in_any_order(
     rows: list[tuple[int, int]], workers: int, criterion: Criterion
 ) -> None:
@@ -58,7 +57,6 @@ def test_who_starts_first_can_be_listed_in_any_order(
 
 
 @given(ROWS, st.integers(2, 3), st.sampled_from(["fcfs", "jsq", "br-0", "round-robin"]))
-@settings(max_examples=60)
 def test_no_ratio_of_peaks_exceeds_the_number_of_workers(
     rows: list[tuple[int, int]], workers: int, policy: str
 ) -> None:
@@ -69,7 +67,6 @@ def test_no_ratio_of_peaks_exceeds_the_number_of_workers(
 
 
 @given(ROWS, st.integers(2, 3))
-@settings(max_examples=20)
 def test_the_optimum_of_another_order_is_mapped_back(
     rows: list[tuple[int, int]], workers: int
 ) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.decode.cluster import Cluster
@@ -48,7 +48,6 @@ def assert_same_as_statement(scenario: Scenario, horizon: int, moves: int) -> No
         assert differences(compiled, reference) == []
 
 
-@settings(max_examples=20)
 @given(scenarios(), st.integers(0, 9), st.integers(1, 6))
 def test_every_decision_is_the_same(scenario: Scenario, horizon: int, moves: int) -> None:
     """Any options of the engine, on any small machine: the same run, bit by bit."""

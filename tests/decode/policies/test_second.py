@@ -4,7 +4,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio import Cluster, RunOptions, simulate, synthetic
@@ -27,7 +27,6 @@ from tests.decode.policies.test_bf_io import statistics
     st.integers(0, 2),
     st.sampled_from([0, 0, 7]),
 )
-@settings(max_examples=15)
 def test_the_second_objective_is_least_within_the_slack(
     s: DecodeState, name: Second, H: int, slack: int
 ) -> None:

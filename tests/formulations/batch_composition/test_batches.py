@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from formulations import CapabilityError, InputError
@@ -126,7 +126,6 @@ def test_all_methods_find_the_best(problem: BatchProblem) -> None:
     check_all_methods(problem)
 
 
-@settings(max_examples=15)
 @given(problems(), st.sampled_from(["cp-sat", "highs", "pyomo"]))
 def test_backends_agree(problem: BatchProblem, method: str) -> None:
     """Backends agree; HiGHS is proven optimal if the fractional filling bound is attained."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from bfio.testing.instances import (
@@ -107,7 +107,6 @@ PROGRAMS = st.one_of(
 
 
 @given(program=PROGRAMS, format_=formats)
-@settings(max_examples=15)
 def test_files_hold_the_program(program: Formulation[Any, Any, Any], format_: str) -> None:
     """Every number, bound, side and name is read back as stated, up to the scale."""
     exact = exact_program(program)
@@ -123,7 +122,6 @@ def test_files_hold_the_program(program: Formulation[Any, Any, Any], format_: st
 
 
 @given(problem=fluid_problems(max_workers=3, confined=True), format_=formats)
-@settings(max_examples=20)
 def test_files_hold_a_program_in_fractions(problem: FluidProblem, format_: str) -> None:
     """Rows are scaled to whole numbers, and only scaled."""
     linear = exact_linear(throughput(problem))
@@ -150,7 +148,6 @@ SMALL = st.one_of(
 
 
 @given(program=SMALL, format_=formats)
-@settings(max_examples=15)
 def test_scip_and_highs_find_the_optimum(
     program: Formulation[Any, Any, Any], format_: str
 ) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from formulations import CapabilityError, InputError
@@ -87,7 +87,6 @@ def test_the_checker_compares_what_is_claimed() -> None:
     assert violations(PROBLEM, [True] * 4, [0], (35, 7)) == {"time": 1, "tokens": 2}
 
 
-@settings(max_examples=25)
 @given(problems(), st.integers(1, 9), st.integers(0, 200))
 def test_the_vectorised_builder_writes_the_stated_program(
     problem: PausingProblem, time_price: int, token_price: int

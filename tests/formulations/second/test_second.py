@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from bfio.testing.instances import step_problem
 from formulations.errors import InputError
@@ -89,7 +89,6 @@ def test_a_limit_that_is_exceeded_is_named() -> None:
 
 
 @given(second_problems())
-@settings(max_examples=25)
 def test_the_written_program_is_the_stated_one(problem: SecondProblem) -> None:
     """Every row, side, column, bound and cost of the statement."""
     if StepProgram(problem.step).settled("cp-sat") is None:
@@ -101,7 +100,6 @@ def test_the_written_program_is_the_stated_one(problem: SecondProblem) -> None:
 
 
 @given(second_problems())
-@settings(max_examples=20)
 def test_cp_sat_finds_what_enumeration_finds(problem: SecondProblem) -> None:
     """The same least second objective, proven, above the bound that needs no solver."""
     exact = SecondProgram.solve_by_enumeration(problem)
@@ -115,7 +113,6 @@ def test_cp_sat_finds_what_enumeration_finds(problem: SecondProblem) -> None:
 
 
 @given(second_problems())
-@settings(max_examples=20)
 def test_documents_hold_all_of_a_problem(problem: SecondProblem) -> None:
     """Written and read, it is the same problem."""
     again = SecondProblem.from_mapping(problem.to_mapping())

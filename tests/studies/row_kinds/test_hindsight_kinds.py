@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.hindsight.latency import solve_hindsight
@@ -104,7 +104,6 @@ def test_a_run_that_does_not_finish_has_no_ratio() -> None:
 
 
 @given(st.integers(0, 10**6))
-@settings(max_examples=15)
 def test_wrong_solves_are_caught(seed: int) -> None:
     """A bound above the optimum, a schedule that claims too little, one that does not fit."""
     problem = drawn(**{**TINY, "count": "2-4"}, seed=seed)
