@@ -91,8 +91,8 @@ def test_thousands_of_runs_of_each_are_the_same(
 
 @pytest.mark.parametrize(("name", "arrivals"), pairs(GREEDY, ("pool", "timed"), each=1))
 def test_a_longer_run_is_the_same(name: str, arrivals: str) -> None:
-    """250 requests on 7 workers: the same run, and the replay finds nothing wrong with it."""
-    requests, cluster = lengths(250, seed=3), Cluster(workers=7, slots=9, mean_time_s=1e-8)
+    """120 requests on 7 workers: the same run, and the replay finds nothing wrong with it."""
+    requests, cluster = lengths(120, seed=3), Cluster(workers=7, slots=9, mean_time_s=1e-8)
     pool: dict[str, Any] = {"pool": 25} if arrivals == "pool" else {}
     run = assert_same_run(requests, name, cluster, arrivals=arrivals, seed=11, **pool)
     assert run_violations(run, requests, cluster) == {}
@@ -102,7 +102,7 @@ def test_a_longer_run_is_the_same(name: str, arrivals: str) -> None:
 @pytest.mark.parametrize("name", [n for n in GREEDY if is_compiled_for_queues(n)])
 def test_a_longer_run_with_queues_is_the_same(name: str) -> None:
     """The same with immediate dispatch: every worker has a queue of its own."""
-    requests, cluster = lengths(250, seed=4), Cluster(workers=5, slots=6)
+    requests, cluster = lengths(120, seed=4), Cluster(workers=5, slots=6)
     run = assert_same_run(
         requests,
         name,
