@@ -11,6 +11,10 @@ from typing import Any, TypeAlias
 from formulations.errors import InputError
 
 
+#: Made once: studies write every argument of thousands of rows.
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
 def canonical(value: Any) -> str:
     """Return the JSON text of a value with sorted keys and without spaces.
 
@@ -19,7 +23,7 @@ def canonical(value: Any) -> str:
     ValueError, TypeError
         If the value has no JSON form (NaN and infinities included).
     """
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return _ENCODER.encode(value)
 
 
 def row_key(computes: str, arguments: Mapping[str, Any], instance: str, code: str) -> str:

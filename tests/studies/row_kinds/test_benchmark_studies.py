@@ -137,7 +137,7 @@ def _of_every_value(rows: Sequence[Mapping[str, Value]]) -> list[Mapping[str, Va
     """Return rows among which every value of every argument occurs, but for replicates."""
     chosen, seen = [], set[str]()
     for row in rows:
-        values = {canonical({name: row[name]}) for name in row if name not in REPLICATES}
+        values = {f"{name}={row[name]!r}" for name in row if name not in REPLICATES}
         if values - seen:
             chosen.append(row)
             seen |= values
