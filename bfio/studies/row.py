@@ -10,7 +10,6 @@ from typing import Any, TypeAlias
 
 from formulations.errors import InputError
 
-
 #: Made once: studies write every argument of thousands of rows.
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 
