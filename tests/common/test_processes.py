@@ -73,7 +73,8 @@ def closed(shift):
     def policy(state): return mine(state)[shift:]
     return policy
 chosen = [mine, closed(0), lambda state: mine(state)]
-done = bfio.compare(work, chosen, machine, pool=4, repeat=1, jobs=2, horizon=2, predictor=Predictor())
+options = {"pool": 4, "repeat": 1, "horizon": 2, "predictor": Predictor()}
+done = bfio.compare(work, chosen, machine, jobs=2, **options)
 print(len({tuple(run.finish_step) for run in done.runs}), done.runs[0].options.predictor)
 """
 
