@@ -384,7 +384,8 @@ def solve(
     """
     deadline = Deadline.of(time_limit)
     if times is not None:
-        times = integer_vector(times, "times")
+        # A sum of a step's times may be larger than any one number of a problem.
+        times = integer_vector(times, "times", maximum=(1 << 63) - 1)
     began = time.perf_counter()
     feasible = is_feasible(hint, lambda each: violations(problem, *each))
     best = hint if feasible else None

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bfio.hindsight.latency import solve_latency
@@ -249,6 +249,8 @@ def test_tiny_makespans_are_settled(seed: int) -> None:
 
 @pytest.mark.parametrize("method", ["exact", "cp-sat", "highs"])
 @given(seed=SEEDS)
+# Its least times are beyond the numbers of a problem.
+@example(seed=16351)
 def test_pauses(method: str, seed: int) -> None:
     """Least time per token."""
     problem = cases.drawn(cases.pausing, seed)
