@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from bfio.calibration.measure_options import MeasureOptions
+from bfio.calibration.measure import MeasureOptions
 from bfio.common.memory import require_memory
 from formulations.errors import InputError
 
