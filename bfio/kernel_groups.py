@@ -43,7 +43,7 @@ GROUPS = (
     KernelGroup(
         "two-stage decisions",
         ("bfio.step.two_stage.kernels",),
-        "bfio.step.two_stage.kernels.decide:warm_up",
+        "bfio.step.two_stage.heuristic:warm_up",
         15,
     ),
     KernelGroup(
