@@ -144,11 +144,25 @@ class GapReport:
         """Return the solved steps as a data frame of pandas; objectives are scaled."""
         return data_frame([_document(row) for row in self.rows])
 
-    def plot(self) -> ShownFigure:
-        """Return a plot of the distribution of the regret over the steps not decided optimally."""
-        from bfio.gap.plots import regret_figure
+    def plot(self, label: str = "regret") -> ShownFigure:
+        """Draw the distribution of the regret over the steps not decided optimally."""
+        from matplotlib.ticker import MaxNLocator
 
-        return regret_figure(self, "regret")
+        from bfio.common.figure_style import styled
+
+        regrets = np.array(self.regrets(), dtype=np.float64) / self.scale
+        positive = regrets[regrets > 0]
+        with styled(7, 3.4) as (figure, axes):
+            if len(positive):
+                edges = np.geomspace(positive.min(), positive.max() * 1.0001, 40)
+                axes.hist(positive, bins=edges.tolist(), color="C0")
+                axes.set_xscale("log")
+            share = percent(float(np.mean(regrets == 0)) if len(regrets) else 0.0)
+            proven = f"{share} of {len(regrets)} proven steps decided optimally; the others:"
+            axes.set(title=f"{label}: {proven}")
+            axes.set(xlabel="regret: objective minus optimum [tokens]", ylabel="steps")
+            axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+        return figure
 
     def _repr_html_(self) -> str:
         """Return the distribution of the regret as a table, for notebooks."""

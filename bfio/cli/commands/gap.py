@@ -175,10 +175,9 @@ def _run(args: argparse.Namespace) -> int:
     plots = Written[Path]()
     if folder is not None and report.regrets() and not interrupted:
         from bfio.common.figure_style import save
-        from bfio.gap.plots import regret_figure
 
         place = folder / "regret.png"
-        plots = Written(lambda: save(regret_figure(report, args.policy), place))
+        plots = Written(lambda: save(report.plot(args.policy), place))
     steps = [step for steps in dumped.found for step in steps]
     gap.show(report, plots.found, steps, interrupted=interrupted)
     dumped.check()
