@@ -10,7 +10,7 @@ import csv
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from bfio.common.import_closure import ROOT
+from bfio.common.provenance import ROOT
 from bfio.common.text import TextTable
 from bfio.library import Entry, Status, entries
 from bfio.library.kind import value_text

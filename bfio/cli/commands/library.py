@@ -131,7 +131,7 @@ def judged(verdict: "SolutionVerdict") -> dict[str, Any]:
 
 def judged_lines(e: "Entry", verdict: "SolutionVerdict") -> list[str]:
     """Return the verdict on a submitted solution as text lines."""
-    from bfio.cli.exchange import violated_lines
+    from bfio.cli.problem_command import violated_lines
     from bfio.library.kind import value_text
 
     if verdict.objective is None:
@@ -262,7 +262,7 @@ def _get(args: argparse.Namespace) -> int:
     import json
     from pathlib import Path
 
-    from bfio.cli.exchange import exchange, exchange_fluid
+    from bfio.cli.problem_command import exchange, exchange_fluid
     from bfio.library import entry
     from bfio.programs import FLUID_KINDS, chosen_kind
     from bfio.workloads.tables import atomic_file
