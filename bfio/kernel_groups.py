@@ -42,7 +42,7 @@ GROUPS = (
     # Kernels that interpreted runs call for a single decision.
     KernelGroup(
         "two-stage decisions",
-        ("bfio.step.two_stage.kernels",),
+        ("bfio.step.two_stage.kernel",),
         "bfio.step.two_stage.heuristic:warm_up",
         15,
     ),

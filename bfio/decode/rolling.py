@@ -44,7 +44,7 @@ from bfio.decode.machine.kernel import Kernel, KernelTask
 from bfio.decode.machine.phases import admit_assigned, free_slots
 from bfio.decode.machine.state import State, most_waiting
 from bfio.decode.machine.window import Window, project
-from bfio.step.two_stage.kernels.two_stage import order_by_size
+from bfio.step.two_stage.kernel import order_by_size
 from formulations.arrays import IntArray
 
 #: ``1/λ``: factor by which the load term is reduced relative to imbalance. A request that is not

@@ -48,7 +48,7 @@ from bfio.decode.machine.window import (
 from bfio.decode.state import window_capacity
 from bfio.decode.tally import free_memory, takes, worker_tally
 from bfio.step.two_stage.fscore import ScoreWeights
-from bfio.step.two_stage.kernels.two_stage import (
+from bfio.step.two_stage.kernel import (
     DECIDED,
     order_by_size,
     two_stage_decide,
@@ -217,7 +217,7 @@ NEVER = 2**62
 class TwoStage(NamedTuple):
     """Parameters and buffers of a two-stage policy."""
 
-    #: See `bfio.step.two_stage.kernels.two_stage.two_stage_decide`.
+    #: See `bfio.step.two_stage.kernel.two_stage_decide`.
     threshold: int
     candidates: int
     product_key: int

@@ -13,7 +13,7 @@ brought to a common denominator, so that scores are compared in exact integers.
 Compiled code states the score again, and tests compare: the functions of `Score` below, in 64-bit
 integers, and `best_worker` of `bfio.decode.machine.two_stage` for immediate dispatch. Functions of
 `Score` do not check for overflow. Callers check the magnitudes first, as `two_stage_decide` of
-`bfio.step.two_stage.kernels.two_stage` does. The bounds of `kernels.subset_choice` use that the
+`bfio.step.two_stage.kernel` does. The bounds of `subset_kernel` use that the
 penalty never decreases. A change of the score is a change of all of them, and of docs/policies.md.
 """
 

@@ -16,7 +16,7 @@ import numpy as np
 from bfio.common.kernel_groups import ensure_compiled
 from bfio.common.kernels import entry_of
 from bfio.step.two_stage.fscore import ScoreWeights, scores
-from bfio.step.two_stage.kernels.two_stage import (
+from bfio.step.two_stage.kernel import (
     DECIDED,
     order_by_size,
     two_stage_decide,
@@ -59,7 +59,7 @@ def two_stage(
     """Assign ``min(N, free slots)`` waiting requests to workers.
 
     Uses the kernels if they are already compiled (`compile_kernels`) and exact for these data (see
-    `bfio.step.two_stage.kernels`), and otherwise `two_stage_reference`. Both give the same
+    `bfio.step.two_stage.kernel`), and otherwise `two_stage_reference`. Both give the same
     assignment.
 
     Parameters
