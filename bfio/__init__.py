@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from bfio.decode.run import Run
     from bfio.decode.simulation import simulate
     from bfio.decode.state import DecodeState
-    from bfio.gap.measure import measure_gap
-    from bfio.gap.report import GapReport
+    from bfio.gap import GapReport, measure_gap
     from bfio.prediction.evaluation import evaluate_predictor
     from bfio.prediction.report import PredictorReport
     from bfio.programs import build, check, relaxation, solve, write
@@ -31,7 +30,7 @@ _HOMES = {
     "Comparison": "bfio.decode.comparison",
     "DecodeState": "bfio.decode.state",
     "EnergyModel": "bfio.decode.energy_model",
-    "GapReport": "bfio.gap.report",
+    "GapReport": "bfio.gap",
     "PredictorReport": "bfio.prediction.report",
     "Run": "bfio.decode.run",
     "RunOptions": "bfio.decode.options",
@@ -41,7 +40,7 @@ _HOMES = {
     "check": "bfio.programs",
     "compare": "bfio.decode.comparison",
     "evaluate_predictor": "bfio.prediction.evaluation",
-    "measure_gap": "bfio.gap.measure",
+    "measure_gap": "bfio.gap",
     "read_trace": "bfio.workloads",
     "relaxation": "bfio.programs",
     "simulate": "bfio.decode.simulation",
