@@ -25,7 +25,7 @@ from bfio.kvcache.lower_bounds import ArrivalModel
 from bfio.library.kind import digest_of
 from bfio.library.store import Entry, entries, write_index, write_problem
 from bfio.workloads.generators import resample
-from bfio.workloads.reader import read_trace
+from bfio.workloads.trace_file import read_trace
 from bfio.workloads.workload import Workload
 from bfio.worst_cases.barrier import BarrierSpace, Criterion
 from bfio.worst_cases.cache import CacheSpace

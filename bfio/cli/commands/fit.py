@@ -179,9 +179,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from bfio.calibration.fit import fit_step_time
+    from bfio.calibration.fit import fit_step_time, goodness_rows
     from bfio.calibration.measurements import read_steps
-    from bfio.calibration.result import goodness_rows
     from bfio.common.provenance import citable_versions
     from bfio.common.regression import Loss
     from bfio.common.text import number

@@ -22,7 +22,7 @@ from bfio.step.two_stage.heuristic import (
     two_stage_compiled,
     two_stage_reference,
 )
-from bfio.workloads.reader import read_trace
+from bfio.workloads.trace_file import read_trace
 from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray
 from formulations.errors import InputError
