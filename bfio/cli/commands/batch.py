@@ -754,7 +754,7 @@ def _run(args: argparse.Namespace) -> int:
                 raise
     interrupted = len(runs) < len(scenarios)
     show(interrupted=interrupted)
-    plot_runs(args, "bfio.batching.figure", runs)
+    plot_runs(args, "bfio.batching.run", runs)
     return INTERRUPTED if interrupted else DONE
 
 
