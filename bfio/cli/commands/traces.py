@@ -14,8 +14,6 @@ from bfio.common.text import number
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from bfio.from_trace import TraceProblem
     from bfio.workloads.workload import Workload
 
@@ -169,7 +167,7 @@ def _inspect(args: argparse.Namespace) -> None:
 
 
 def _geometric(args: argparse.Namespace) -> None:
-    from bfio.prediction.geometric import geometric_fit
+    from bfio.prediction.geometric import geometric_figure, geometric_fit
 
     place = picture_place(args.plot)
     found = {}
@@ -180,12 +178,7 @@ def _geometric(args: argparse.Namespace) -> None:
         name = workload.name if workload.name not in found else str(file)
         found[name] = workload.output_tokens, fit
 
-    def figure() -> "Figure":
-        from bfio.prediction.plots import geometric_figure
-
-        return geometric_figure(found)
-
-    plots = drawn(place, figure)
+    plots = drawn(place, lambda: geometric_figure(found))
     if args.json:
         documents = [{"name": name} | fit.to_mapping() for name, (_, fit) in found.items()]
         print_json({"traces": documents, "plots": [str(path) for path in plots.found]})
