@@ -18,7 +18,7 @@ from benchmarks.results_command import add_results
 from benchmarks.trace_cuts import CUTS, make_cuts
 from bfio.cli.command import BAD_INPUT, DONE, INTERRUPTED, OneLineParser, say
 from bfio.cli.commands.study import StudyProgress
-from bfio.common.import_closure import ROOT
+from bfio.common.provenance import ROOT
 from bfio.studies.report.markdown import markdown_tables, parsed_records, records_csv, whole
 from bfio.studies.report.page import write_report
 from bfio.studies.results import Results

@@ -7,8 +7,7 @@ from pathlib import Path
 import bfio
 from benchmarks.readme import CODE, COMMIT, RESULTS
 from bfio.cli.tables import imbalance_ratios, measured_text
-from bfio.common.import_closure import ROOT, closure_digest
-from bfio.common.provenance import commit
+from bfio.common.provenance import ROOT, closure_digest, commit
 from bfio.common.text import number
 from bfio.decode.metrics import METRICS
 from formulations.scalars import percent

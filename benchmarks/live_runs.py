@@ -29,7 +29,7 @@ from bfio.studies.row import RowContext, RowResult, Value
 from bfio.studies.row_kind import Planned, descriptions, planned_kind
 from bfio.studies.row_parts.arguments import Arguments
 from bfio.studies.row_parts.runs import ARGUMENTS, RunPlan, run_plan, runs_digest
-from bfio.workloads.reader import read_trace
+from bfio.workloads.trace_file import read_trace
 from bfio.workloads.workload import Workload
 from formulations.arrays import FloatArray
 

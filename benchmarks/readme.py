@@ -10,10 +10,10 @@ import csv
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from bfio.common.import_closure import ROOT
+from bfio.common.provenance import ROOT
 from bfio.common.text import TextTable
 from bfio.library import Entry, Status, entries
-from bfio.library.kinds.kind import value_text
+from bfio.library.kind import value_text
 from bfio.studies.report.files import write_text
 from bfio.studies.report.markdown import filled, markdown_tables, read_records
 from bfio.studies.study_file import read_study

@@ -8,7 +8,7 @@ import numpy as np
 
 from bfio.workloads.generators import generate, resample, with_output_mean
 from bfio.workloads.lengths import Geometric, Lognormal
-from bfio.workloads.reader import read_trace
+from bfio.workloads.trace_file import read_trace
 from bfio.workloads.workload import Workload
 
 #: Lognormal prompts (median 800, sigma 1.1, at most 32,768), geometric outputs.

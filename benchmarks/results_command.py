@@ -23,8 +23,7 @@ from benchmarks.compare_table import DATA, measure_table, measured
 from benchmarks.readme import CODE, COMMIT, RESULTS, plain_lines, shown, study_of, write_all
 from bfio.cli.command import DONE, say
 from bfio.cli.commands.study import StudyProgress
-from bfio.common.import_closure import ROOT, closure_digest
-from bfio.common.provenance import commit, has_commit, is_dirty
+from bfio.common.provenance import ROOT, closure_digest, commit, has_commit, is_dirty
 from bfio.studies import row_kind
 from bfio.studies.kinds import code_version
 from bfio.studies.report.files import write_text

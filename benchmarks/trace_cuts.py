@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from bfio.workloads import Workload, read_trace
-from bfio.workloads.writer import write_trace
+from bfio.workloads.trace_file import write_trace
 from formulations.errors import InputError
 
 _AZURE = "Azure/AzurePublicDataset/blob/b469a113cedca53ddc3bdea71a143dc4b7d8700c/data"

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from bfio.decode.run import Run
     from bfio.decode.simulation import simulate
     from bfio.decode.state import DecodeState
-    from bfio.gap.measure import measure_gap
-    from bfio.gap.report import GapReport
+    from bfio.gap import GapReport, measure_gap
     from bfio.prediction.evaluation import evaluate_predictor
     from bfio.prediction.report import PredictorReport
     from bfio.programs import build, check, relaxation, solve, write
@@ -25,32 +24,6 @@ if TYPE_CHECKING:
     from bfio.version import __version__
     from bfio.workloads import Workload, read_trace, synthetic
     from formulations.step import StepProblem
-
-_HOMES = {
-    "Cluster": "bfio.decode.cluster",
-    "Comparison": "bfio.decode.comparison",
-    "DecodeState": "bfio.decode.state",
-    "EnergyModel": "bfio.decode.energy_model",
-    "GapReport": "bfio.gap.report",
-    "PredictorReport": "bfio.prediction.report",
-    "Run": "bfio.decode.run",
-    "RunOptions": "bfio.decode.options",
-    "StepProblem": "formulations.step",
-    "Workload": "bfio.workloads",
-    "build": "bfio.programs",
-    "check": "bfio.programs",
-    "compare": "bfio.decode.comparison",
-    "evaluate_predictor": "bfio.prediction.evaluation",
-    "measure_gap": "bfio.gap.measure",
-    "read_trace": "bfio.workloads",
-    "relaxation": "bfio.programs",
-    "simulate": "bfio.decode.simulation",
-    "solve": "bfio.programs",
-    "solve_step": "bfio.step.solve",
-    "synthetic": "bfio.workloads",
-    "write": "bfio.programs",
-    "__version__": "bfio.version",
-}
 
 __all__ = [
     "Cluster",
@@ -79,7 +52,26 @@ __all__ = [
 ]
 
 
-_load, __dir__ = lazy_attributes(__name__, _HOMES)
+_load, __dir__ = lazy_attributes(
+    __name__,
+    {
+        "bfio.decode.cluster": "Cluster",
+        "bfio.decode.comparison": "Comparison compare",
+        "bfio.decode.energy_model": "EnergyModel",
+        "bfio.decode.options": "RunOptions",
+        "bfio.decode.run": "Run",
+        "bfio.decode.simulation": "simulate",
+        "bfio.decode.state": "DecodeState",
+        "bfio.gap": "GapReport measure_gap",
+        "bfio.prediction.evaluation": "evaluate_predictor",
+        "bfio.prediction.report": "PredictorReport",
+        "bfio.programs": "build check relaxation solve write",
+        "bfio.step.solve": "solve_step",
+        "bfio.version": "__version__",
+        "bfio.workloads": "Workload read_trace synthetic",
+        "formulations.step": "StepProblem",
+    },
+)
 
 
 def __getattr__(name: str) -> object:

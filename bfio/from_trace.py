@@ -22,7 +22,7 @@ from bfio.decode.observers import StepView
 from bfio.decode.options import RunOptions
 from bfio.decode.policy import Policy
 from bfio.decode.state import DecodeState
-from bfio.gap.measure import observed_run
+from bfio.gap import observed_run
 from bfio.kvcache.instance import rounds_problem
 from bfio.workloads.tables import atomic_file
 from bfio.workloads.workload import Workload

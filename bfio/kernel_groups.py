@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _LOOPS = {
     "baselines": ("bfio.decode.policy_registry:run_greedy", "fcfs", (14, 22)),
     "two-stage": ("bfio.decode.machine.two_stage:run", "br-0", (20, 35)),
-    "rolling-horizon": ("bfio.decode.rolling.plan:run", "rolling-horizon", (12, 25)),
+    "rolling-horizon": ("bfio.decode.rolling:run", "rolling-horizon", (12, 25)),
     "adaptive": ("bfio.decode.adaptive.rehearsal:run", "adaptive", (30, 40)),
 }
 
@@ -42,14 +42,14 @@ GROUPS = (
     # Kernels that interpreted runs call for a single decision.
     KernelGroup(
         "two-stage decisions",
-        ("bfio.step.two_stage.kernels",),
-        "bfio.step.two_stage.kernels.decide:warm_up",
+        ("bfio.step.two_stage.kernel",),
+        "bfio.step.two_stage.heuristic:warm_up",
         15,
     ),
     KernelGroup(
         "rolling-horizon decisions",
-        ("bfio.decode.rolling.kernel",),
-        "bfio.decode.rolling.plan:warm_up",
+        ("bfio.decode.rolling",),
+        "bfio.decode.rolling:warm_up",
         5,
     ),
     KernelGroup(

@@ -36,14 +36,9 @@ def integer_vector(
 
 
 def integer_matrix(
-    rows: object,
-    where: str,
-    *,
-    columns: int | None = None,
-    minimum: int = 0,
-    maximum: int = MAX_TOKENS,
+    rows: object, where: str, *, columns: int | None = None, maximum: int = MAX_TOKENS
 ) -> IntArray:
-    """Return ``rows`` as a read-only int64 matrix.
+    """Return ``rows`` as a read-only int64 matrix of numbers from 0 to ``maximum``.
 
     Parameters
     ----------
@@ -56,7 +51,7 @@ def integer_matrix(
     """
     rows = plain_array(rows)
     if isinstance(rows, np.ndarray):
-        array = _checked_array(rows, where, 2, minimum, maximum)
+        array = _checked_array(rows, where, 2, 0, maximum)
         _check_columns(array.shape[1], columns, where)
         return array
     if not _is_sequence(rows):
@@ -65,10 +60,7 @@ def integer_matrix(
             f"expected a list of lists, found {shown(rows)}",
             "write equally long lists of integers",
         )
-    vectors = [
-        integer_vector(row, f"{where}[{i}]", minimum=minimum, maximum=maximum)
-        for i, row in enumerate(rows)
-    ]
+    vectors = [integer_vector(row, f"{where}[{i}]", maximum=maximum) for i, row in enumerate(rows)]
     width = columns if columns is not None else (len(vectors[0]) if vectors else 0)
     for i, vector in enumerate(vectors):
         _check_columns(len(vector), width, f"{where}[{i}]")

@@ -9,7 +9,7 @@ _OF_ALL = ("__all__", "__doc__", "__file__", "__name__", "__path__", "__spec__")
 
 
 def lazy_attributes(
-    package: str, homes: Mapping[str, str]
+    package: str, names_of: Mapping[str, str]
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """Return ``__getattr__`` and ``__dir__`` for a package that imports each name at first use.
 
@@ -17,9 +17,10 @@ def lazy_attributes(
     ----------
     package : str
         Name of the package, for the error.
-    homes : mapping of str to str
-        Module that defines each name.
+    names_of : mapping of str to str
+        Names, separated by spaces, that each module defines.
     """
+    homes = {name: home for home, names in names_of.items() for name in names.split()}
 
     def load(name: str) -> object:
         if name not in homes:
@@ -28,7 +29,7 @@ def lazy_attributes(
             raise AttributeError(what, name=name, obj=sys.modules[package])
         return getattr(import_module(homes[name]), name)
 
-    def names() -> list[str]:
+    def listed() -> list[str]:
         return sorted({*homes, *vars(sys.modules[package])["__all__"], *_OF_ALL})
 
-    return load, names
+    return load, listed

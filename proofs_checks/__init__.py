@@ -13,20 +13,6 @@ if TYPE_CHECKING:
     from proofs_checks.evidence import Counterexample, Estimate, Evidence, Tally, Verdict
     from proofs_checks.registry import claims
 
-_HOMES = {
-    "Claim": "proofs_checks.claim",
-    "Context": "proofs_checks.claim",
-    "Counterexample": "proofs_checks.evidence",
-    "Effort": "proofs_checks.claim",
-    "Estimate": "proofs_checks.evidence",
-    "Evidence": "proofs_checks.evidence",
-    "Kind": "proofs_checks.claim",
-    "Mutation": "proofs_checks.claim",
-    "Tally": "proofs_checks.evidence",
-    "Verdict": "proofs_checks.evidence",
-    "claims": "proofs_checks.registry",
-}
-
 __all__ = [
     "Claim",
     "Context",
@@ -42,4 +28,11 @@ __all__ = [
 ]
 
 
-__getattr__, __dir__ = lazy_attributes(__name__, _HOMES)
+__getattr__, __dir__ = lazy_attributes(
+    __name__,
+    {
+        "proofs_checks.claim": "Claim Context Effort Kind Mutation",
+        "proofs_checks.evidence": "Counterexample Estimate Evidence Tally Verdict",
+        "proofs_checks.registry": "claims",
+    },
+)

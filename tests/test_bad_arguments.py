@@ -10,7 +10,7 @@ import pytest
 
 import bfio
 from bfio import from_trace
-from bfio.gap.measure import GapObserver
+from bfio.gap import GapObserver
 from bfio.testing import check_contract, improvement_ratio, make_state
 from formulations.errors import InputError
 from formulations.fluid import FluidWorker, RequestClass

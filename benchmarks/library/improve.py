@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks.library.methods import METHODS, Found, Limits, tried
 from bfio.common.provenance import version_and_commit
-from bfio.library.kinds.kind import Value
+from bfio.library.kind import Value
 from bfio.library.store import BestKnown, Entry, Origin, Status, entries, write_best
 from formulations.errors import InputError
 

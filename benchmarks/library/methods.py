@@ -20,9 +20,8 @@ from benchmarks.step_harvest import oldest_first
 from bfio.hindsight.latency import solve_hindsight
 from bfio.hindsight.latency.solve import solve_latency
 from bfio.hindsight.makespan import solve_makespan
-from bfio.library.kinds.hindsight import written_prices
-from bfio.library.kinds.kind import CLOSED_FORM, Value, written_value
-from bfio.library.kinds.step import EVERY_ASSIGNMENT, INTERVAL, written_certificate
+from bfio.library.kind import CLOSED_FORM, Value, written_value
+from bfio.library.kinds import EVERY_ASSIGNMENT, INTERVAL, written_certificate, written_prices
 from bfio.step.exact import solve_exact
 from bfio.step.interval_bound import interval_multipliers
 from bfio.step.two_stage.heuristic import two_stage_step

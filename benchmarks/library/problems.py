@@ -22,10 +22,10 @@ from bfio.decode.policy_registry import choose
 from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
 from bfio.kvcache.lower_bounds import ArrivalModel
-from bfio.library.kinds.kind import digest_of
+from bfio.library.kind import digest_of
 from bfio.library.store import Entry, entries, write_index, write_problem
 from bfio.workloads.generators import resample
-from bfio.workloads.reader import read_trace
+from bfio.workloads.trace_file import read_trace
 from bfio.workloads.workload import Workload
 from bfio.worst_cases.barrier import BarrierSpace, Criterion
 from bfio.worst_cases.cache import CacheSpace

@@ -9,6 +9,7 @@ import csv
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,6 +19,9 @@ from formulations.batching import BatchTime, single_engine
 from formulations.batching.network import AgentNetwork
 from formulations.errors import InputError, use_one_of
 from formulations.scalars import exact_number
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -141,6 +145,19 @@ class BatchTimeFit:
             for value in (self.overhead_s, self.per_token_s)
         )
         return BatchTime(overhead, per_token, self.free_tokens)
+
+    def figure(self, tokens: IntArray, durations: FloatArray) -> "Figure":
+        """Draw measured batches, as `fit_batch_time` takes them, and the fit."""
+        from bfio.common.figure_style import styled
+
+        loads = np.unique(np.concatenate(([1, self.free_tokens or 1], tokens)))
+        with styled(7, 4) as (figure, axes):
+            axes.plot(tokens, 1000 * durations, ".", alpha=0.5, label="measured")
+            fitted = [1000 * self.seconds(int(load)) for load in loads]
+            axes.plot(loads, fitted, label="c + a·max(0, b' − b0)")
+            axes.set(xlabel="tokens of the batch", ylabel="time of the batch [ms]", ylim=(0, None))
+            axes.legend()
+        return figure
 
 
 def read_batches(path: Path) -> tuple[IntArray, FloatArray]:

@@ -1,9 +1,9 @@
 """Define the result of a run: counters, states over time, and metrics."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -35,6 +35,9 @@ from bfio.common.kernel_groups import Engine
 from bfio.common.metrics import Average, Column, Domain, MetricTable, Value
 from formulations.arrays import FloatArray, IntArray
 from formulations.errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class BatchVerdict(StrEnum):
@@ -420,3 +423,31 @@ def _names(run: BatchRun, log: BatchLog) -> list[str]:
     if len(stages) == 1:
         return [str(request) for request in log.tasks[:, 1].tolist()]
     return [f"{request}@{stages[k].name}" for request, k in log.tasks[:, 1:3].tolist()]
+
+
+def run_figure(runs: Sequence[BatchRun]) -> "Figure":
+    """Draw ``|X|`` and the requests at agents over time: a line per run, or per stage of one run.
+
+    Parameters
+    ----------
+    runs : sequence of BatchRun
+        At least one run; all use the same network.
+    """
+    from bfio.common.figure_style import label_pair, styled
+
+    with styled(8, 5, 2, 1, sharex=True) as (figure, (tokens, requests)):
+        for run in runs:
+            time, course = run.course.slot * run.slot, run.course
+            stages = run.scenario.network.stages
+            if len(runs) == 1 and len(stages) > 1:
+                for k, stage in enumerate(stages):
+                    tokens.plot(time, course.work[:, k], linewidth=0.9, label=stage.name)
+                    requests.plot(time, course.present[:, k], linewidth=0.9, label=stage.name)
+            else:
+                tokens.plot(time, course.tokens, linewidth=0.9, label=run.policy)
+                present = course.present.sum(axis=1)
+                requests.plot(time, present, linewidth=0.9, label=run.policy)
+        of_tokens = "unprocessed tokens |X|, without running batches", "tokens"
+        of_requests, along = ("requests at agents", "requests"), f"time [{runs[0].unit}]"
+        label_pair(figure, (tokens, requests), along, of_tokens, of_requests)
+    return figure

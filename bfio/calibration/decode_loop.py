@@ -7,18 +7,22 @@ a step, so its load is B·T tokens and no kernel pads. The queries of a group ta
 query positions, which is equivalent to grouped attention of a single token.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch.nn import functional
 
-from bfio.calibration.measure_options import MeasureOptions
 from bfio.common.memory import require_memory
 from formulations.errors import InputError
+
+if TYPE_CHECKING:
+    from bfio.calibration.measure import MeasureOptions
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from bfio.common.figure_style import ShownFigure, styled
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from bfio.calibration.result import StepTimeFit
+    from bfio.calibration.fit import StepTimeFit
     from formulations.arrays import FloatArray, IntArray
 
 #: Maximum number of steps drawn, evenly spaced.

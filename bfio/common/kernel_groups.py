@@ -23,10 +23,10 @@ from pkgutil import iter_modules
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, Self
 
-from bfio.common.import_closure import ROOT
 from bfio.common.kernels import EntryPoint, cache_folders, entry_of
 from bfio.common.numba_parts import uses_private_parts
 from bfio.common.processes import interrupts_blocked
+from bfio.common.provenance import ROOT
 from formulations.errors import InputError
 from formulations.problem_data import member
 

@@ -39,8 +39,8 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
 import numpy as np
 
 from bfio.common.compilable import Recipe, linked
-from bfio.common.import_closure import closure_digest, import_closure
 from bfio.common.numba_parts import compiled_entry, uses_private_parts
+from bfio.common.provenance import closure_digest, import_closure
 
 #: Packages covered by their version in every key, and modules written in C.
 _KNOWN_BY_VERSION = ("numpy", "numba", "math", "builtins")

@@ -18,7 +18,7 @@ from itertools import islice
 from numbers import Integral
 from typing import Any
 
-from bfio.common.import_closure import closure_digest
+from bfio.common.provenance import closure_digest
 from formulations.errors import InputError
 from formulations.named_objects import check_call, load_object, make_object, source_of, users_code
 
@@ -34,7 +34,7 @@ def members(package: str, path: Iterable[str], name: str) -> Iterator[tuple[str,
     package : str
         Name of the package.
     path : iterable of str
-        The ``__path__`` of the package. `bfio.common.import_closure` searches the caller's source
+        The ``__path__`` of the package. `bfio.common.provenance` searches the caller's source
         for this word, to detect that the caller depends on all modules of the folder.
     name : str
         Name of the object, such as ``"SPEC"``.

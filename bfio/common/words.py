@@ -1,6 +1,6 @@
-"""64-bit words in kernels: types of their arrays, and a pseudo-random sequence."""
+"""64-bit words: bit sets and pseudo-random sequences that are the same on every machine."""
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,3 +26,13 @@ def random_below(state: RandomState, bound: int) -> int:
     """Return a pseudo-random number in 0..bound-1; ``state`` is updated."""
     state[0] = next_random(state[0])
     return int(np.int64(state[0] % np.uint64(bound)))
+
+
+def mixed_bits(
+    values: "np.ndarray[Any, np.dtype[np.uint64]]",
+) -> "np.ndarray[Any, np.dtype[np.uint64]]":
+    """Return SplitMix64 of each value (Steele, Lea and Flood 2014)."""
+    bits = values + np.uint64(0x9E3779B97F4A7C15)
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return bits ^ (bits >> np.uint64(31))

@@ -93,7 +93,7 @@ class Drift:
             raise InputError("drift", what, "let no partial sum be below 0, as in age:1,1,-1")
 
     @classmethod
-    def from_rate(cls, rate: Fraction, reading: DriftReading = DriftReading.AGE) -> "Drift":
+    def from_rate(cls, rate: Fraction) -> "Drift":
         """Return the drift of ``rate`` tokens per step, spread as evenly as integers allow.
 
         ``δ_t = floor(t·rate) - floor((t-1)·rate)`` for t = 1, 2, ...: the sums differ from the
@@ -106,7 +106,7 @@ class Drift:
                 f"use a fraction in [0, {MAX_INCREMENT}] with a denominator up to {MAX_PERIOD}",
             )
         sums = [t * rate.numerator // rate.denominator for t in range(rate.denominator + 1)]
-        return cls(tuple(b - a for a, b in pairwise(sums)), reading)
+        return cls(tuple(b - a for a, b in pairwise(sums)))
 
     @cached_property
     def is_uniform(self) -> bool:

@@ -16,8 +16,7 @@ from bfio.common.metrics import Average, Column, Domain, MetricTable, Value, exa
 from bfio.decode.energy import EnergyReading, energy_account
 from bfio.decode.energy_model import EnergyModel
 from bfio.decode.features.registry import FEATURES
-from bfio.decode.run import Run
-from bfio.decode.run_part import RunPart
+from bfio.decode.run import Run, RunPart
 from bfio.decode.stints import Cause
 from formulations.arrays import BoolArray, FloatArray, IntArray
 

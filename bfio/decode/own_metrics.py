@@ -10,7 +10,7 @@ import numpy as np
 from bfio.common.metrics import Metric, MetricTable, Value
 from bfio.decode.metrics import METRICS
 from bfio.decode.options import ArrivalMode
-from bfio.decode.run_part import RunPart
+from bfio.decode.run import RunPart
 from formulations.errors import InputError
 from formulations.named_objects import check_call, is_users, load_object, users_code
 

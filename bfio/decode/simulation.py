@@ -30,8 +30,7 @@ from bfio.decode.policy_registry import (
     choose,
 )
 from bfio.decode.policy_spec import PolicySpec
-from bfio.decode.run import Run
-from bfio.decode.run_part import RunPart
+from bfio.decode.run import Run, RunPart
 from bfio.prediction import registry as predictors
 from bfio.prediction.predictor import LengthSource, Predictor
 from bfio.workloads.workload import Workload

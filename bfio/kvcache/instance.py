@@ -17,7 +17,6 @@ full.
 
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
-from typing import ClassVar
 
 import numpy as np
 
@@ -60,9 +59,6 @@ class BatchTime:
     context: int = 0
     prompt: int = 0
     units_per_second: int | None = None
-
-    #: Coefficients, in the order of the formula.
-    COEFFICIENTS: ClassVar[tuple[str, ...]] = ("base", "request", "context", "prompt")
 
     def __post_init__(self) -> None:
         """Check all fields; an invalid value raises InputError."""

@@ -19,8 +19,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-from bfio.library.kinds import KINDS, Kind
-from bfio.library.kinds.kind import (
+from bfio.library.kind import (
     Value,
     canonical,
     digest_of,
@@ -31,6 +30,7 @@ from bfio.library.kinds.kind import (
     read_value,
     written_value,
 )
+from bfio.library.kinds import KINDS, Kind
 from bfio.workloads.tables import atomic_file
 from formulations.errors import InputError, did_you_mean, use_one_of
 from formulations.problem_data import check_keys, check_list, parse_json

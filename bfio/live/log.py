@@ -64,7 +64,7 @@ class RunLog:
     """
 
     def __init__(self, folder: Path, about: dict[str, Any]) -> None:
-        from bfio.gap.measure import GapObserver
+        from bfio.gap import GapObserver
         from bfio.step.exact.prepare import prepare
 
         # Here, as the requests of a running service would wait for the compiler.

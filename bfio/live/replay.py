@@ -12,13 +12,13 @@ from bfio.decode.options import ArrivalMode, RunOptions
 from bfio.decode.run import imbalance
 from bfio.decode.simulation import simulate
 from bfio.live.log import REQUESTS, about, read_steps
-from bfio.workloads.reader import read_trace
+from bfio.workloads.trace_file import read_trace
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from bfio.calibration.result import StepTimeFit
+    from bfio.calibration.fit import StepTimeFit
     from bfio.decode.run import Run
     from formulations.arrays import FloatArray, IntArray
 

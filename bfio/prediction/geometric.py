@@ -10,17 +10,22 @@ so that value is far too large. The critical value is therefore simulated from s
 fitted law, each with p fitted again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations, pairwise
 from math import sqrt
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bfio.workloads.statistics import ks_to_geometric
 from formulations.arrays import FloatArray, IntArray
 from formulations.errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from bfio.common.figure_style import ShownFigure
 
 #: Significance level of the test; intervals have the confidence level 1 - LEVEL.
 LEVEL = 0.05
@@ -248,3 +253,77 @@ def wilson(successes: int, trials: int) -> tuple[float, float]:
     half = z * sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials)) / scale
     # Rounding errors may put a limit of the interval on the wrong side of the estimate.
     return min(max(0.0, centre - half), share), max(min(1.0, centre + half), share)
+
+
+#: Colours of the geometric law and of the data.
+_LAW, _DATA = "0.5", "C0"
+
+
+def geometric_figure(traces: Mapping[str, tuple[IntArray, GeometricFit]]) -> "ShownFigure":
+    """Draw survival, hazard and mean residual life by age: a row of panels per trace.
+
+    Each is drawn beside that of the geometric law.
+
+    Parameters
+    ----------
+    traces : mapping
+        Lengths and their fit, by name of the trace.
+    """
+    from bfio.common.figure_style import styled
+
+    rows = len(traces)
+    with styled(10, 1.9 * rows + 0.5, rows, 3, squeeze=False) as (figure, grid):
+        for row, (name, (lengths, fit)) in zip(grid, traces.items(), strict=True):
+            _draw_survival(row[0], name, lengths, fit)
+            _draw_hazard(row[1], fit)
+            _draw_residual(row[2], fit)
+        for axes in grid[-1]:
+            axes.set_xlabel("age [tokens]")
+    return figure
+
+
+def _draw_survival(axes: "Axes", name: str, lengths: IntArray, fit: GeometricFit) -> None:
+    values, counts = np.unique(lengths, return_counts=True)
+    alive = 1 - np.cumsum(counts) / len(lengths)
+    axes.step(values[:-1], alive[:-1], where="post", color=_DATA)
+    ages = np.array([0, values[-1]])
+    axes.plot(ages, np.exp(ages * np.log1p(-fit.p)), color=_LAW, linestyle="--")
+    axes.set_yscale("log")
+    axes.set_ylim(max(0.5 / len(lengths), 1e-4), 1.5)
+    axes.set_title(name, loc="left")
+    word = "not geometric" if fit.is_rejected else "geometric not rejected"
+    axes.text(0.98, 0.95, word, transform=axes.transAxes, ha="right", va="top")
+    axes.set_ylabel("share longer")
+
+
+def _draw_hazard(axes: "Axes", fit: GeometricFit) -> None:
+    from matplotlib.ticker import NullFormatter, StrMethodFormatter
+
+    edges = [entry.lower for entry in fit.ages] + [fit.ages[-1].upper]
+    found = np.array([[e.hazard, e.hazard_lower, e.hazard_upper] for e in fit.ages]) / fit.p
+    axes.stairs(found[:, 0], edges, color=_DATA)
+    axes.fill_between(edges, _ends(found[:, 1]), _ends(found[:, 2]), step="post", alpha=0.25)
+    axes.axhline(1, color=_LAW, linestyle="--")
+    axes.set_xscale("symlog", linthresh=10)
+    axes.set_xlim(0, edges[-1])
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.set_ylim(min([0.1, *found[found > 0]]), max(10, found.max()))
+    axes.set_title("hazard · mean", loc="left")
+
+
+def _draw_residual(axes: "Axes", fit: GeometricFit) -> None:
+    ages = [entry.lower for entry in fit.ages]
+    found = np.array([[e.residual, e.residual_lower, e.residual_upper] for e in fit.ages])
+    found = np.maximum(found * fit.p, 0)
+    axes.plot(ages, found[:, 0], color=_DATA, marker=".")
+    axes.fill_between(ages, found[:, 1], found[:, 2], alpha=0.25)
+    axes.axhline(1, color=_LAW, linestyle="--")
+    axes.set_ylim(bottom=0)
+    axes.set_title("mean residual life / mean", loc="left")
+
+
+def _ends(values: FloatArray) -> FloatArray:
+    """Return the heights of steps, with the last one repeated at its right end."""
+    return np.append(values, values[-1])

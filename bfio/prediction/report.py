@@ -24,6 +24,8 @@ from formulations.arrays import BoolArray, FloatArray, IntArray
 from formulations.results import data_frame, html_paragraphs, html_table
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from bfio.common.figure_style import ShownFigure
 
 #: Number of calibration bins of equal width.
@@ -278,8 +280,6 @@ class PredictorReport:
 
     def plot(self) -> ShownFigure:
         """Draw ROC curve, calibration and errors by age."""
-        from bfio.prediction.plots import evaluation_figure
-
         return evaluation_figure([self])
 
     def _repr_html_(self) -> str:
@@ -381,3 +381,70 @@ def _counted(outputs: Iterable[int], report: PredictorReport) -> tuple[int, int]
 
 def _same(one: float, other: float) -> bool:
     return isclose(one, other, rel_tol=_RELATIVE, abs_tol=_ABSOLUTE)
+
+
+#: Calibration bins with a smaller share of the points have small markers.
+_RARE = 0.01
+
+
+def evaluation_figure(reports: Sequence[PredictorReport]) -> ShownFigure:
+    """Draw ROC curves, calibration and stage-2 error by age: a row of panels per window."""
+    from bfio.common.figure_style import styled
+
+    horizons = list(dict.fromkeys(report.look_ahead for report in reports))
+    rows = len(horizons)
+    with styled(10.5, 3.2 * rows + 0.4, rows, 3, squeeze=False) as (figure, grid):
+        for row, look_ahead in zip(grid, horizons, strict=True):
+            own = [report for report in reports if report.look_ahead == look_ahead]
+            _draw_roc(row[0], own)
+            _draw_calibration(row[1], own)
+            _draw_by_age(row[2], own)
+        figure.suptitle(reports[0].settings, fontsize=7)
+    return figure
+
+
+def _draw_roc(axes: Axes, reports: Sequence[PredictorReport]) -> None:
+    axes.plot([0, 1], [0, 1], color="0.7", linestyle=":")
+    for report in reports:
+        if report.roc is None:
+            axes.plot([], [], label=f"{report.predictor} (undefined)")
+        else:
+            axes.plot(*report.roc, label=f"{report.predictor} ({report.auc:.3f})")
+    axes.set(
+        title=f"H = {reports[0].look_ahead}: ROC (AUC)",
+        xlabel="false positive rate",
+        ylabel="true positive rate",
+    )
+    axes.legend(loc="lower right")
+
+
+def _draw_calibration(axes: Axes, reports: Sequence[PredictorReport]) -> None:
+    axes.plot([0, 1], [0, 1], color="0.7", linestyle=":")
+    for report in reports:
+        stated = [entry.mean_probability for entry in report.calibration]
+        true = [entry.share_positive for entry in report.calibration]
+        sizes = [30 if e.count >= _RARE * report.points else 6 for e in report.calibration]
+        (line,) = axes.plot(stated, true, linewidth=0.8)
+        axes.scatter(stated, true, sizes, color=line.get_color())
+    base_rate = reports[0].base_rate
+    axes.axhline(base_rate, color="0.7", linewidth=0.8)
+    axes.set(
+        title=f"Calibration (line: base rate {base_rate:.3f})",
+        xlabel="stated probability (small: < 1 % of points)",
+        ylabel="share that ends within H",
+        xlim=(-0.02, 1.02),
+        ylim=(-0.02, 1.02),
+    )
+
+
+def _draw_by_age(axes: Axes, reports: Sequence[PredictorReport]) -> None:
+    for report in reports:
+        errors = {
+            e.lower: error for e in report.by_age if (error := e.conditional_mae) is not None
+        }
+        axes.plot(list(errors), list(errors.values()), marker=".")
+    if (constant := reports[0].conditional_mae_constant) is not None:
+        axes.axhline(constant, color="0.7", linewidth=0.8)
+    axes.set_xscale("symlog", linthresh=10)
+    axes.set(xlim=(0, None), ylim=(0, None), xlabel="age [tokens]", ylabel="error [steps]")
+    axes.set_title("Stage-2 MAE (line: of a constant)")

@@ -9,9 +9,9 @@ from functools import cache
 from typing import Any, cast
 
 import bfio.studies.row_kinds
-from bfio.common.import_closure import closure_digest
 from bfio.common.options import options_table
 from bfio.common.plugins import users_digest
+from bfio.common.provenance import closure_digest
 from bfio.common.text import TextTable
 from bfio.studies.row_kind import STEADY, Described, RowKind, described_table
 from formulations.errors import InputError, use_one_of

@@ -14,8 +14,7 @@ from datetime import UTC, datetime
 from multiprocessing.connection import Connection, wait
 from socket import socketpair
 
-from bfio.common.import_closure import ROOT
-from bfio.common.provenance import THREAD_VARIABLES, environment
+from bfio.common.provenance import ROOT, THREAD_VARIABLES, environment
 from bfio.studies.row import Limits, Row, Status, Task
 from bfio.studies.worker import Order, from_bytes
 from formulations.errors import InputError

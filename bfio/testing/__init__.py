@@ -42,23 +42,6 @@ if TYPE_CHECKING:
     )
     from bfio.testing.states import make_state
 
-_NAMES = {
-    "balance": ("Improvement", "improvement_ratio"),
-    "instances": (
-        "decode_states", "fluid_problems", "latency_problems", "levelling_steps",
-        "makespan_problems", "rounds", "stable_fluid_problems", "step_problems",
-    ),
-    "properties": (
-        "Refuted", "check_blind_to_lengths", "check_conservation", "check_contract",
-        "check_improvement", "check_memory", "check_no_starvation", "check_smax_balance",
-        "check_ties", "check_work_conserving",
-    ),
-    "runs": (
-        "Scenario", "arrival_processes", "clusters", "plain_scenarios", "scenarios", "workloads",
-    ),
-    "states": ("make_state",),
-}  # fmt: skip
-
 __all__ = [
     "Improvement", "Refuted", "Scenario", "arrival_processes", "check_blind_to_lengths",
     "check_conservation", "check_contract", "check_improvement", "check_memory",
@@ -70,7 +53,22 @@ __all__ = [
 
 _load, __dir__ = lazy_attributes(
     __name__,
-    {name: f"{__name__}.{home}" for home, names in _NAMES.items() for name in names},
+    {
+        f"{__name__}.balance": "Improvement improvement_ratio",
+        f"{__name__}.instances": (
+            "decode_states fluid_problems latency_problems levelling_steps "
+            "makespan_problems rounds stable_fluid_problems step_problems"
+        ),
+        f"{__name__}.properties": (
+            "Refuted check_blind_to_lengths check_conservation check_contract "
+            "check_improvement check_memory check_no_starvation check_smax_balance "
+            "check_ties check_work_conserving"
+        ),
+        f"{__name__}.runs": (
+            "Scenario arrival_processes clusters plain_scenarios scenarios workloads"
+        ),
+        f"{__name__}.states": "make_state",
+    },
 )
 
 

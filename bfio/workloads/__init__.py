@@ -28,10 +28,10 @@ from bfio.workloads.overload import (
     overloaded_steps,
     round_robin_bad,
 )
-from bfio.workloads.reader import detect_format, read_trace
 from bfio.workloads.request_data import ArrivalTimes
 from bfio.workloads.statistics import describe
 from bfio.workloads.synthetic_workloads import synthetic, synthetic_names
+from bfio.workloads.trace_file import detect_format, read_trace, write_trace
 from bfio.workloads.trace_format import (
     Layout,
     RequestColumns,
@@ -43,7 +43,6 @@ from bfio.workloads.trace_format import (
 )
 from bfio.workloads.trace_formats import formats
 from bfio.workloads.workload import Workload
-from bfio.workloads.writer import write_trace
 
 __all__ = [
     "ArrivalProcess", "ArrivalTimes", "Diurnal", "Empirical", "GammaRenewal", "Geometric",

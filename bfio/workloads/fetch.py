@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from bfio.workloads.reader import detect_format
 from bfio.workloads.tables import atomic_file
+from bfio.workloads.trace_file import detect_format
 from formulations.errors import InputError
 
 #: Default maximum of bytes to download.

@@ -87,14 +87,7 @@ _ROUNDS = 4
 _PATIENCE = 400
 
 
-def local(
-    target: Target,
-    space: Space,
-    *,
-    steps: int = 2000,
-    seed: int = 0,
-    start: ProblemData | None = None,
-) -> Found:
+def local(target: Target, space: Space, *, steps: int, seed: int) -> Found:
     """Search for a large ratio by annealing; only the ratio found is certified.
 
     Parameters
@@ -107,11 +100,9 @@ def local(
         Number of instances evaluated.
     seed : int
         Seed of all draws; equal seeds give equal results.
-    start : ProblemData, optional
-        Initial instance, for example the worst case of a smaller space; random by default.
     """
     rng = np.random.default_rng(seed)
-    walk = _Walk(target, space, rng, space.draw(rng) if start is None else start)
+    walk = _Walk(target, space, rng, space.draw(rng))
     for step in range(1, steps):
         share = (step * _ROUNDS % steps) / steps
         walk.step(_HOT * (_COLD / _HOT) ** share)

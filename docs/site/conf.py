@@ -24,9 +24,7 @@ extensions = [
     "myst_nb",
     "sphinx.ext.autodoc",
     "numpydoc",
-    "pages",
-    "reference",
-    "mathml",
+    "additions",
 ]
 root_doc = "README"
 include_patterns = [
@@ -77,5 +75,5 @@ html_theme_options = {"navigation_with_keys": False}
 
 
 def setup(app: Sphinx) -> None:
-    """Register nothing: extensions beside this file do the work."""
+    """Register nothing: the extension beside this file does the work."""
     del app

@@ -29,13 +29,6 @@ if TYPE_CHECKING:
     from formulations.batch_composition.program import build
     from formulations.batch_composition.solver import BatchProgram, gap, solve
 
-_HOMES = {
-    "BatchProgram": "formulations.batch_composition.solver",
-    "build": "formulations.batch_composition.program",
-    "gap": "formulations.batch_composition.solver",
-    "solve": "formulations.batch_composition.solver",
-}
-
 __all__ = [
     "BatchProblem",
     "BatchProgram",
@@ -55,4 +48,10 @@ __all__ = [
     "worth",
 ]
 
-__getattr__, __dir__ = lazy_attributes(__name__, _HOMES)
+__getattr__, __dir__ = lazy_attributes(
+    __name__,
+    {
+        "formulations.batch_composition.program": "build",
+        "formulations.batch_composition.solver": "BatchProgram gap solve",
+    },
+)

@@ -98,12 +98,5 @@ __all__ = [
 ]
 
 # Stating a program needs Pyomo, which loads at first use.
-_STATED = (
-    "build_equilibrium",
-    "build_limited_throughput",
-    "build_margin",
-    "build_throughput",
-)
-__getattr__, __dir__ = lazy_attributes(
-    __name__, dict.fromkeys(_STATED, "formulations.fluid.programs")
-)
+_STATED = "build_equilibrium build_limited_throughput build_margin build_throughput"
+__getattr__, __dir__ = lazy_attributes(__name__, {"formulations.fluid.programs": _STATED})

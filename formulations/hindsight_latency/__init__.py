@@ -45,5 +45,5 @@ __all__ = [
 
 # Stating a program needs Pyomo, which loads at first use.
 __getattr__, __dir__ = lazy_attributes(
-    __name__, {"build": "formulations.hindsight_latency.program"}
+    __name__, {"formulations.hindsight_latency.program": "build"}
 )

@@ -23,16 +23,6 @@ if TYPE_CHECKING:
     from formulations.pausing.program import build, build_priced
     from formulations.pausing.solver import PausingProgram, PricedProgram, assess, solve, solve_by
 
-_HOMES = {
-    "PausingProgram": "formulations.pausing.solver",
-    "PricedProgram": "formulations.pausing.solver",
-    "assess": "formulations.pausing.solver",
-    "build": "formulations.pausing.program",
-    "build_priced": "formulations.pausing.program",
-    "solve": "formulations.pausing.solver",
-    "solve_by": "formulations.pausing.solver",
-}
-
 __all__ = [
     "Action",
     "PausingProblem",
@@ -55,4 +45,10 @@ __all__ = [
 ]
 
 
-__getattr__, __dir__ = lazy_attributes(__name__, _HOMES)
+__getattr__, __dir__ = lazy_attributes(
+    __name__,
+    {
+        "formulations.pausing.program": "build build_priced",
+        "formulations.pausing.solver": "PausingProgram PricedProgram assess solve solve_by",
+    },
+)

@@ -28,5 +28,5 @@ __all__ = [
 ]
 
 __getattr__, __dir__ = lazy_attributes(
-    __name__, dict.fromkeys(("SecondProgram", "solve"), "formulations.second.solver")
+    __name__, {"formulations.second.solver": "SecondProgram solve"}
 )

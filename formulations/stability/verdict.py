@@ -1,6 +1,6 @@
 """Verdicts on the stability of a network of agents: theorems, hypotheses and warnings."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from fractions import Fraction
@@ -128,13 +128,11 @@ def _warnings(capacity: CapacityResult) -> Iterator[str]:
             )
 
 
-#: Token budgets that are compared by default.
-DEFAULT_BUDGETS = range(1, 4097)
+#: Token budgets that are compared.
+_BUDGETS = range(1, 4097)
 
 
-def capacity_answer(
-    result: CapacityResult, *, limit: int | None = None, budgets: Sequence[int] = DEFAULT_BUDGETS
-) -> dict[str, Any]:
+def capacity_answer(result: CapacityResult, *, limit: int | None = None) -> dict[str, Any]:
     """Return verdict, loads, capacity, bottlenecks and budgets of a network as a JSON document.
 
     Parameters
@@ -143,8 +141,6 @@ def capacity_answer(
         Capacity of the network.
     limit : int, optional
         Longest time between two tokens [slots]; if given, report the best budget within it.
-    budgets : sequence of int
-        Token budgets to choose from.
 
     Returns
     -------
@@ -161,7 +157,7 @@ def capacity_answer(
         **{name: plain_number(value) for name, value in exact.items()},
         "bottlenecks": list(result.bottlenecks),
         "types": _types(network, result.factor),
-        "agents": _agents(result, limit, budgets),
+        "agents": _agents(result, limit),
         "stages": _stages(network),
         "virtual_stations": [
             {"stages": name, "load": plain_number(result.loads[name])}
@@ -189,9 +185,7 @@ def _types(network: AgentNetwork, factor: Fraction) -> list[dict[str, Any]]:
     return rows
 
 
-def _agents(
-    result: CapacityResult, limit: int | None, budgets: Sequence[int]
-) -> list[dict[str, Any]]:
+def _agents(result: CapacityResult, limit: int | None) -> list[dict[str, Any]]:
     network, rows = result.network, []
     work = work_rates(network, traffic(network))
     for j, agent in enumerate(network.agents):
@@ -202,9 +196,9 @@ def _agents(
         row["load"] = plain_number(result.loads[agent.name])
         row["price"] = plain_number(result.agent_prices[j])
         each = work[j] / agent.engines
-        row["shortest_batch"] = _choice(shortest_batch(agent.batch_time, budgets, each))
+        row["shortest_batch"] = _choice(shortest_batch(agent.batch_time, _BUDGETS, each))
         if limit is not None:
-            within = fastest_budget(agent.batch_time, budgets, limit, each)
+            within = fastest_budget(agent.batch_time, _BUDGETS, limit, each)
             row["fastest_budget"] = _choice(within)
         rows.append(row)
     return rows

@@ -16,15 +16,6 @@ if TYPE_CHECKING:
     from formulations.step.program import add_energy_cap, build
     from formulations.step.solver import StepProgram, assess, solve, solve_by_enumeration
 
-_HOMES = {
-    "StepProgram": "formulations.step.solver",
-    "add_energy_cap": "formulations.step.program",
-    "assess": "formulations.step.solver",
-    "build": "formulations.step.program",
-    "solve": "formulations.step.solver",
-    "solve_by_enumeration": "formulations.step.solver",
-}
-
 __all__ = [
     "Objective",
     "StepProblem",
@@ -41,4 +32,10 @@ __all__ = [
 ]
 
 
-__getattr__, __dir__ = lazy_attributes(__name__, _HOMES)
+__getattr__, __dir__ = lazy_attributes(
+    __name__,
+    {
+        "formulations.step.program": "add_energy_cap build",
+        "formulations.step.solver": "StepProgram assess solve solve_by_enumeration",
+    },
+)

@@ -284,7 +284,7 @@ class _Proof:
     ) -> tuple[bool, list[Mode]]:
         """Apply rounds to modes; return whether they close the case, and the remaining modes."""
         for k, given in enumerate(rounds):
-            _check_round(self.windows, given, self.scale, "certificate.shares")
+            _check_round(self.windows, given, self.scale)
             if not self.workers <= {m.worker for m in modes}:
                 return True, modes
             made = _priced(self.windows, self.scale, given, modes, self.claim)
@@ -351,8 +351,8 @@ def _check_magnitude(problem: StepProblem, scale: int) -> None:
         raise InputError("certificate.price_scale", "too large for 64-bit sums", "solve again")
 
 
-def _check_round(windows: Windows, given: ShareRound, scale: int, where: str) -> None:
-    problem = windows.problem
+def _check_round(windows: Windows, given: ShareRound, scale: int) -> None:
+    problem, where = windows.problem, "certificate.shares"
     if len(given.prices) != problem.num_requests:
         raise InputError(where, "not one price per request", "solve again")
     total = sum(map(abs, given.prices)) + abs(given.admit_price) * problem.num_requests

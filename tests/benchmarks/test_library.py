@@ -14,7 +14,7 @@ from benchmarks.library.problems import RUNS, VARIANTS, step_problems, varied
 from benchmarks.step_harvest import oldest_first
 from bfio.decode.state import DecodeState
 from bfio.library import KINDS, Entry, Origin, Status, entries, entry, verify
-from bfio.library.kinds.kind import digest_of
+from bfio.library.kind import digest_of
 from bfio.library.store import DATA, write_index, write_problem
 from formulations.errors import InputError
 from formulations.step import StepProblem

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from bfio.calibration.fit import fit_step_time
-from bfio.calibration.measure_options import MeasureOptions
+from bfio.calibration.measure import MeasureOptions
 from bfio.calibration.measurements import read_steps
 from formulations.errors import InputError
 from tests.cli.conftest import Bfio, bfio

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bfio.common.import_closure import closure_digest, import_closure
+from bfio.common.provenance import closure_digest, import_closure
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bfio.common.import_closure import ROOT
+from bfio.common.provenance import ROOT
 from bfio.studies.report.traced import traced_share
 from formulations.scalars import percent, percentage
 

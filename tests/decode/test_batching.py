@@ -26,7 +26,7 @@ from bfio.decode.replay import run_violations
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
-from bfio.gap.measure import measure_gap
+from bfio.gap import measure_gap
 from bfio.studies.row_parts.runs import run_series
 from bfio.testing.runs import Scenario
 from formulations.batching import Agent, AgentNetwork, BatchTime, Stage

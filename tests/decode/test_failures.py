@@ -14,7 +14,7 @@ from bfio.decode.metrics import measure
 from bfio.decode.replay import run_violations
 from bfio.decode.simulation import simulate
 from bfio.decode.stints import Cause
-from bfio.gap.measure import measure_gap
+from bfio.gap import measure_gap
 from bfio.workloads import synthetic
 from formulations.errors import InputError
 from tests.decode.cases import EXACT, nobody, workload

@@ -20,8 +20,7 @@ from bfio.decode.policy_registry import all_options, built_in, choose
 from bfio.decode.settings import settings
 from bfio.decode.simulation import describe_run, plain_options, simulate
 from bfio.decode.state import DecodeState
-from bfio.gap.measure import GapObserver, measure_gap
-from bfio.gap.report import GapReport
+from bfio.gap import GapObserver, GapReport, measure_gap
 from bfio.studies import kinds
 from bfio.studies.row import RowContext
 from bfio.workloads import Workload, synthetic

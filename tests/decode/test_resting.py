@@ -16,7 +16,7 @@ from bfio.decode.replay import run_violations
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
 from bfio.decode.state import ActiveRequests, DecodeState
-from bfio.gap.measure import measure_gap
+from bfio.gap import measure_gap
 from bfio.hindsight.makespan.from_run import hindsight_of_run
 from bfio.testing.runs import Scenario, capricious, scenarios
 from bfio.workloads.workload import Workload

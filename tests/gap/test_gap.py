@@ -9,8 +9,7 @@ from bfio.decode.cluster import Cluster
 from bfio.decode.observers import StepView
 from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
-from bfio.gap.measure import GapObserver, measure_gap
-from bfio.gap.report import GapReport, StepRegret
+from bfio.gap import GapObserver, GapReport, StepRegret, measure_gap
 from bfio.workloads import Workload, synthetic
 from formulations.errors import InputError
 from formulations.step import StepProblem, solve_by_enumeration
@@ -25,7 +24,7 @@ def _workloads(draw: st.DrawFn) -> Workload:
 
 
 class _Enumerated:
-    """Collects the regret of every decision by enumeration, without `bfio.gap.measure`."""
+    """Collects the regret of every decision by enumeration, without `bfio.gap`."""
 
     def __init__(self) -> None:
         self.regrets: list[int] = []

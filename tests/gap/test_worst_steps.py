@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from bfio.cli import so_far
 from bfio.decode.cluster import Cluster
-from bfio.gap.measure import GapObserver, measure_gap
-from bfio.gap.report import KeptStep, StepRegret, keep_worst
+from bfio.gap import GapObserver, KeptStep, StepRegret, keep_worst, measure_gap
 from bfio.step.solve import solve_step
 from bfio.testing.instances import step_problem
 from bfio.workloads import synthetic

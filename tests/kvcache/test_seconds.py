@@ -11,7 +11,7 @@ from bfio.kvcache.instance import PUBLISHED, UNIT_ROUNDS, BatchTime, CacheInstan
 from bfio.kvcache.replay import violations
 from bfio.kvcache.simulation import compile_kernel, serve
 from bfio.workloads.arrivals import Poisson
-from bfio.workloads.reader import read_trace
+from bfio.workloads.trace_file import read_trace
 from bfio.workloads.workload import Workload
 from formulations import hindsight_latency
 from formulations.arrays import IntArray

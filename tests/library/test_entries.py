@@ -6,8 +6,8 @@ from fractions import Fraction
 import pytest
 
 from bfio.library import KINDS, VERSION, Entry, Status, entries, entry, sources, verify
-from bfio.library.kinds.hindsight import Latency, written_prices
-from bfio.library.kinds.kind import CLOSED_FORM, canonical, digest_of
+from bfio.library.kind import CLOSED_FORM, canonical, digest_of
+from bfio.library.kinds import Latency, written_prices
 from bfio.library.store import DATA
 from bfio.testing.instances import latency_problem
 from formulations.errors import InputError

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bfio.library import Entry, Origin, entries, entry, verify
-from bfio.library.kinds.kind import CLOSED_FORM
+from bfio.library.kind import CLOSED_FORM
 from bfio.library.store import BestKnown
 
 NOBODY = Origin("nobody", "0")

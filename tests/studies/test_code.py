@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bfio.common.import_closure import import_closure
+from bfio.common.provenance import import_closure
 from bfio.studies.kinds import code_version, module_of
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from bfio.wait import figure
+from bfio.wait import run as figure
 from bfio.wait.arrivals import even_instance
 from bfio.wait.registry import build
 from bfio.wait.simulation import serve

@@ -8,10 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bfio.workloads import generators, read_trace
-from bfio.workloads import reader as reader_module
+from bfio.workloads import generators, read_trace, trace_file
+from bfio.workloads.trace_file import write_trace
 from bfio.workloads.workload import Workload
-from bfio.workloads.writer import write_trace
 from formulations.errors import InputError
 
 LOAD = Workload(
@@ -90,7 +89,7 @@ def test_what_is_written_is_read(
     large: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whichever reader would take the file without hashes; without them there is no column."""
-    monkeypatch.setattr(reader_module, "COLUMNAR_FROM_BYTES", 0 if large else 10**9)
+    monkeypatch.setattr(trace_file, "COLUMNAR_FROM_BYTES", 0 if large else 10**9)
     path = tmp_path / "hashes.csv.gz"
     write_trace(LOAD, path)
     text = gzip.decompress(path.read_bytes())

@@ -98,7 +98,7 @@ def test_a_prefix_comes_before_the_prompt(tmp_path: Path, monkeypatch: pytest.Mo
     path = _file(tmp_path, "prefix_len,input_len,output_len\n1000,50,7\n1057,60,9\n0,1,2\n")
     columns = "prefix=prefix_len,prompt=input_len,output=output_len"
     for least in (0, 10**9):
-        monkeypatch.setattr("bfio.workloads.reader.COLUMNAR_FROM_BYTES", least)
+        monkeypatch.setattr("bfio.workloads.trace_file.COLUMNAR_FROM_BYTES", least)
         assert read_trace(path, columns=columns).prompt_tokens.tolist() == [1050, 1117, 1]
     path.write_text(path.read_text() + "x,1,2\n")
     with pytest.raises(InputError, match="line 5 column 'prefix_len': 'x' is not a whole number"):
@@ -303,7 +303,7 @@ def test_floats_that_are_no_thousands(
     """Both readers take them; decimals of a frame have a type that says what they are."""
     path = _file(tmp_path, f"prompt,output\n5,1\n{cell},{int(float(cell) > 0)}\n")
     for least in (0, 10**9):
-        monkeypatch.setattr("bfio.workloads.reader.COLUMNAR_FROM_BYTES", least)
+        monkeypatch.setattr("bfio.workloads.trace_file.COLUMNAR_FROM_BYTES", least)
         prompts = read_trace(path).prompt_tokens.tolist()
         assert prompts == [5, int(float(cell))][: len(prompts)]
         assert len(prompts) == 1 + (float(cell) > 0)
@@ -317,6 +317,6 @@ def test_thousands_are_refused_by_both_readers(
     """The reader of columns leaves them to that of rows, which names the place."""
     path = _file(tmp_path, "prompt;output\n5;1\n1.000;2\n")
     for least in (0, 10**9):
-        monkeypatch.setattr("bfio.workloads.reader.COLUMNAR_FROM_BYTES", least)
+        monkeypatch.setattr("bfio.workloads.trace_file.COLUMNAR_FROM_BYTES", least)
         with pytest.raises(InputError, match=r"line 3 column 'prompt': '1\.000' may be 1000 or 1"):
             read_trace(path)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from bfio.workloads import Workload, columnar, read_trace, reader
+from bfio.workloads import Workload, columnar, read_trace, trace_file
 from bfio.workloads.columnar import Irregular, from_texts, read_columns
 from bfio.workloads.tables import open_content, open_table
 from bfio.workloads.trace_format import RequestColumns, TimeColumn
@@ -100,7 +100,7 @@ def _both(path: Path, **options: bool | int | None) -> tuple[object, object]:
     answers = []
     for least in (0, 10**18):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(reader, "COLUMNAR_FROM_BYTES", least)
+            patch.setattr(trace_file, "COLUMNAR_FROM_BYTES", least)
             answers.append(_outcome(path, **options))
     return answers[0], answers[1]
 
@@ -128,7 +128,7 @@ def test_regular_files_are_read_by_columns(content: bytes) -> None:
         with open_table(path) as table, open_content(path) as stream:
             if not table.first_row:
                 return
-            form = reader.detect_format(path)
+            form = trace_file.detect_format(path)
             stream.readline()
             longest = max(len(line) for line in content.splitlines())
             try:

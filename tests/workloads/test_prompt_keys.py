@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bfio.workloads import describe, generators, read_trace
-from bfio.workloads import reader as reader_module
+from bfio.workloads import describe, generators, read_trace, trace_file
 from bfio.workloads.read_requests import numbered
+from bfio.workloads.trace_file import write_trace
 from bfio.workloads.workload import Workload
-from bfio.workloads.writer import write_trace
 from formulations.errors import InputError
 
 
@@ -87,7 +86,7 @@ def test_both_readers_take_the_same_keys(
     large: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Texts, numbers, white space around, empty cells; rows without output leave no trace."""
-    monkeypatch.setattr(reader_module, "COLUMNAR_FROM_BYTES", 0 if large else 10**9)
+    monkeypatch.setattr(trace_file, "COLUMNAR_FROM_BYTES", 0 if large else 10**9)
     # Rows 0, 3, 6, 9 have no output.
     path = _csv(tmp_path / "t.csv", ["x", "b", "", " b ", "b", "7", "b", "", "7", "x"])
     keys = read_trace(path).prompt_keys

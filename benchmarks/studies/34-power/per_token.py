@@ -1,6 +1,6 @@
 """Metric of study 34: energy per token over a part of a run."""
 
-from bfio.decode.run_part import RunPart
+from bfio.decode.run import RunPart
 
 
 def energy_per_token(part: RunPart) -> float | None:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from bfio.batching.options import BatchOptions
 from bfio.cli import so_far
 from bfio.cli.command import DONE, INTERRUPTED, Command
-from bfio.cli.exchange import add_exchange, exchange, is_exchange
 from bfio.cli.options import (
     Conflict,
     add_common,
@@ -36,6 +35,7 @@ from bfio.cli.output import (
     progress_bar,
     read_problem,
 )
+from bfio.cli.problem_command import add_exchange, exchange, is_exchange
 from bfio.cli.tables import print_fitting, print_sentences, run_cells
 from bfio.common.options import (
     POSITIVE,
@@ -754,7 +754,7 @@ def _run(args: argparse.Namespace) -> int:
                 raise
     interrupted = len(runs) < len(scenarios)
     show(interrupted=interrupted)
-    plot_runs(args, "bfio.batching.figure", runs)
+    plot_runs(args, "bfio.batching.run", runs)
     return INTERRUPTED if interrupted else DONE
 
 

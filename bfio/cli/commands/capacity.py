@@ -4,9 +4,9 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from bfio.cli.command import DONE, Command
-from bfio.cli.exchange import add_exchange, is_exchange
 from bfio.cli.options import add_json
 from bfio.cli.output import print_json, print_table, read_problem
+from bfio.cli.problem_command import add_exchange, is_exchange
 from bfio.common.text import number
 from formulations.errors import InputError, use_one_of
 from formulations.scalars import percent
@@ -108,7 +108,7 @@ def _exchange(
     args: argparse.Namespace, network: "AgentNetwork", stations: "tuple[VirtualStation, ...]"
 ) -> int:
     """Write the capacity program, or check a solution of it; return the exit status."""
-    from bfio.cli.exchange import exchange
+    from bfio.cli.problem_command import exchange
     from formulations.stability import CapacityProgram
 
     if args.between_tokens is not None:

@@ -14,7 +14,6 @@ from formulations.errors import InputError, use_one_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from matplotlib.figure import Figure
 
 #: A tenth of a millisecond [s]. Published constants are multiples of it.
 _SLOT = "0.0001"
@@ -62,12 +61,7 @@ def fit_batches(
     fit = fit_batch_time(tokens, durations, free_tokens=args.free_tokens)
     time = fit.batch_time(slot).to_mapping()
 
-    def figure() -> "Figure":
-        from bfio.batching.figure import fit_figure
-
-        return fit_figure(tokens, durations, fit)
-
-    plots = drawn(place, figure)
+    plots = drawn(place, lambda: fit.figure(tokens, durations))
     rates = {budget: budget / fit.seconds(budget) for budget in _BUDGETS}
     engine = {"slot": str(slot), "agents": [{"name": "engine", "budget": 512, **time}]}
     warning = None
@@ -179,9 +173,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from bfio.calibration.fit import fit_step_time
+    from bfio.calibration.fit import fit_step_time, goodness_rows
     from bfio.calibration.measurements import read_steps
-    from bfio.calibration.result import goodness_rows
     from bfio.common.provenance import citable_versions
     from bfio.common.regression import Loss
     from bfio.common.text import number

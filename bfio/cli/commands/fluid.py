@@ -5,15 +5,15 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from bfio.cli.command import DONE, Command
-from bfio.cli.exchange import (
+from bfio.cli.options import add_common
+from bfio.cli.output import print_json, print_table, read_problem
+from bfio.cli.problem_command import (
     add_exchange,
     add_service_limits,
     exchange_fluid,
     is_exchange,
     limited_program,
 )
-from bfio.cli.options import add_common
-from bfio.cli.output import print_json, print_table, read_problem
 from bfio.common.text import number
 from formulations.errors import CapabilityError, InputError
 from formulations.scalars import percent

@@ -21,7 +21,7 @@ from bfio.common.text import number
 from formulations.scalars import percent
 
 if TYPE_CHECKING:
-    from bfio.gap.report import GapReport, KeptStep
+    from bfio.gap import GapReport, KeptStep
     from bfio.workloads.workload import Workload
 
 
@@ -134,7 +134,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _run(args: argparse.Namespace) -> int:
     from bfio.decode.observers import ProgressObserver
     from bfio.decode.policy_registry import given_to
-    from bfio.gap.measure import measure_gap
+    from bfio.gap import measure_gap
 
     if args.log is not None:
         return _judge(args)
@@ -175,10 +175,9 @@ def _run(args: argparse.Namespace) -> int:
     plots = Written[Path]()
     if folder is not None and report.regrets() and not interrupted:
         from bfio.common.figure_style import save
-        from bfio.gap.plots import regret_figure
 
         place = folder / "regret.png"
-        plots = Written(lambda: save(regret_figure(report, args.policy), place))
+        plots = Written(lambda: save(report.plot(args.policy), place))
     steps = [step for steps in dumped.found for step in steps]
     gap.show(report, plots.found, steps, interrupted=interrupted)
     dumped.check()
@@ -221,7 +220,7 @@ class _Gap:
     def __init__(self, args: argparse.Namespace, workload: "Workload") -> None:
         from bfio.common.options import flag, with_values
         from bfio.decode.policies.bf_io import BFIOOptions
-        from bfio.gap.measure import GapObserver
+        from bfio.gap import GapObserver
         from formulations.arrays import integer
 
         self.args, self.workload = args, workload
@@ -264,7 +263,7 @@ class _Gap:
 
     def dumped(self) -> list[dict[str, Any]]:
         """Write the steps of the largest possible regret and return their summaries."""
-        from bfio.gap.report import RULE
+        from bfio.gap import RULE
 
         origin = {
             "policy": self.args.policy,
@@ -288,7 +287,7 @@ class _Gap:
         from bfio.cli.tables import print_for_papers, print_remarks, print_sentences
         from bfio.common.text import TableForm, TextTable
         from bfio.decode.settings import by_the_clock, idle_features, unused
-        from bfio.gap.report import COLUMNS
+        from bfio.gap import COLUMNS
 
         args, document = self.args, report.to_mapping()
         if args.json:

@@ -5,9 +5,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bfio.cli.command import DONE, NOTHING_FOUND
-from bfio.cli.exchange import is_exchange
 from bfio.cli.output import can_print, print_json, read_problem
-from bfio.cli.problem_command import problem_command
+from bfio.cli.problem_command import is_exchange, problem_command
 from bfio.programs import LATENCY
 from formulations.errors import InputError
 

@@ -27,7 +27,7 @@ def counts(chosen: "list[Entry]") -> str:
 
 def listing(chosen: "list[Entry]") -> list[list[str]]:
     """Return the lines of a table of entries, with the columns `LISTED`."""
-    from bfio.library.kinds.kind import value_text
+    from bfio.library.kind import value_text
     from formulations.scalars import percent
 
     rows = []
@@ -113,7 +113,7 @@ def verified_lines(chosen: "list[Entry]", verdicts: "list[Verdict]", seconds: fl
 
 def judged(verdict: "SolutionVerdict") -> dict[str, Any]:
     """Return the verdict on a submitted solution as a JSON document."""
-    from bfio.library.kinds.kind import written_value
+    from bfio.library.kind import written_value
 
     def told(value: Any) -> Any:
         return None if value is None else written_value(value)
@@ -131,8 +131,8 @@ def judged(verdict: "SolutionVerdict") -> dict[str, Any]:
 
 def judged_lines(e: "Entry", verdict: "SolutionVerdict") -> list[str]:
     """Return the verdict on a submitted solution as text lines."""
-    from bfio.cli.exchange import violated_lines
-    from bfio.library.kinds.kind import value_text
+    from bfio.cli.problem_command import violated_lines
+    from bfio.library.kind import value_text
 
     if verdict.objective is None:
         told = [f"{name} by {by}" for name, by in verdict.violations.items()]
@@ -262,7 +262,7 @@ def _get(args: argparse.Namespace) -> int:
     import json
     from pathlib import Path
 
-    from bfio.cli.exchange import exchange, exchange_fluid
+    from bfio.cli.problem_command import exchange, exchange_fluid
     from bfio.library import entry
     from bfio.programs import FLUID_KINDS, chosen_kind
     from bfio.workloads.tables import atomic_file

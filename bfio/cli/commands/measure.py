@@ -2,7 +2,7 @@
 
 import argparse
 
-from bfio.calibration.measure_options import MeasureOptions
+from bfio.calibration.measure import MeasureOptions, measure_steps
 from bfio.cli.command import DONE, Command
 from bfio.cli.options import add_common
 from bfio.cli.output import print_json, progress_bar
@@ -30,8 +30,6 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from bfio.calibration.measure import measure_steps
-
     options = from_namespace(MeasureOptions, args, seed=args.seed)
     number = options.repeats * len(options.cache_lengths)
     with progress_bar() as bar:

@@ -13,8 +13,6 @@ from bfio.prediction.options import EvaluationOptions
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from matplotlib.figure import Figure
-
     from bfio.prediction.report import PredictorReport
 
 _SUMMARY = "measure the accuracy of output-length predictors on a trace"
@@ -72,6 +70,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(args: argparse.Namespace) -> int:
     from bfio.prediction.evaluation import evaluate_predictor
+    from bfio.prediction.report import evaluation_figure
     from formulations.errors import InputError
 
     how = from_namespace(EvaluationOptions, args, seed=args.seed)
@@ -97,12 +96,7 @@ def _run(args: argparse.Namespace) -> int:
             bar.advance(task)
             so_far.keep_shown(lambda: _show(args, reports, [], provenance, interrupted=True))
 
-    def figure() -> "Figure":
-        from bfio.prediction.plots import evaluation_figure
-
-        return evaluation_figure(reports)
-
-    plots = drawn(place, figure)
+    plots = drawn(place, lambda: evaluation_figure(reports))
     _show(args, reports, plots.found, provenance)
     plots.check()
     return DONE

@@ -8,9 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from bfio.cli.command import DONE, Command
-from bfio.cli.exchange import add_service_limits, limited_program
 from bfio.cli.options import add_common, add_time_limit
 from bfio.cli.output import naming, print_json, print_table, progress_bar, read_problem
+from bfio.cli.problem_command import add_service_limits, limited_program
 from bfio.common.text import number
 from formulations.errors import CapabilityError
 

@@ -6,10 +6,9 @@ import sys
 from dataclasses import replace
 
 from bfio.cli.command import BAD_INPUT, DONE
-from bfio.cli.exchange import is_exchange
 from bfio.cli.options import add_work_limit
 from bfio.cli.output import naming, progress_bar, read_text
-from bfio.cli.problem_command import problem_command, status_of
+from bfio.cli.problem_command import is_exchange, problem_command, status_of
 from bfio.programs import STEP
 from formulations.errors import InputError
 

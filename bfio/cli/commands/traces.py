@@ -1,17 +1,21 @@
 """``bfio traces``: list formats; inspect, convert and download traces; write their problems."""
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from bfio.cli import options
 from bfio.cli.command import DONE, Command
 from bfio.cli.output import drawn, picture_place, print_json, print_table
-from bfio.cli.trace_problems import add_problem_actions
+from bfio.common.options import add_options
 from bfio.common.text import number
+from formulations.errors import InputError
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from bfio.from_trace import TraceProblem
+    from bfio.workloads.workload import Workload
 
 _SUMMARY = "list trace formats; inspect, convert and fetch traces; write problems out of them"
 _DESCRIPTION = """\
@@ -163,7 +167,7 @@ def _inspect(args: argparse.Namespace) -> None:
 
 
 def _geometric(args: argparse.Namespace) -> None:
-    from bfio.prediction.geometric import geometric_fit
+    from bfio.prediction.geometric import geometric_figure, geometric_fit
 
     place = picture_place(args.plot)
     found = {}
@@ -174,12 +178,7 @@ def _geometric(args: argparse.Namespace) -> None:
         name = workload.name if workload.name not in found else str(file)
         found[name] = workload.output_tokens, fit
 
-    def figure() -> "Figure":
-        from bfio.prediction.plots import geometric_figure
-
-        return geometric_figure(found)
-
-    plots = drawn(place, figure)
+    plots = drawn(place, lambda: geometric_figure(found))
     if args.json:
         documents = [{"name": name} | fit.to_mapping() for name, (_, fit) in found.items()]
         print_json({"traces": documents, "plots": [str(path) for path in plots.found]})
@@ -234,3 +233,136 @@ def _shown(value: object) -> str:
 
 
 COMMAND = Command("traces", _SUMMARY, _DESCRIPTION, _add_arguments, _run)
+
+
+def add_problem_actions(actions: Any) -> None:
+    """Add ``to-hindsight``, ``to-makespan``, ``to-fluid`` and ``to-step``."""
+    for name, (command, add, told) in _PROBLEMS.items():
+        summary = f"write a problem of bfio {command}: {told}"
+        parser = actions.add_parser(f"to-{name}", help=summary, description=f"{summary}.")
+        parser.add_argument("trace", metavar="FILE", help="a trace file")
+        parser.add_argument("out", metavar="OUT", help=f"file for bfio {command} (.json)")
+        add(parser)
+        group = parser.add_argument_group("requests")
+        group.add_argument("--requests", type=int, metavar="N", help="take N requests")
+        text = "leave out the first N (default 0)"
+        group.add_argument("--skip", type=int, default=0, metavar="N", help=text)
+        options.add_reading(group)
+        parser.add_argument("--overwrite", action="store_true", help="replace an existing OUT")
+        options.add_common(parser)
+        parser.set_defaults(action=partial(_write, name), synthetic=None)
+
+
+def _write(name: str, args: argparse.Namespace) -> None:
+    made = _made(name, args)
+    made.write(args.out, overwrite=args.overwrite)
+    told = {**made.provenance, "written": args.out}
+    if args.json:
+        print_json(told)
+        return
+    print(f"{args.out}: {made.provenance['requests']} requests of {args.trace}")
+    shown = ("rounding", "oversized_left_out", "classes", "policy", "step", "waiting")
+    lost = ("prompt_variance_kept", "output_variance_kept", "work_error")
+    for key in (*shown, *lost):
+        if key in told:
+            print(f"{key.replace('_', ' ')}: {told[key]}")
+    print(f"next: bfio {_PROBLEMS[name][0]} {args.out}")
+
+
+def _made(name: str, args: argparse.Namespace) -> "TraceProblem[Any]":
+    """Return the problem: its function takes the given arguments under their own names."""
+    from bfio import from_trace
+
+    makers: dict[str, Callable[..., TraceProblem[Any]]] = {
+        "hindsight": from_trace.latency_problem,
+        "makespan": from_trace.makespan_problem,
+        "fluid": from_trace.fluid_problem,
+        "step": from_trace.step_problem,
+    }
+    workload = _chosen(args)
+    if name == "step":
+        args.cluster, args.options = options.cluster_from(args), options.run_options_from(args)
+    names = signature(makers[name]).parameters.keys() & vars(args).keys()
+    given = {key: value for key in names if (value := getattr(args, key)) is not None}
+    return makers[name](workload, **given)
+
+
+def _chosen(args: argparse.Namespace) -> "Workload":
+    """Return the requests of the trace that the arguments choose."""
+    import numpy as np
+
+    from formulations.scalars import integer
+
+    skip = integer(args.skip, "--skip")
+    if args.requests is not None:
+        args.requests = integer(args.requests, "--requests", minimum=1) + skip
+    workload = options.workload_from(args)
+    if not skip:
+        return workload
+    if skip >= len(workload):
+        what = f"leaves none of {len(workload)} requests"
+        raise InputError("--skip", what, "use a smaller number")
+    return workload.part(np.arange(skip, len(workload)))
+
+
+def _add_memory(parser: argparse.ArgumentParser, text: str, *, required: bool) -> None:
+    parser.add_argument("--memory", type=int, metavar="M", required=required, help=text)
+    parser.add_argument(
+        "--skip-oversized",
+        dest="leave_out_oversized",
+        action="store_true",
+        help="leave out and count requests that exceed the memory alone (default: error)",
+    )
+
+
+def _add_hindsight(parser: argparse.ArgumentParser) -> None:
+    _add_memory(parser, "KV cache of the worker [tokens]", required=True)
+    text = "length of a round [s], exact (0.05 or 1/20); default: all requests arrive at round 0"
+    parser.add_argument("--round-s", metavar="S", help=text)
+    text = "rounds that a request occupies: A, B or C (default; docs/hindsight-latency.md)"
+    parser.add_argument("--convention", default="C", metavar="NAME", help=text)
+
+
+def _add_makespan(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--workers", type=int, metavar="G", required=True, help="workers")
+    text = "slots of each worker"
+    parser.add_argument("--slots", type=int, metavar="B", required=True, help=text)
+    text = "most tokens of each worker at any step (default: no limit)"
+    _add_memory(parser, text, required=False)
+    text = "length of a step [s], exact (0.05 or 1/20); default: all requests arrive at step 0"
+    parser.add_argument("--step-s", metavar="S", help=text)
+
+
+def _add_fluid(parser: argparse.ArgumentParser) -> None:
+    _add_memory(parser, "KV cache of each worker [tokens]", required=True)
+    text = "largest number of classes, found by k-means over prompts and outputs (default 8)"
+    parser.add_argument("--classes", type=int, default=8, metavar="K", help=text)
+    text = "requests per second of all classes (default: the mean rate of the trace)"
+    parser.add_argument("--rate", metavar="R", help=text)
+    parser.add_argument("--workers", type=int, default=1, metavar="G", help="workers (default 1)")
+    machine = "default: the BF-IO simulator's"
+    parser.add_argument("--d0", metavar="S", help=f"fixed time of an iteration [s] ({machine})")
+    parser.add_argument("--d1", metavar="S", help=f"time per token [s] ({machine})")
+
+
+def _add_step(parser: argparse.ArgumentParser) -> None:
+    from bfio.decode.cluster import Cluster
+    from bfio.decode.options import RunOptions
+
+    text = "policy of the run, NAME:option=value:... (default br-0)"
+    parser.add_argument("--policy", default="br-0", metavar="NAME", help=text)
+    text = "take the first decision at or after this decode step (default 0)"
+    parser.add_argument("--step", type=int, default=0, metavar="K", help=text)
+    text = "steps H of the window after the present one (default 0)"
+    parser.add_argument("--look-ahead", type=int, default=0, metavar="H", help=text)
+    add_options(parser.add_argument_group("machine"), Cluster)
+    add_options(parser.add_argument_group("run"), RunOptions)
+
+
+#: The command of each problem, the arguments of its own, and what it is.
+_PROBLEMS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None], str]] = {
+    "hindsight": ("hindsight", _add_hindsight, "start times of least latency for one KV cache"),
+    "makespan": ("makespan", _add_makespan, "workers in lockstep, all requests known"),
+    "fluid": ("fluid", _add_fluid, "classes of requests with rates"),
+    "step": ("solve", _add_step, "the state of a run at one step"),
+}

@@ -396,7 +396,7 @@ def _run(args: argparse.Namespace) -> int:
         raise failures[0]
     interrupted = len(runs) + len(failures) < len(names)
     show(interrupted=interrupted)
-    plot_runs(args, "bfio.wait.figure", runs)
+    plot_runs(args, "bfio.wait.run", runs)
     if failures:
         raise failures[0]
     return INTERRUPTED if interrupted else DONE

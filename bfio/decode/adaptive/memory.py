@@ -152,7 +152,7 @@ class Rule(NamedTuple):
     #: Shape (H+1,), overwritten: factors of the score (`bfio.step.two_stage.fscore`).
     reward: IntArray
     overflow: IntArray
-    #: See `bfio.step.two_stage.kernels.two_stage.two_stage_decide`.
+    #: See `bfio.step.two_stage.kernel.two_stage_decide`.
     threshold: int
     candidates: int
     product_key: int

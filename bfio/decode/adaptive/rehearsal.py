@@ -57,7 +57,7 @@ from bfio.decode.machine.window import (
 )
 from bfio.decode.policy import look_ahead_of
 from bfio.step.two_stage.heuristic import TwoStageParameters
-from bfio.step.two_stage.kernels.two_stage import order_by_size
+from bfio.step.two_stage.kernel import order_by_size
 from formulations.arrays import IntArray
 
 

@@ -38,8 +38,7 @@ if TYPE_CHECKING:
     from bfio.decode.machine.state import Record, State
     from bfio.decode.options import RunOptions
     from bfio.decode.replay import Replay
-    from bfio.decode.run import Run
-    from bfio.decode.run_part import RunPart
+    from bfio.decode.run import Run, RunPart
     from bfio.decode.stints import Stints
 
 #: Name of the single stage of requests in the states that batching policies see.

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from bfio.decode.cluster import Cluster
     from bfio.decode.machine.state import Record, State
     from bfio.decode.replay import Replay
-    from bfio.decode.run import Run
-    from bfio.decode.run_part import RunPart
+    from bfio.decode.run import Run, RunPart
 
 
 class _Rest(NamedTuple):

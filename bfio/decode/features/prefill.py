@@ -38,7 +38,7 @@ from formulations.arrays import FloatArray, IntArray, frozen
 if TYPE_CHECKING:
     from bfio.decode.machine.state import Record, State
     from bfio.decode.replay import Replay
-    from bfio.decode.run_part import RunPart
+    from bfio.decode.run import RunPart
 
 # Entries of `Tier.counts`: requests that have arrived; prefill workers that compute or hold a
 # request; requests in transfer to the pool; entries of the heap; number of requests that have

@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from bfio.decode.options import RunOptions
     from bfio.decode.policy_spec import PolicySpec
     from bfio.decode.replay import Replay
-    from bfio.decode.run import Run
-    from bfio.decode.run_part import RunPart
+    from bfio.decode.run import Run, RunPart
     from bfio.workloads.workload import Workload
 
 

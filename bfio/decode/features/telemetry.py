@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from bfio.decode.machine.window import Window
     from bfio.decode.options import RunOptions
     from bfio.decode.policy_spec import PolicySpec
-    from bfio.decode.run_part import RunPart
+    from bfio.decode.run import RunPart
     from bfio.workloads.workload import Workload
     from formulations.arrays import IntArray
 

@@ -8,7 +8,7 @@ keeps this prediction until the next one. (In the paper its ``ŷ``, reset to H, 
 any other: `Prediction.counts_down`.) A calendar holds the step of the next prediction of each
 request. So the cost of a step depends on the predictions due, not on the number of running
 requests. Compiled runs use this module; interpreted runs do the same with whole arrays
-(`bfio.decode.refresh`).
+(`bfio.decode.engine`).
 """
 
 from __future__ import annotations

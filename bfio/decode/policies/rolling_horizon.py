@@ -35,7 +35,7 @@ class RollingHorizon(LooksAhead):
 
     def __call__(self, state: DecodeState) -> list[int | None]:
         """Assign waiting requests by the plan of this step."""
-        from bfio.decode.rolling.plan import planned
+        from bfio.decode.rolling import planned
 
         load(KERNELS)
         columns = min(self.look_ahead + 1, state.projected_loads.shape[1])
@@ -57,6 +57,6 @@ SPEC = PolicySpec(
         "admissions are made"
     ),
     source="this toolkit",
-    kernel="bfio.decode.rolling.plan:KERNEL",
+    kernel="bfio.decode.rolling:KERNEL",
     why_pooled="it plans the request of each slot, and a bound request cannot be planned",
 )

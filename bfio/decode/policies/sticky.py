@@ -11,8 +11,8 @@ from fractions import Fraction
 import numpy as np
 
 from bfio.common.compilable import compilable
-from bfio.common.mixing import mixed_bits
 from bfio.common.options import CheckedOptions, option, whole
+from bfio.common.words import mixed_bits
 from bfio.decode.features.prefixes import matched_blocks, routing_keys
 from bfio.decode.machine.greedy import Greedy, greedy_kernel
 from bfio.decode.machine.kernel import KernelTask

@@ -35,7 +35,6 @@ from bfio.hindsight.latency.schedule import good_starts, sequential_starts
 from bfio.hindsight.latency.search import MAX_REQUESTS, RoundSearch
 from bfio.hindsight.latency.token_prices import ascended
 from formulations.arrays import IntArray, integer
-from formulations.changed import solve_changed
 from formulations.deadline import DEFAULT_WORK_LIMIT, FIRST_GRACE_S, Deadline, OutOfTime, TimeLimit
 from formulations.errors import CapabilityError
 from formulations.hindsight_latency import (
@@ -400,7 +399,6 @@ def solve_latency(
     method: str = "exact",
     time_limit: TimeLimit = None,
     seed: int = 0,
-    model: Any = None,
 ) -> LatencyResult:
     """Solve a hindsight latency problem and check the result.
 
@@ -416,9 +414,6 @@ def solve_latency(
         Time limit in wall-clock seconds.
     seed : int
         Random seed of the backends.
-    model : pyomo.environ.ConcreteModel, optional
-        The model of ``build(problem)`` with added rows or another objective; for the backends
-        only. ``objective`` is then that of the model.
 
     Returns
     -------
@@ -433,10 +428,6 @@ def solve_latency(
         If the problem is too large for a backend or for enumeration.
     """
     deadline = Deadline.of(time_limit)
-    if model is not None:
-        return solve_changed(
-            LatencyProgram(problem), model, method, time_limit=deadline, seed=seed
-        )
     return LatencyProgram.solve_by(
         problem,
         method,

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
 from math import inf
-from typing import Any
 
 import numpy as np
 
@@ -21,7 +20,6 @@ from bfio.hindsight.in_hand import InHand
 from bfio.hindsight.makespan.filling import filled, takes_insertions
 from bfio.hindsight.makespan.search import SearchForm, StepSearch, is_searchable, search_form
 from bfio.hindsight.makespan.states import rehash
-from formulations.changed import solve_changed
 from formulations.deadline import FIRST_GRACE_S, UNLIMITED, Deadline, OutOfTime, TimeLimit
 from formulations.errors import CapabilityError
 from formulations.hindsight_makespan import (
@@ -102,7 +100,6 @@ def solve_makespan(
     method: str = "exact",
     time_limit: TimeLimit = None,
     seed: int = 0,
-    model: Any = None,
 ) -> MakespanResult:
     """Find a schedule with minimum objective, and the best bound within the limits.
 
@@ -118,9 +115,6 @@ def solve_makespan(
         CP-SAT.
     seed : int
         Random seed of the backends; the search is deterministic.
-    model : pyomo.environ.ConcreteModel, optional
-        The model of ``build(problem)`` with added rows or another objective; for the backends
-        only. ``objective`` is then that of the model.
 
     Returns
     -------
@@ -136,10 +130,6 @@ def solve_makespan(
         If the problem is too large for a backend or for enumeration.
     """
     deadline = Deadline.of(time_limit)
-    if model is not None:
-        return solve_changed(
-            MakespanProgram(problem), model, method, time_limit=deadline, seed=seed
-        )
     return MakespanProgram.solve_by(
         problem,
         method,

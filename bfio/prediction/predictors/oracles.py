@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bfio.common.mixing import mixed_bits
 from bfio.common.options import EXACT, CheckedOptions, one_of, option, rational, whole
+from bfio.common.words import mixed_bits
 from bfio.prediction.length_history import Prediction, predicted_by_draw
 from bfio.prediction.predictor import (
     REFRESH,

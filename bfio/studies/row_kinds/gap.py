@@ -10,8 +10,7 @@ from bfio.common.options import from_mapping
 from bfio.decode.option_kinds import MAX_HORIZON
 from bfio.decode.policies.bf_io import BFIOOptions
 from bfio.decode.replay import run_violations
-from bfio.gap.measure import GapObserver, observed_run
-from bfio.gap.report import GapReport, StepRegret
+from bfio.gap import GapObserver, GapReport, StepRegret, observed_run
 from bfio.step.exact import prepare
 from bfio.studies.row import RowContext, RowResult, Value
 from bfio.studies.row_kind import Planned, descriptions, planned_kind

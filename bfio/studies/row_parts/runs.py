@@ -32,8 +32,7 @@ from bfio.decode.policy_registry import (
     unread_options,
 )
 from bfio.decode.replay import run_violations
-from bfio.decode.run import Run
-from bfio.decode.run_part import RunPart
+from bfio.decode.run import Run, RunPart
 from bfio.decode.settings import (
     blind_windows,
     is_blind,

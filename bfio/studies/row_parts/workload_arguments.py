@@ -31,9 +31,9 @@ from bfio.workloads.generators import (
     with_output_mean,
     with_shuffled_outputs,
 )
-from bfio.workloads.reader import read_trace
 from bfio.workloads.statistics import requests_used
 from bfio.workloads.synthetic_workloads import synthetic
+from bfio.workloads.trace_file import read_trace
 from bfio.workloads.workload import Workload, training_share
 from formulations.arrays import IntArray
 from formulations.errors import InputError

@@ -465,7 +465,7 @@ def _routers(context: Context) -> Iterator[tuple[str, Router]]:
     yield "readable", two_stage_reference
     if context.effort is not Effort.QUICK:
         # Loading the compiled kernels takes too long for quick effort, and for listing claims.
-        from bfio.step.two_stage.kernels.decide import two_stage_compiled
+        from bfio.step.two_stage.heuristic import two_stage_compiled
 
         yield "compiled", two_stage_compiled
 

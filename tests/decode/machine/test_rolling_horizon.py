@@ -7,12 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bfio.decode import rolling
 from bfio.decode.cluster import Cluster
 from bfio.decode.metrics import measure_steady
 from bfio.decode.replay import run_violations
-from bfio.decode.rolling import plan
-from bfio.decode.rolling.kernel import DECIDED
-from bfio.decode.rolling.reference import planned_reference
+from bfio.decode.rolling import DECIDED, planned_reference
 from bfio.decode.simulation import simulate
 from bfio.testing.runs import Scenario, scenarios
 from tests.decode.machine.equality import (
@@ -40,7 +39,7 @@ def assert_same_as_statement(scenario: Scenario, horizon: int, moves: int) -> No
     given = (scenario.workload, NAME, options, scenario.cluster)
     # Before the patch: what is first compiled under it would call the statement.
     compiled = run_compiled(*given, **chosen)
-    with patch.object(plan, "plan_admissions", statement):
+    with patch.object(rolling, "plan_admissions", statement):
         reference = run_reference(*given, **chosen)
     if compiled is None:
         assert scenario.workload.prompt_tokens.max() > 10**6

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bfio.decode.cluster import Cluster
-from bfio.workloads.reader import read_trace
+from bfio.workloads.trace_file import read_trace
 from tests.decode.machine.equality import assert_same_run
 from tests.pairs import pairs
 

@@ -5,14 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bfio.decode.rolling import reference
-from bfio.decode.rolling.plan import planned
-from bfio.decode.rolling.reference import (
+from bfio.decode.rolling import (
     LOAD_SHARE,
     TURNOVER,
     Objective,
     Slot,
     open_slots,
+    planned,
     planned_reference,
     sampled,
     step_weights,
@@ -112,7 +111,7 @@ def test_a_large_request_waits_for_the_slot_of_a_large_one() -> None:
     sizes = np.array([[100, 100], [10, 10]])
     assert planned(np.array([1, 0]), base, running, sizes, 500) == [None, 0]
     # Where nobody knows that it ends, a slot is a slot.
-    assert reference.step_weights(np.array([[3, 3], [4, 4]])) == [2 * TURNOVER]
+    assert step_weights(np.array([[3, 3], [4, 4]])) == [2 * TURNOVER]
 
 
 @pytest.mark.parametrize("scale", [1, 10**12])

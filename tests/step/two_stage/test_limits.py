@@ -13,10 +13,10 @@ from bfio.step.two_stage import limits as step_limits
 from bfio.step.two_stage.heuristic import (
     TwoStageParameters,
     two_stage,
+    two_stage_compiled,
     two_stage_reference,
     two_stage_step,
 )
-from bfio.step.two_stage.kernels.decide import two_stage_compiled
 from bfio.step.two_stage.limits import Limits, repaired
 from bfio.testing.instances import step_problem, step_problems
 from formulations.errors import CapabilityError

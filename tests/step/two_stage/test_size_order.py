@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bfio.step.two_stage.kernels.size_order import new_order, put_in_order
+from bfio.decode.machine.two_stage import new_order, put_in_order
 from formulations.arrays import IntArray
 
 NUM = 12

@@ -11,8 +11,7 @@ import pytest
 from bfio.decode.cluster import Cluster
 from bfio.decode.metrics import METRICS, measure, measure_steady
 from bfio.decode.simulation import simulate
-from bfio.gap.measure import measure_gap
-from bfio.gap.report import GapReport, StepRegret
+from bfio.gap import GapReport, StepRegret, measure_gap
 from bfio.studies import kinds
 from bfio.studies.row import MAX_POINTS, RowContext, RowResult, canonical
 from bfio.studies.row_kinds.gap import gap_values
@@ -165,7 +164,7 @@ def test_gap_values_without_any_decision_are_none() -> None:
 @pytest.mark.parametrize("options", [{}, {"gap_horizon": 5, "projection": "growing"}])
 def test_a_gap_row_is_what_the_gap_command_measures(options: dict[str, Any]) -> None:
     """The same regrets in the same order, of every tenth decision."""
-    from bfio.gap.measure import GapObserver
+    from bfio.gap import GapObserver
 
     row = compute("gap", policy="br-0", every=10, **options, **SMALL)
     report = measure_gap(

@@ -15,7 +15,7 @@ from bfio.kvcache.simulation import serve
 from bfio.studies import kinds
 from bfio.studies.row import RowContext, RowResult, canonical
 from bfio.studies.row_kinds.kv_cache import time_means
-from bfio.workloads.reader import read_trace
+from bfio.workloads.trace_file import read_trace
 from formulations.errors import InputError
 from tests.studies.row_kinds.descriptions import undescribed
 

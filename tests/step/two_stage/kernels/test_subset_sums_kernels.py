@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from numba import njit
 
 from bfio.common.compilable import linked
-from bfio.step.two_stage.kernels.subset_choice import (
+from bfio.step.two_stage.subset_choice import BitmaskSums
+from bfio.step.two_stage.subset_kernel import (
     largest_at_most,
     oldest_members,
     reachable_masks,
     smallest_above,
 )
-from bfio.step.two_stage.subset_choice import BitmaskSums
 from formulations.arrays import IntArray
 
 #: Sizes around the word length, where shifts carry.

@@ -16,10 +16,13 @@ from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
 from bfio.step.two_stage import heuristic as module
 from bfio.step.two_stage import subset_choice
-from bfio.step.two_stage.heuristic import TwoStageParameters, two_stage, two_stage_reference
-from bfio.step.two_stage.kernels import decide
-from bfio.step.two_stage.kernels.decide import two_stage_compiled
-from bfio.workloads.reader import read_trace
+from bfio.step.two_stage.heuristic import (
+    TwoStageParameters,
+    two_stage,
+    two_stage_compiled,
+    two_stage_reference,
+)
+from bfio.workloads.trace_file import read_trace
 from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray
 from formulations.errors import InputError
@@ -159,7 +162,7 @@ def test_same_run(policy: str, predictor: str, monkeypatch: pytest.MonkeyPatch) 
         return [int(worker) for worker in run.worker]
 
     compiled = workers()
-    monkeypatch.setattr(decide, "two_stage_compiled", lambda *case: None)
+    monkeypatch.setattr(module, "two_stage_compiled", lambda *case: None)
     assert workers() == compiled
 
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from bfio.common.compilable import compilable
 from bfio.common.kernels import entry_point
-from bfio.step.two_stage.kernels.fscore import Score, fits, peak_end, score_at, score_of, slope
-from bfio.step.two_stage.kernels.subset_choice import (
+from bfio.step.two_stage.fscore import Score, fits, peak_end, score_at, score_of, slope
+from bfio.step.two_stage.subset_kernel import (
     Candidates,
     best_by_enumeration,
     best_by_sums,

@@ -25,7 +25,7 @@ import numpy as np
 from bfio.common.array_kernels import copy_to
 from bfio.common.compilable import compilable
 from bfio.common.words import Words
-from bfio.step.two_stage.kernels.fscore import (
+from bfio.step.two_stage.fscore import (
     NO_LIMIT,
     Score,
     fits,

@@ -1,1 +1,0 @@
-"""Numba kernels of the two-stage heuristic; importing this package loads nothing."""
