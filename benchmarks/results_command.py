@@ -212,7 +212,7 @@ def remake(result: Result, folder: Path, jobs: int) -> list[str]:
     if result.name in MEASURED:
         before = plain_lines(result.path)
         measure_table(DATA)
-        return _other_cells(before, plain_lines(result.path))
+        return other_lines(before, plain_lines(result.path))
     if result.study is None:
         raise InputError(result.name, "no command computes this table", "see benchmarks/README.md")
     store = folder / f"{result.path.parent.name}-{result.path.stem}.sqlite"
@@ -259,7 +259,7 @@ def sample(result: Result) -> list[str]:
         If a trace is missing, a row is invalid, or every line takes too long.
     """
     if result.name in MEASURED:
-        return _other_cells(plain_lines(result.path), measured(DATA))
+        return other_lines(plain_lines(result.path), measured(DATA))
     if result.study is None:
         raise InputError(result.name, "no command computes this table", "see benchmarks/README.md")
     plan, rows = _line(result, result.study)
@@ -353,15 +353,12 @@ def _are_equal(one: str, other: str) -> bool:
         return one == other
 
 
-def _other_cells(old: Sequence[list[str]], new: Sequence[list[str]]) -> list[str]:
-    """Return the differing lines of a measured plain table.
-
-    A line with an entry in the last column, the share of proven steps, depends on a time limit.
-    """
+def other_lines(old: Sequence[list[str]], new: Sequence[list[str]]) -> list[str]:
+    """Return the differing lines of a measured plain table, apart from the code that made them."""
     return [
         f"{' | '.join(one)} before, {' | '.join(other)} now"
         for one, other in zip_longest(shown(old), shown(new), fillvalue=[""])
-        if one != other and not one[-1]
+        if one != other
     ]
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.cli import main
+from benchmarks.readme import CODE, COMMIT, RESULTS, plain_lines
 from benchmarks.results_command import (
     CHANGED,
     CURRENT,
@@ -13,6 +14,7 @@ from benchmarks.results_command import (
     Result,
     differences,
     headlines,
+    other_lines,
     refusals,
     remake,
     results,
@@ -162,6 +164,16 @@ def test_times_clocks_and_rounding_are_left_out() -> None:
     new = parsed_records(f"{head}rows,,commit,2,\nt,a,wall_s,2,\nt,a,x,1.0000002,\nt,b,x,6,1\n")
     assert differences(old, new, {"wall_s"}) == []
     assert differences(old, new, set()) == ["t policy=a wall_s estimate: 1 before, 2 now"]
+
+
+def test_every_cell_of_a_measured_table_is_compared() -> None:
+    """The whole table of README.md, apart from the names of the code."""
+    lines = plain_lines(RESULTS / "compare.csv")
+    for line, cells in enumerate(lines[1:], start=1):
+        for place, name in enumerate(lines[0]):
+            other = [*cells[:place], f"{cells[place]}7", *cells[place + 1 :]]
+            found = other_lines(lines, [*lines[:line], other, *lines[line + 1 :]])
+            assert len(found) == (name not in (COMMIT, CODE))
 
 
 def test_commits_of_results_exist() -> None:
