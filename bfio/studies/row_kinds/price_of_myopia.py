@@ -87,8 +87,8 @@ class MyopiaInstance:
     overhead : int
         ``C / t_l`` [tokens].
     limit : float
-        Time limit for each optimum [s]. With 0 the combinatorial bound and list schedules are
-        used.
+        Time limit for each optimum [s]. With 0 the combinatorial bound and first schedules, by
+        lists and by insertion, are used.
     memory : tuple of int, optional
         Memory of each worker [tokens].
     """
