@@ -16,6 +16,8 @@ _ROUNDS = 200
 _CALLS = 20
 #: Further levels tried from the best placement so far.
 _REPEATS = 4
+#: Most ticks in all: what succeeds, succeeds sooner, and what follows needs the rest.
+_MOST_TICKS = 100_000
 _SEED = 88172645463325252
 
 
@@ -43,12 +45,13 @@ def level(core: FillProblem, effort: Effort) -> IntArray | None:
     lower = core.closed_form(core.first_peak())
     best = begun
     state = np.array([_SEED], dtype=np.uint64)
+    last = effort.ticks + _MOST_TICKS
     for peak in dict.fromkeys((lowest, (lowest + highest) // 2, highest)):
-        best = _exchanged(core, peak, begun, best, lower, effort, state)
+        best = _exchanged(core, peak, begun, best, lower, effort, last, state)
     # From the best so far, at its own mean load.
     for _ in range(_REPEATS):
         mean = -(-int(_loads_of(core, best).sum()) // len(loads))
-        best = _exchanged(core, max(core.peak, mean), best, best, lower, effort, state)
+        best = _exchanged(core, max(core.peak, mean), best, best, lower, effort, last, state)
     return best
 
 
@@ -59,13 +62,17 @@ def _exchanged(
     best: IntArray,
     lower: int,
     effort: Effort,
+    last: int,
     state: RandomState,
 ) -> IntArray:
-    """Exchange requests, starting from ``begun``, to reach one load; return the best placement."""
+    """Exchange requests, starting from ``begun``, to reach one load; return the best placement.
+
+    Ends once ``last`` ticks are used in all.
+    """
     owner = begun.copy()
     loads = _loads_of(core, owner)
     for _ in range(_CALLS):
-        if core.value_of(best) <= lower or effort.is_over:
+        if core.value_of(best) <= lower or effort.ticks > last or effort.is_over:
             break
         distance = exchange_with_waiting(
             peak, core.capacity, core.sizes, owner, loads, 0, _ROUNDS, state, effort.spent
