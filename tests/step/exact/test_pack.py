@@ -154,6 +154,14 @@ def test_level_below_a_closed_worker() -> None:
     assert level(_core([2, 2, 2, 0], [0, 0, 0, 3000], sizes), Effort()) is None
 
 
+def test_a_level_out_of_reach_leaves_the_work_to_the_other_phases() -> None:
+    """Even requests on even and odd loads; a tenth of the default work limit, and one call."""
+    sizes = 2 * np.random.default_rng(0).integers(50, 400, 150)
+    effort = Effort()
+    assert level(_core([8] * 16, [0, 1] * 8, sizes.tolist()), effort) is not None
+    assert effort.ticks < 120_000
+
+
 @given(_packings())
 def test_priced_peaks_are_valid(core: FillProblem) -> None:
     """The bound lies between the closed form and the optimum, and its certificate holds."""
