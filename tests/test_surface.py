@@ -98,42 +98,51 @@ def test_policies_that_cannot_be_compared(policies: object, jobs: int, message: 
         bfio.compare(WORKLOAD, policies, MACHINE, jobs=jobs)
 
 
-def test_short_texts() -> None:
+@pytest.fixture(scope="module")
+def compared() -> bfio.Comparison:
+    """Two policies in a pool, compared once for all that is shown of them."""
+    return bfio.compare(WORKLOAD, ["fcfs", "br-0"], MACHINE, pool=16)
+
+
+@pytest.fixture(scope="module")
+def measured() -> bfio.GapReport:
+    """Return the gap of one of them."""
+    return bfio.measure_gap(WORKLOAD, "br-0", MACHINE)
+
+
+def test_short_texts(compared: bfio.Comparison, measured: bfio.GapReport) -> None:
     """The repr of a result is one line without arrays."""
-    found = bfio.compare(WORKLOAD, ["fcfs", "br-0"], MACHINE)
-    gap = bfio.measure_gap(WORKLOAD, "br-0", MACHINE)
-    for result in (WORKLOAD, found, found.runs[0], gap):
+    for result in (WORKLOAD, compared, compared.runs[0], measured):
         assert len(repr(result)) < 250
         assert "array(" not in repr(result)
-    assert "60 of 60 requests completed" in repr(found.runs[0])
+    assert "60 of 60 requests completed" in repr(compared.runs[0])
 
 
-def test_tables_of_notebooks() -> None:
+def test_tables_of_notebooks(compared: bfio.Comparison) -> None:
     """Results show an HTML table in notebooks, with a title and escaped names."""
-    table = bfio.compare(WORKLOAD, ["fcfs", "br-0"], MACHINE, pool=16)._repr_html_()
+    table = compared._repr_html_()
     assert "demo: 60 requests drawn with seed 1, 2x4" in table
     assert table.count("<tr>") == 3
     assert "policy (measured part)" in table
 
 
-def test_plots() -> None:
+def test_plots(compared: bfio.Comparison) -> None:
     """A plot has a panel per policy, and shows as a picture in notebooks."""
-    figure = bfio.compare(WORKLOAD, ["fcfs", "br-0"], MACHINE).plot()
+    figure = compared.plot()
     assert figure._repr_png_().startswith(b"\x89PNG")
     assert [axes.get_title() for axes in figure.axes if axes.get_visible()] == ["fcfs", "br-0"]
 
 
-def test_frames() -> None:
+def test_frames(compared: bfio.Comparison, measured: bfio.GapReport) -> None:
     """A frame has a line per policy and part; without pandas the error names the package."""
-    found = bfio.compare(WORKLOAD, ["fcfs", "br-0"], MACHINE, pool=16)
     if find_spec("pandas") is None:
         with pytest.raises(InputError, match="pandas is not installed; pip install pandas"):
-            found.to_frame()
+            compared.to_frame()
         return
-    frame = found.to_frame()
+    frame = compared.to_frame()
     assert list(frame["policy"]) == ["fcfs", "fcfs", "br-0", "br-0"]
     assert list(frame["part"]) == ["whole", "measured"] * 2
-    assert len(bfio.measure_gap(WORKLOAD, "br-0", MACHINE).to_frame()) > 0
+    assert len(measured.to_frame()) > 0
 
 
 @pytest.mark.parametrize(
@@ -199,7 +208,7 @@ def test_columns_of_any_library_are_taken() -> None:
     assert rows.output_tokens.tolist() == [1, 2]
 
 
-def test_every_result_is_a_frame_a_table_and_a_picture() -> None:
+def test_every_result_is_a_frame_a_table_and_a_picture(measured: bfio.GapReport) -> None:
     """Runs, gaps and solutions have frames, notebook tables and pictures, with escaped text."""
 
     def mine(state: DecodeState) -> list[int | None]:
@@ -214,9 +223,8 @@ def test_every_result_is_a_frame_a_table_and_a_picture() -> None:
     ):
         run.to_frame("request")
     assert "&lt;b&gt;&amp;mine" in run._repr_html_()
-    gap = bfio.measure_gap(WORKLOAD, "br-0", MACHINE)
-    assert "full use of slots" in gap._repr_html_()
-    for result in (run, gap):
+    assert "full use of slots" in measured._repr_html_()
+    for result in (run, measured):
         picture: Any = result.plot()
         assert picture._repr_png_().startswith(b"\x89PNG")
     with pytest.raises(InputError, match="were not kept; simulate with keep_trajectory=True"):

@@ -284,7 +284,7 @@ def test_an_interrupt_exits_130(tmp_path: Path) -> None:
         "from bfio.cli import main\n"
         "def compare(requests):\n"
         "    words = ['--policies', 'fcfs,max-min', '--requests', requests, '--json']\n"
-        "    return main(['compare', *words])\n"
+        "    return main(['compare', '--no-plots', *words])\n"
         # All is loaded then, on a machine of any speed.
         "with contextlib.redirect_stdout(io.StringIO()): compare('20')\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"

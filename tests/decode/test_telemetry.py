@@ -154,7 +154,7 @@ def test_policies_that_read_no_report_say_so_and_no_other() -> None:
     """Who reads none decides as with fresh reports; who reads some decides otherwise here."""
     rng = np.random.default_rng(5)
     requests = workload(
-        rng.integers(1, 50, size=150).tolist(), rng.geometric(0.05, size=150).tolist()
+        rng.integers(1, 50, size=60).tolist(), rng.geometric(0.05, size=60).tolist()
     )
     for name, spec in built_in().items():
         # These two are refused with telemetry; this one goes by loads only above a given skew.
