@@ -92,7 +92,7 @@ def optional_flags(values: object, where: str, length: int) -> BoolArray | None:
     if isinstance(values, np.ndarray):
         values = values.tolist()
     if not isinstance(values, list | tuple) or not all(isinstance(v, bool) for v in values):
-        raise InputError(where, "not one true or false per request", "give one flag per request")
+        raise InputError(where, "is not a list of true or false", "give one flag per request")
     flags: BoolArray = frozen(np.array(values, dtype=np.bool_).reshape(len(values)))
     check_length(flags, length, where, "request")
     return flags

@@ -25,7 +25,7 @@ from formulations.statement import P
 
 #: Violation of a row with continuous variables or fractional data that counts as rounding.
 _TOLERANCE = Fraction(1, 1_000_000)
-_KEEP = "keep the rows of build(problem); add rows, or replace model.objective"
+_KEEP = "keep the rows and variables of build(problem); add rows, or replace model.objective"
 
 #: Methods of this project that know a program's data only.
 OWN_METHODS = ("exact", "two-stage", "brute-force")
@@ -173,7 +173,7 @@ class ChangedProgram(Formulation[P, Changed[S], R], Generic[P, S, R]):
                 continue
             tight = form.lower[k] >= ours.lower[j] and form.upper[k] <= ours.upper[j]
             if not tight or form.integral[k] != ours.integral[j]:
-                raise InputError(f"model.{name}", "its bounds or domain are loosened", _KEEP)
+                raise InputError(f"model.{name}", "bounds are looser or domain is changed", _KEEP)
         for name, (entries, lower, upper) in _rows(ours).items():
             entries_now, lower_now, upper_now = theirs.get(name, ({}, -np.inf, np.inf))
             if entries_now != entries or lower_now < lower or upper_now > upper:

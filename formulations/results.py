@@ -188,7 +188,7 @@ class Solved:
 
     @property
     def is_optimal(self) -> bool:
-        """Whether the solution is proven optimal, exactly."""
+        """Whether the solution is proven optimal in exact arithmetic."""
         return self.termination is Termination.OPTIMAL
 
     @property

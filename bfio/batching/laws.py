@@ -122,7 +122,7 @@ class ArrivalLaw(ABC):
 
     @abstractmethod
     def window(self, rng: np.random.Generator, first: int, length: int) -> IntArray:
-        """Return the sorted arrival slots n with ``first <= n < first + length``, repeated."""
+        """Return the arrival slots in ``[first, first + length)``, sorted, one per arrival."""
 
     def is_over(self, slot: int) -> bool:
         """Return whether no request arrives in this slot or later."""
@@ -165,7 +165,7 @@ class DrawnArrivals(ArrivalLaw, Validated):
         return float(self.per_slot)
 
     def window(self, rng: np.random.Generator, first: int, length: int) -> IntArray:
-        """Return the sorted arrival slots n with ``first <= n < first + length``, repeated."""
+        """Return the arrival slots in ``[first, first + length)``, sorted, one per arrival."""
         if self.name is ArrivalName.POISSON:
             # Given their number, Poisson arrivals are uniform over the slots of the window.
             drawn = rng.integers(0, length, rng.poisson(self.rate * length))
@@ -213,7 +213,7 @@ class ListedArrivals(ArrivalLaw, Validated):
         return len(self.slots) / (int(self.slots[-1]) + 1) if len(self.slots) else 0.0
 
     def window(self, rng: np.random.Generator, first: int, length: int) -> IntArray:
-        """Return the sorted arrival slots n with ``first <= n < first + length``, repeated."""
+        """Return the arrival slots in ``[first, first + length)``, sorted, one per arrival."""
         low, high = np.searchsorted(self.slots, [first, first + length])
         return self.slots[low:high]
 

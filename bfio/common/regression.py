@@ -148,7 +148,7 @@ def _descended(
 def _without_each_block(
     basis: FloatArray, residuals: FloatArray, weights: FloatArray, is_inside: np.ndarray
 ) -> FloatArray | None:
-    """Return the change of the estimate without each block, shape (blocks, p), in the basis."""
+    """Return the Newton step without each block, shape (blocks, p), in basis coordinates."""
     num_rows, num_columns = basis.shape
     if num_rows <= num_columns:
         return None

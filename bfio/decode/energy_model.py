@@ -67,7 +67,7 @@ class EnergyModel:
         if not 0.0 <= self.idle_power_w <= self.max_power_w < float("inf"):
             raise InputError(
                 "idle_power_w",
-                f"{self.idle_power_w} W exceeds the maximum power or is negative "
+                f"{self.idle_power_w} W is not between 0 and a finite maximum power "
                 f"({self.max_power_w} W)",
                 "use 0 <= idle power <= maximum power",
             )

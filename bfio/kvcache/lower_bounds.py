@@ -151,7 +151,8 @@ def theorem_6_2(
     """
     prompt = Fraction(epsilon) * memory
     if not 0 < epsilon < Fraction(1, 2) or prompt.denominator != 1:
-        raise InputError("epsilon", f"{epsilon}", "use 0 < epsilon < 1/2 with epsilon * M whole")
+        remedy = "use 0 < epsilon < 1/2, epsilon * memory an integer"
+        raise InputError("epsilon", f"{epsilon} is not allowed", remedy)
     count = int(prompt) if num_short is None else num_short
     return long_and_short(memory, int(prompt), count, memory - 2 * int(prompt), convention)
 

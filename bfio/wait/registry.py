@@ -283,7 +283,7 @@ class NewFirst(OngoingFirst):
 def _integers(text: str, where: str) -> tuple[int, ...]:
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() for part in parts):
-        raise InputError(where, f"{text!r} is no list of integers", "write e.g. 2,2")
+        raise InputError(where, f"{text!r} is not a list of integers >= 0", "write e.g. 2,2")
     if long := [part for part in parts if len(part) > _MAX_DIGITS]:
         raise InputError(where, f"{long[0]:.40} is too large", f"use at most {_MAX_DIGITS} digits")
     return tuple(int(part) for part in parts)

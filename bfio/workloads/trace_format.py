@@ -514,14 +514,14 @@ class RequestColumns:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All columns, the arrival time first."""
+        """Columns of arrivals, prefixes, prompts and outputs that the format has."""
         arrival = () if self.arrival is None else (self.arrival.name,)
         prefix = () if self.prefix is None else (self.prefix,)
         return (*arrival, *prefix, self.prompt, self.output)
 
     @property
     def known(self) -> tuple[str, ...]:
-        """All columns that are read if the table has them."""
+        """The columns of `names`, then the optional ones."""
         optional = (self.hashes, self.key)
         return (*self.names, *(c.name for c in optional if isinstance(c, HashColumn | KeyColumn)))
 

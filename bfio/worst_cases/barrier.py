@@ -297,7 +297,7 @@ def adversary(target: BarrierTarget, space: BarrierSpace) -> Found:
         If there would be too many requests, or the criterion is not ``peaks``.
     """
     if space.criterion is not Criterion.PEAKS:
-        raise InputError("criterion", f"no adversary for {space.criterion}", "use peaks")
+        raise InputError("criterion", f"{space.criterion} has no adversary here", "use peaks")
     problem = _instance(target, space)
     longest_first = np.argsort(-problem.output, kind="stable").tolist()
     case = against(target, problem, list_schedule(problem, longest_first))

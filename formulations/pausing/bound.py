@@ -25,7 +25,7 @@ from formulations.pausing.problem import PausingProblem, PricedPausing
 
 
 def shortest_step(problem: PausingProblem) -> int:
-    """Return a lower bound on the time of every step [units], from the requests that must run."""
+    """Return a lower bound on each step's time [1/scale s], from the requests that must run."""
     loads = np.zeros(problem.num_workers, dtype=np.int64)
     must = problem.must_run
     np.add.at(loads, problem.worker[must], problem.load[must])
@@ -33,7 +33,7 @@ def shortest_step(problem: PausingProblem) -> int:
 
 
 def longest_step(problem: PausingProblem) -> int:
-    """Return an upper bound on the time of every step [units]."""
+    """Return an upper bound on the time of every step [1/scale s]."""
     loads = np.zeros(problem.num_workers, dtype=np.int64)
     np.add.at(loads, problem.worker, problem.load)
     largest = np.concatenate([[0], np.cumsum(-np.sort(-problem.waiting))])
@@ -76,13 +76,13 @@ class Relaxation:
 
     @cached_property
     def joins(self) -> IntArray:
-        """Least step time [units] in which each request in `optional` and those before it fit."""
+        """Least step time [1/scale s] that fits each of `optional` with those before it."""
         worker = self.problem.worker[self.optional]
         return self._time_of(worker, self.base[worker] + self.prefix)
 
     @cached_property
     def first_fit(self) -> IntArray:
-        """Least step time [units] in which each waiting request alone fits a worker, shape (N,).
+        """Least step time [1/scale s] at which each waiting request fits alone, shape (N,).
 
         An entry is `never` if the request's tokens fit no worker, or no slot is free.
         """
@@ -112,13 +112,13 @@ class Relaxation:
 
     @cached_property
     def shortest(self) -> int:
-        """Lower bound on the time of every step [units]."""
+        """Lower bound on the time of every step [1/scale s]."""
         required = self.first_fit[self.problem.must_start]
         return max(shortest_step(self.problem), int(required.max(initial=0)))
 
     @cached_property
     def never(self) -> int:
-        """A time that exceeds the time of every step [units]."""
+        """A time that exceeds the time of every step [1/scale s]."""
         return longest_step(self.problem) + 1
 
     @cached_property

@@ -53,7 +53,7 @@ def test_documents_round_trip(problem: StepProblem) -> None:
         ({"token_capacity": [5]}, r"token_capacity: 1 entries where 2 are expected"),
         ({"token_time": [1, 0]}, r"token_time\[1\]: 0 is out of range; use 1 <= value"),
         ({"required": [True]}, r"required: 1 entries where 2 are expected; give one per request"),
-        ({"required": [1, 0]}, r"required: not one true or false per request"),
+        ({"required": [1, 0]}, r"required: is not a list of true or false"),
         ({"weights": [1]}, r"document.weights: unknown; use capacity, base"),
     ],
 )

@@ -114,7 +114,7 @@ def test_options_of_first_come_first_served() -> None:
         ("wait:thresholds=most", "'most' is unknown; use strict, least, printed, balanced"),
         ("wait:thresholds=1", "thresholds: 1 thresholds for 2 classes"),
         ("wait:thresholds=1,0", "thresholds[1]: 0 is out of range"),
-        ("wait:thresholds=1,x", "'1,x' is no list of integers"),
+        ("wait:thresholds=1,x", "'1,x' is not a list of integers >= 0"),
         ("wait:thresholds=", "option 'thresholds' without a value"),
         (
             "wait:segments=2",
@@ -124,7 +124,7 @@ def test_options_of_first_come_first_served() -> None:
         ("nested-wait:groups=two", "groups: 'two' is unknown"),
         ("nested-wait:groups=prompts:segments=2", "omit both"),
         ("nested-wait:groups=prompts:limit=2", "limit"),
-        ("nested-wait:segments=x", "segments: 'x' is no list of integers"),
+        ("nested-wait:segments=x", "segments: 'x' is not a list of integers >= 0"),
         ("nested-wait:segments=9", "segments"),
         ("nested-wait:segments=2,1:thresholds=1,1", "[2, 1] do not increase"),
         ("nested-wait:segments=1,2:thresholds=1", "thresholds: 1 thresholds for 2 segments"),

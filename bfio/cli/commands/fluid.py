@@ -62,7 +62,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--objective",
         default="stages",
         metavar="NAME",
-        help="objective of admission: stages (default, output + 1 per request) or decode tokens",
+        help="objective of admission: stages (default, output + 1 per request) or decode (output)",
     )
     add_service_limits(parser)
     parser.add_argument(

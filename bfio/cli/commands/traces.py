@@ -244,7 +244,7 @@ def add_problem_actions(actions: Any) -> None:
         parser.add_argument("out", metavar="OUT", help=f"file for bfio {command} (.json)")
         add(parser)
         group = parser.add_argument_group("requests")
-        group.add_argument("--requests", type=int, metavar="N", help="take N requests")
+        group.add_argument("--requests", type=int, metavar="N", help="take the next N")
         text = "leave out the first N (default 0)"
         group.add_argument("--skip", type=int, default=0, metavar="N", help=text)
         options.add_reading(group)

@@ -224,7 +224,7 @@ VALUES = [
 
 
 def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
-    """Read the arguments of a row; see ``docs/row-kinds.md``."""
+    """Return the planned computation of a row; see ``docs/row-kinds.md``."""
     given = Arguments(arguments, ARGUMENTS)
     scenario = from_mapping(BatchingOffer, arguments).scenario(context)
     options = from_mapping(BatchOptions, given.given)

@@ -57,7 +57,7 @@ VALUES = descriptions(
 
 
 def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
-    """Read the arguments of a row; see ``docs/row-kinds.md``."""
+    """Return the planned computation of a row; see ``docs/row-kinds.md``."""
     given = Arguments(arguments, (*ARGUMENTS, "method", "gap_horizon", "gap_gamma", "every"))
     run = run_plan(given, context, reads=_OF_PROGRAM)
     make = partial(_observer, given)

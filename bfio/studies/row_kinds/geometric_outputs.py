@@ -40,7 +40,7 @@ VALUES = descriptions(
 
 
 def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
-    """Read the arguments of a row; see ``docs/row-kinds.md``."""
+    """Return the planned computation of a row; see ``docs/row-kinds.md``."""
     choice = workload_choice(Arguments(arguments, ARGUMENTS), 1, context)
     facts = request_facts(choice)
     setting = {"requests": facts.used}

@@ -74,7 +74,7 @@ class Enclosure:
 
 
 def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
-    """Read the arguments of a row; see ``docs/row-kinds.md``."""
+    """Return the planned computation of a row; see ``docs/row-kinds.md``."""
     del context
     given = Arguments(arguments, (*DRAWN_ARGUMENTS, "method", "time_limit"))
     method = given.choice("method", tuple(_METHODS))

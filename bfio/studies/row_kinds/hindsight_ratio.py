@@ -56,7 +56,7 @@ TIMINGS = descriptions(
 
 
 def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
-    """Read the arguments of a row; see ``docs/row-kinds.md``."""
+    """Return the planned computation of a row; see ``docs/row-kinds.md``."""
     given = Arguments(arguments, (*DRAWN_ARGUMENTS, *ALGORITHM_ARGUMENTS, "time_limit"))
     problem, algorithm, limit = drawn_problem(given), algorithm_of(given), time_limit_of(given)
     return Planned(

@@ -36,7 +36,7 @@ VALUES = descriptions(
 
 
 def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
-    """Read the arguments of a row; see ``docs/row-kinds.md``."""
+    """Return the planned computation of a row; see ``docs/row-kinds.md``."""
     given = Arguments(arguments, (*MEASURED_ARGUMENTS, "baseline"))
     baseline = run_plan(given, context, given.text("baseline", DEFAULT_BASELINE))
     policy = run_plan(given, context)

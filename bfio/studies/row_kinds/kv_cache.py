@@ -225,7 +225,7 @@ VALUES = [
 
 
 def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
-    """Read the arguments of a row; see ``docs/row-kinds.md``."""
+    """Return the planned computation of a row; see ``docs/row-kinds.md``."""
     given = Arguments(arguments, ARGUMENTS)
     offer, algorithm = offer_of(given, context), algorithm_of(given)
     first = given.optional_whole("first", minimum=1)

@@ -79,7 +79,7 @@ class Adversary:
 
 
 def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
-    """Read the arguments of a row; see ``docs/row-kinds.md``."""
+    """Return the planned computation of a row; see ``docs/row-kinds.md``."""
     del context
     given = Arguments(arguments, ARGUMENTS)
     adversary, algorithm = _adversary(given), algorithm_of(given)

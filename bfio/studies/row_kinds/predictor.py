@@ -66,7 +66,7 @@ _TIMINGS = [
 
 
 def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
-    """Read the arguments of a row; see ``docs/row-kinds.md``."""
+    """Return the planned computation of a row; see ``docs/row-kinds.md``."""
     given = Arguments(arguments, ARGUMENTS)
     # The evaluation splits the trace itself, after leaving out the excluded requests.
     whole = {name: value for name, value in given.given.items() if name != "train_share"}

@@ -286,7 +286,7 @@ _TEXTS = {
 
 
 def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
-    """Read the arguments of a row; see ``docs/row-kinds.md``."""
+    """Return the planned computation of a row; see ``docs/row-kinds.md``."""
     given = Arguments(arguments, ARGUMENTS)
     criteria, run = criteria_of(given), myopia_plan(given, context)
     instance = myopia_instance(given, run)

@@ -61,7 +61,7 @@ VALUES = descriptions(
 
 
 def plan_row(arguments: Mapping[str, Any], context: RowContext) -> Planned:
-    """Read the arguments of a row; see ``docs/row-kinds.md``."""
+    """Return the planned computation of a row; see ``docs/row-kinds.md``."""
     given = Arguments(arguments, ARGUMENTS)
     file = fluid_of(from_mapping(ClassOptions, given.given), context)
     what = given.choice("spread", ("none", "classes"))

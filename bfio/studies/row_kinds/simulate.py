@@ -37,7 +37,7 @@ VALUES = descriptions(
 
 
 def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
-    """Read the arguments of a row; see ``docs/row-kinds.md``."""
+    """Return the planned computation of a row; see ``docs/row-kinds.md``."""
     given = Arguments(arguments, (*MEASURED_ARGUMENTS, "metrics"))
     names = named_metrics(given.optional_text("metrics")) or []
     run = replace(run_plan(given, context), metrics=tuple(names))

@@ -36,7 +36,7 @@ VALUES = descriptions(
 
 
 def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
-    """Read the arguments of a row; see ``docs/row-kinds.md``."""
+    """Return the planned computation of a row; see ``docs/row-kinds.md``."""
     del context
     given = Arguments(arguments, ARGUMENTS)
     system = given.choice("system", tuple(_OWN))

@@ -343,8 +343,8 @@ def _halves(split: TraceSplit) -> tuple[Workload, Workload, tuple[RequestClass, 
     if left_out and not split.skip_oversized:
         raise InputError(
             "argument memory",
-            f"each of {left_out} of {len(whole)} requests alone exceeds it",
-            "raise it, or write skip_oversized = true",
+            f"{left_out} of {len(whole)} requests do not fit alone",
+            "raise the memory, or write skip_oversized = true",
         )
     kept = whole.part(fitting)
     first = int(split.training * len(kept))

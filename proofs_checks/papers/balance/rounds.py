@@ -404,7 +404,7 @@ def smallest_overloaded(workers: int, slots: int, sizes: int) -> Iterator[Round]
 
 
 def sharp_round(workers: int, sizes: int) -> Round:
-    """Return the pool of K equally numerous sizes that has no layers at B = T(K, G)."""
+    """Return a round with B = T(K, G), K equally frequent sizes and no B layers."""
     slots = threshold(sizes, workers)
     layers = (slots - 1) // sizes
     return workers, slots, (workers * layers + workers - 1,) * sizes

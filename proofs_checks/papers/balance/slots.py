@@ -44,7 +44,7 @@ def stationary_by_elimination(prompts: ExactLaw, p: Fraction, states: int) -> li
 
 
 def snapshot_chance(prompts: ExactLaw, p: Fraction, size: int) -> Fraction:
-    """Return ``P(S + A = size)`` with A geometric: p(1 − p)^a."""
+    """Return ``P(S + A = size)``; S has the law ``prompts``, P(A = a) = p(1 − p)^a."""
     return sum(
         (chance * p * (1 - p) ** (size - s) for s, chance in prompts.items() if s <= size),
         Fraction(0),

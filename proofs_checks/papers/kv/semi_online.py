@@ -610,19 +610,19 @@ def _large(context: Context) -> Iterator[LatencyProblem]:
 def _seven_thirds_check(
     context: Context, *, key: Key = shortest_first, factor: int = 2, limit: Fraction | None = None
 ) -> Outcome:
-    """Algorithm 1 is within 7/3 of the optimum.
+    """Algorithm 1 is within a factor of 7/3 of the optimum.
 
     Source: KV-cache paper, Algorithm 1 and Theorem 4.2 (our question)
-    Statement: With a common prompt and all requests there at 0 the total latency of Algorithm 1 is
-        below 7/3 times the least under conventions B and C; under A this holds for both totals
-        with n added.
+    Statement: With a common prompt and all requests arriving at 0 the total latency of Algorithm 1
+        is below 7/3 times the least total latency under conventions B and C; under A once n is
+        added to both.
     Formula: p_i ≤ 2·V_{i−1}/M,  TEL(Algorithm 1) < (7/3)·OPT
-    Assumes: a common prompt s ≥ 1; all requests there at 0; each fits alone
-    Summary: When a request has to wait, those that keep it waiting fill the memory at some slot,
-        and each of them is at least as long as the one that started first: their areas make up
-        half of the memory since then. The optimum is at least what a memory filled with the
-        smallest areas first gives. Equal requests in a long queue reach ratios up to 2; between 2
-        and 7/3 it is open.
+    Assumes: a common prompt s ≥ 1; all requests arriving at 0; each fits alone
+    Summary: When a request has to wait, starting it would overflow the memory at some slot, and
+        each request of that slot is at least as long as the one that started first: their areas
+        total at least half of the memory times the time since then. The optimum is at least
+        what a memory filled with the smallest areas first gives. Equal requests in a long
+        queue reach ratios up to 2; the exact factor in [2, 7/3] is open.
     """
     most = Fraction(7, 3) if limit is None else limit
     worst = Fraction(0)

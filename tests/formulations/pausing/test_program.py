@@ -181,7 +181,7 @@ def test_times_are_exact() -> None:
         ({"token_time": "0"}, r"token_time\[0\]: 0: tokens would take no time"),
         ({"token_time": ["1", "2", "3"]}, "token_time: 3 entries where 2"),
         ({"step_overhead": 0.5}, "step_overhead: 0.5 is not an exact rational"),
-        ({"required": [1]}, "required: not one true or false per request"),
+        ({"required": [1]}, "required: is not a list of true or false"),
         ({"required": []}, "required: 0 entries where 1"),
         ({"token_capacity": [1]}, "token_capacity: 1 entries where 2"),
         ({"token_time": "1e-59", "step_overhead": "1000000"}, "could last"),

@@ -94,7 +94,7 @@ def test_equal_arguments_give_equal_rows() -> None:
         ({}, "argument instance: '' is unknown"),
         ({"instance": "theorem-6.3"}, "use one of theorem-6.2, remark-6.3"),
         ({"instance": "theorem-6.2", "epsilon": 0.7}, "use 0 < epsilon < 1/2"),
-        ({"instance": "theorem-6.2", "epsilon": 0.0033}, "epsilon * M whole"),
+        ({"instance": "theorem-6.2", "epsilon": 0.0033}, "epsilon * memory an integer"),
         ({"instance": "theorem-6.2", "requests": 9}, "theorem-6.2 takes memory, epsilon"),
         ({"instance": "theorem-6.4", "epsilon": 0.3}, "use 1/epsilon whole"),
         ({"instance": "theorem-6.4", "constant": 0}, "argument constant"),

@@ -166,7 +166,7 @@ def test_drawn_requests_follow_their_seed(folder: Path) -> None:
 
 def test_oversized_requests_are_left_out_only_if_asked(folder: Path) -> None:
     """With 14 tokens, prompts and outputs of 15 do not fit: three of the eight."""
-    with pytest.raises(InputError, match="each of 3 of 8 requests alone exceeds it"):
+    with pytest.raises(InputError, match="3 of 8 requests do not fit alone"):
         compute(folder, memory=14)
     row = compute(folder, memory=14, skip_oversized=True, policy="fcfs")
     assert row.values["left_out"] == 3
