@@ -32,6 +32,7 @@ from dis import get_instructions
 from enum import Enum
 from functools import cache, cached_property
 from importlib.metadata import version
+from inspect import CO_OPTIMIZED
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
@@ -201,7 +202,8 @@ def _code_text(code: CodeType, has_docstring: bool = False) -> str:
             code.co_argcount,
             code.co_posonlyargcount,
             code.co_kwonlyargcount,
-            code.co_flags,
+            # Numba clears this flag while a profiler runs.
+            code.co_flags & ~CO_OPTIMIZED,
             code.co_exceptiontable,
         )
     )

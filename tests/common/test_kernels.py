@@ -282,6 +282,20 @@ def test_what_a_loop_names_decides(
     assert (made_of(loop).digest == before) is is_same
 
 
+def test_a_profiler_leaves_machine_code_valid(folder: Path) -> None:
+    """Numba then changes the code objects of what it calls, but not what they do."""
+    code = """
+import cProfile
+from bfio.common.kernels import made_of
+from other import thrice
+flags, before = thrice.entry.py_func.__code__.co_flags, made_of(thrice.entry.py_func)
+with cProfile.Profile():
+    thrice(2)
+print(thrice.entry.py_func.__code__.co_flags == flags, made_of(thrice.entry.py_func) == before)
+"""
+    assert result(folder, code) == "False True"
+
+
 def test_numba_is_pinned_to_what_is_tested() -> None:
     """Private parts are used with these versions, and no others can be installed."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
