@@ -135,7 +135,7 @@ class Size:
         """
         match = _SIZE.fullmatch(text)
         if match is None:
-            raise InputError("argument size", f"{text!r} is no size", "write 16x72-r128")
+            raise InputError("argument size", f"{text!r} is not a size", "write 16x72-r128")
         return cls(*map(int, match.groups()))
 
 

@@ -369,7 +369,7 @@ def _chosen(given: Arguments, context: RowContext) -> tuple[Harvest, int]:
     word, _, number = moment.partition("-")
     if moment != "cold" and not (word == "warm" and number.isdigit() and int(number) >= 1):
         raise InputError(
-            "argument moment", f"{moment!r} is no moment", "write cold, warm-1, warm-2"
+            "argument moment", f"{moment!r} is not a moment", "write cold, warm-1, warm-2"
         )
     place = int(number or 0)
     harvest = Harvest(

@@ -101,8 +101,12 @@ def check_keywords(name: str, given: Mapping[str, object], known: Iterable[str])
 
 def kind_of(value: object) -> str:
     """Return the type of a value with its article, e.g. ``an int``."""
-    name = type(value).__name__
-    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
+    return with_article(type(value).__name__)
+
+
+def with_article(noun: str) -> str:
+    """Return a noun with its article, e.g. ``an integer``."""
+    return f"{'an' if noun[0] in 'aeiouAEIOU' else 'a'} {noun}"
 
 
 def check_kind(value: object, kind: type, where: str, form: str) -> None:
@@ -125,7 +129,7 @@ def check_kind(value: object, kind: type, where: str, form: str) -> None:
         If the argument is of another type.
     """
     if not isinstance(value, kind):
-        what = f"{kind_of(value)} is no {kind.__name__}"
+        what = f"{kind_of(value)} is not {with_article(kind.__name__)}"
         raise InputError(where, what, f"write {form}")
 
 

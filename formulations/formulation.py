@@ -422,7 +422,7 @@ def is_feasible(hint: S | None, violated: Callable[[S], object]) -> bool:
             return not violated(hint)
     except (AttributeError, IndexError, TypeError, ValueError):
         pass
-    what = f"{shown(hint)} is no solution of this problem"
+    what = f"{shown(hint)} is not a solution of this problem"
     raise InputError("hint", what, "give the solution of a result")
 
 

@@ -148,24 +148,27 @@ def test_frames(compared: bfio.Comparison, measured: bfio.GapReport) -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: ANY.compare(["fcfs"], WORKLOAD, MACHINE), "workload: a list is no Workload"),
-        (lambda: ANY.compare(WORKLOAD, MACHINE, ["fcfs"]), "cluster: a list is no Cluster"),
+        (lambda: ANY.compare(["fcfs"], WORKLOAD, MACHINE), "workload: a list is not a Workload"),
+        (lambda: ANY.compare(WORKLOAD, MACHINE, ["fcfs"]), "cluster: a list is not a Cluster"),
         (lambda: ANY.simulate(WORKLOAD, MACHINE, "fcfs"), "policy: a Cluster is not a policy"),
-        (lambda: ANY.measure_gap("fcfs", WORKLOAD), "workload: a str is no Workload"),
+        (lambda: ANY.measure_gap("fcfs", WORKLOAD), "workload: a str is not a Workload"),
         (lambda: ANY.simulate(WORKLOAD, Open), "policy: Open is a class"),
-        (lambda: ANY.simulate(WORKLOAD, "fcfs", options={"pool": 1}), "a dict is no RunOptions"),
+        (
+            lambda: ANY.simulate(WORKLOAD, "fcfs", options={"pool": 1}),
+            "a dict is not a RunOptions",
+        ),
         (lambda: ANY.simulate(WORKLOAD, "fcfs", pol=1), "no option 'pol'; did you mean pool?"),
         (lambda: ANY.read_trace("x.csv", limt=5), "no option 'limt'; did you mean limit?"),
         (
             lambda: ANY.Cluster(worker=2),
             "Cluster(...): no option 'worker'; did you mean workers?",
         ),
-        (lambda: ANY.Cluster(token_time_s="fast"), "token_time_s: 'fast' is no number"),
+        (lambda: ANY.Cluster(token_time_s="fast"), "token_time_s: 'fast' is not a number"),
         (lambda: ANY.Cluster(mean_time_s="1"), "mean_time_s: expected a number, found '1'"),
-        (lambda: ANY.solve_step({"base": []}), "problem: a dict is no StepProblem"),
+        (lambda: ANY.solve_step({"base": []}), "problem: a dict is not a StepProblem"),
         (
             lambda: ANY.read_trace(pd.DataFrame()),
-            "path: a DataFrame is no file name; give a file name; use Workload.from_frame",
+            "path: a DataFrame is not a file name; give a file name; use Workload.from_frame",
         ),
         (lambda: ANY.Workload([1, 2], [3]), "output_tokens: 1 output lengths for 2 prompts"),
         (
@@ -174,7 +177,7 @@ def test_frames(compared: bfio.Comparison, measured: bfio.GapReport) -> None:
         ),
         (lambda: ANY.Workload(pd.Series([1.5]), [1]), "prompt_tokens: array of float64"),
         (lambda: ANY.Workload([1], pd.Series([-1])), "output_tokens[0]: -1 is out of range"),
-        (lambda: ANY.Workload([1], [1], [float("nan")]), "arrival_times[0]: nan is no time"),
+        (lambda: ANY.Workload([1], [1], [float("nan")]), "arrival_times[0]: nan is not a time"),
         (lambda: ANY.Workload([1], [1], 5), "arrival_times: expected a list, found 5"),
     ],
 )

@@ -83,7 +83,7 @@ class MeasureOptions:
         for whole, part in (("hidden", "heads"), ("heads", "kv_heads")):
             number, of = getattr(self, whole), getattr(self, part)
             if number % of:
-                what = f"{of} is no divisor of {whole} = {number}"
+                what = f"{of} is not a divisor of {whole} = {number}"
                 raise InputError(part, what, "use a divisor")
         if self.dtype not in NUMBER_BYTES:
             remedy = use_one_of(self.dtype, NUMBER_BYTES)
@@ -98,7 +98,7 @@ class MeasureOptions:
         found = []
         for text in self.lengths.split(","):
             if not (text.strip().isascii() and text.strip().isdigit()):
-                raise InputError("lengths", f"{text!r:.40} is no number", "write 128,256,512")
+                raise InputError("lengths", f"{text!r:.40} is not a number", "write 128,256,512")
             found.append(integer(int(text[:20]), "lengths", minimum=1, maximum=_MOST))
         return tuple(found)
 

@@ -223,7 +223,7 @@ def _rows(table: Table, names: Sequence[str], path: Path) -> Iterator[tuple[int,
                 cells.append(float(cell))
             except (ValueError, OverflowError):
                 where = f"{path} line {line} column {name!r}"
-                what = f"{shown(cell)} is no number"
+                what = f"{shown(cell)} is not a number"
                 raise InputError(where, what, "correct or leave out the row") from None
         yield line, cells
 

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from bfio.common.options import flag
 from bfio.common.plugins import installed, loading, members
-from formulations.errors import InputError, did_you_mean
+from formulations.errors import InputError, did_you_mean, with_article
 
 #: Entry-point group for commands of other packages. Each entry is a `Command`.
 GROUP = "bfio.commands"
@@ -124,7 +124,7 @@ def _reads(kind: type, name: str) -> Callable[[str], Any]:
         try:
             return kind(text)
         except ValueError:
-            raise argparse.ArgumentTypeError(f"{text!r:.40} is no {name}") from None
+            raise argparse.ArgumentTypeError(f"{text!r:.40} is not {with_article(name)}") from None
 
     return read
 

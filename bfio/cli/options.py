@@ -399,7 +399,7 @@ def _seconds(text: str) -> float:
     except ValueError:
         value = 0.0
     if not 0 < value < 1e9:
-        raise argparse.ArgumentTypeError(f"{text!r:.40} is no number of seconds > 0")
+        raise argparse.ArgumentTypeError(f"{text!r:.40} is not a number of seconds > 0")
     return value
 
 

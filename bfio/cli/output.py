@@ -260,7 +260,7 @@ def picture_place(file: str | None) -> Path | None:
     place = Path(file)
     if place.suffix not in _PICTURES:
         remedy = f"use a name that ends in {' or '.join(_PICTURES)}"
-        raise InputError("--plot", f"{file} is no picture", remedy)
+        raise InputError("--plot", f"{file} is not a picture", remedy)
     if not place.parent.is_dir():
         raise InputError(
             "--plot", f"folder {place.parent} does not exist", "create it, or use another"

@@ -16,7 +16,7 @@ from fractions import Fraction
 from functools import cache, partial, wraps
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
-from formulations.errors import InputError, check_keywords, check_kind, use_one_of
+from formulations.errors import InputError, check_keywords, check_kind, use_one_of, with_article
 from formulations.named_objects import OR_YOUR_OWN, is_users
 from formulations.scalars import exact_number, exact_rational, integer
 
@@ -83,7 +83,7 @@ WHOLE = OptionKind("integer", int, (int,), int)
 NUMBER = OptionKind("number", float, (int, float), float)
 #: Kept as text until the dataclass reads it exactly. A float becomes its shortest decimal.
 RATIONAL = OptionKind("number", str, (int, float, str), str)
-TEXT = OptionKind("text", str, (str,), str)
+TEXT = OptionKind("string", str, (str,), str)
 #: Only for documents; commands define their flags separately.
 FLAG = OptionKind("flag", bool, (bool,), bool)
 
@@ -132,7 +132,9 @@ class Option:
         """
         is_flag = isinstance(given, bool)
         if is_flag != (self.kind is FLAG) or not isinstance(given, self.kind.types):
-            raise InputError(where, f"{given!r} is no {self.kind.name}", "write one")
+            raise InputError(
+                where, f"{given!r} is not {with_article(self.kind.name)}", "write one"
+            )
         return self.kind.from_value(given)
 
 
@@ -405,7 +407,7 @@ def split_options(text: str, names: Container[str] = ()) -> tuple[str, dict[str,
     for part in rest:
         key, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals and first in names:
-            what = f"{part!r} is no option" if part else "no option after a colon"
+            what = f"{part!r} is not an option" if part else "no option after a colon"
             raise InputError(text, what, "write option=value, or no colon")
         if not equals:
             name.append(part)
@@ -446,7 +448,7 @@ def read_texts(
         try:
             values[name] = kinds[name].from_text(text)
         except ValueError:
-            what = f"{text!r:.40} is no value of {name}"
+            what = f"{text!r:.40} is not a value of {name}"
             raise InputError(where, what, f"write one {kinds[name].name}") from None
     return values
 

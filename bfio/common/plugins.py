@@ -151,7 +151,7 @@ def checked_choice(answer: object, present: Collection[int], where: str, noun: s
         entries = list(islice(answer, len(present) + 1))
     for entry in entries:
         if isinstance(entry, bool) or not isinstance(entry, int | Integral):
-            raise InputError(where, f"the answer {entry!r:.40} is no {noun} number", remedy)
+            raise InputError(where, f"the answer {entry!r:.40} is not a {noun} number", remedy)
         if entry not in present:
             raise InputError(where, f"{noun} {entry} is not in the state", remedy)
     if len(set(entries)) < len(entries):

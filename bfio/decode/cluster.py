@@ -344,7 +344,7 @@ def _entries(text: str, where: str) -> float | tuple[float, ...]:
             entries += [_number(value)] * (min(int(count), MAX_TOTAL_SLOTS) if star else 1)
         except ValueError:
             remedy = "write a number, or one per worker such as 8*72,8*36"
-            raise InputError(where, f"{part.strip()!r} is no number", remedy) from None
+            raise InputError(where, f"{part.strip()!r} is not a number", remedy) from None
     return entries[0] if "*" not in text and len(entries) == 1 else tuple(entries)
 
 

@@ -206,20 +206,22 @@ def parse_drift(text: str, where: str) -> Drift:
         return named[text]
     if text.isalpha():
         remedy = use_one_of(text, named, "a rate such as 2/3, increments such as age:1,0")
-        raise InputError(where, f"{text!r} is no drift", remedy)
+        raise InputError(where, f"{text!r} is not a drift", remedy)
     if ":" not in text:
         return Drift.from_rate(exact_rational(text, where))
     reading, _, increments = text.partition(":")
     if reading not in tuple(DriftReading):
         known = ", ".join(DriftReading)
-        raise InputError(where, f"{reading!r} is no index of increments", f"use one of {known}")
+        raise InputError(
+            where, f"{reading!r} is not an index of increments", f"use one of {known}"
+        )
     try:
         return Drift(_increments(increments), DriftReading(reading))
     except ValueError as error:
         if isinstance(error, InputError):
             raise
         raise InputError(
-            where, f"{increments!r} is no list of increments", "write e.g. age:1,0"
+            where, f"{increments!r} is not a list of increments", "write e.g. age:1,0"
         ) from None
 
 

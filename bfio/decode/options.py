@@ -80,7 +80,7 @@ def _drift(value: Drift | str | None, name: str) -> Drift:
 
 def _text(value: object, name: str) -> str:
     if not isinstance(value, str):
-        raise InputError(name, f"{value!r:.40} is not a text", "name a rule, or module:function")
+        raise InputError(name, f"{value!r:.40} is not a string", "name a rule, or module:function")
     return value
 
 
@@ -97,7 +97,7 @@ def _rate(value: Fraction | float | str, name: str) -> Fraction:
     try:
         rate = exact_rational(value, name) if isinstance(value, str) else Fraction(value)
     except (TypeError, ValueError, OverflowError):
-        what = f"{value!r} is no number"
+        what = f"{value!r} is not a number"
         raise InputError(name, what, "give a number > 0 such as 2, 0.8 or 4/5") from None
     if rate <= 0:
         raise InputError(name, f"{value} is out of range", "give a number > 0")

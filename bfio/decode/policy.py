@@ -163,7 +163,7 @@ def checked_decision(
 
 def _checked_worker(entry: object, num_workers: int, where: str, request: int) -> int:
     if isinstance(entry, bool | np.bool_) or not isinstance(entry, int | np.integer):
-        what, remedy = f"{shown(entry)} is no worker", "return an integer or None"
+        what, remedy = f"{shown(entry)} is not a worker", "return an integer or None"
         raise InputError(f"{where}, request {request}", what, remedy)
     worker = int(entry)
     if not 0 <= worker < num_workers:

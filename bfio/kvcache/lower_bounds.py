@@ -80,7 +80,7 @@ class ArrivalModel:
             )
         if not 0 < self.rate[0] <= self.rate[1] <= _HIGHEST_RATE:
             raise InputError(
-                "rate", f"{self.rate} is no range of rates", "use 0 < lowest <= highest"
+                "rate", f"{self.rate} is not a range of rates", "use 0 < lowest <= highest"
             )
 
     def draw(

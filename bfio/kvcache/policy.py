@@ -189,7 +189,9 @@ def clearing_of(policy: CachePolicy) -> Clearing:
     """
     found = getattr(policy, "clearing", Clearing())
     if not isinstance(found, Clearing):
-        raise InputError("clearing", f"{found!r:.40} is no clearing rule", "set it to a Clearing")
+        raise InputError(
+            "clearing", f"{found!r:.40} is not a clearing rule", "set it to a Clearing"
+        )
     return found
 
 

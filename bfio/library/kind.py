@@ -91,7 +91,7 @@ def read_value(document: object, where: str) -> Value:
             return plain(Fraction(document))
         except (ValueError, ZeroDivisionError):
             pass
-    raise InputError(where, f"{shown(document)} is no exact number", 'write 7 or "7/3"')
+    raise InputError(where, f"{shown(document)} is not an exact number", 'write 7 or "7/3"')
 
 
 def written_value(value: Value) -> int | str:

@@ -230,7 +230,7 @@ def _lines(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
                     _ = told["event"]
                 yield where, told
     except (OSError, UnicodeDecodeError) as error:
-        what = getattr(error, "strerror", None) or "is no text"
+        what = getattr(error, "strerror", None) or "is not a string"
         raise InputError(str(path), f"{what}", _REMEDY) from None
 
 
@@ -239,7 +239,7 @@ def _damage(where: str) -> Iterator[None]:
     try:
         yield
     except (ValueError, KeyError, TypeError) as error:
-        what = f"is no line of a log ({type(error).__name__}: {error})"
+        what = f"is not a line of a log ({type(error).__name__}: {error})"
         raise InputError(where, what, "remove the line") from None
 
 

@@ -25,7 +25,7 @@ def _clock(value: object, name: str) -> str | float:
         speed = 0.0
     if not _SLOWEST <= speed <= _FASTEST:
         rule = f"give a number in [{_SLOWEST:g}, {_FASTEST:g}], or {STEPPED}"
-        raise InputError(name, f"{value!r:.40} is no clock", rule)
+        raise InputError(name, f"{value!r:.40} is not a clock", rule)
     return speed
 
 

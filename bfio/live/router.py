@@ -431,7 +431,7 @@ class Router:
         except WireError as error:
             self._finish(ticket, FAILED, error)
         except ValueError:
-            await self._retry(ticket, worker, "an event of its stream is no JSON")
+            await self._retry(ticket, worker, "an event of its stream is not JSON")
 
     def _read(self, ticket: Ticket, chunk: Chunk, before: int) -> bool:
         """Take one event of a stream; return whether the worker wants the request again."""

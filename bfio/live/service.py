@@ -157,7 +157,7 @@ async def body_of(request: Request) -> dict[str, Any]:
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise WireError(400, "The body is no JSON object; send one.")
+        raise WireError(400, "The body is not a JSON object; send one.")
     return found
 
 

@@ -76,7 +76,7 @@ def addresses(texts: Iterable[str], where: str = "--workers") -> list[Address]:
             is_address = False
         if not is_address or (star and not (count.isdecimal() and 1 <= int(count) <= 10_000)):
             remedy = "give http://HOST:PORT, or http://HOST:PORT*N for N ranks behind it"
-            raise InputError(where, f"{text!r:.60} is no worker", remedy)
+            raise InputError(where, f"{text!r:.60} is not a worker", remedy)
         url = url.rstrip("/")
         found += [Address(url, rank) for rank in range(int(count))] if star else [Address(url)]
     if len(set(found)) < len(found):
@@ -132,7 +132,7 @@ class _Answer(asyncio.Protocol):
             if pieces and self._take(self.status, b"".join(pieces)):
                 self._is_whole = True
         except httptools.HttpParserError as error:
-            self._end(LostError(f"its answer is no HTTP: {error}", is_down=False))
+            self._end(LostError(f"its answer is not HTTP: {error}", is_down=False))
         except Exception as error:  # Whoever has asked gets it.
             self._end(error)
         else:

@@ -90,14 +90,14 @@ def read_payload(body: bytes, is_chat: bool) -> Payload:
     Raises
     ------
     WireError
-        With status 400 if the body is no JSON object or a field has a wrong type or value.
+        With status 400 if the body is not a JSON object or a field has a wrong type or value.
     """
     try:
         fields = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise WireError(400, f"The body is no JSON ({error}); send one object.") from None
+        raise WireError(400, f"The body is not JSON ({error}); send one object.") from None
     if not isinstance(fields, dict):
-        raise WireError(400, f"The body is no JSON object ({_kind(fields)}); send one object.")
+        raise WireError(400, f"The body is not a JSON object ({_kind(fields)}); send one object.")
     if not isinstance(fields.get("model"), str | None):
         _refuse("model", fields["model"], "a text")
     options = _optional(fields, "stream_options", dict) or {}

@@ -285,7 +285,9 @@ class CheckedPredictor:
         for method in _FORMS:
             found = getattr(predictor, method, None)
             if not callable(found) and found is not None:
-                raise InputError(self.where, f"{method} is no method", f"write {_FORMS[method]}")
+                raise InputError(
+                    self.where, f"{method} is not a method", f"write {_FORMS[method]}"
+                )
         if not hasattr(predictor, "remaining") and not hasattr(predictor, "estimate"):
             what = f"a {type(predictor).__name__} has no method remaining or estimate"
             raise InputError(self.where, what, f"write {_FORMS['remaining']}")

@@ -317,11 +317,11 @@ def _mapping(text: str) -> dict[str, Any]:
     """
     value = json.loads(text, parse_constant=_refuse)
     if not isinstance(value, dict):
-        raise TypeError(f"{json_word(value)} is no JSON object")
+        raise TypeError(f"{json_word(value)} is not a JSON object")
     if _HUGE.search(text):
         canonical(value)
     return value
 
 
 def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON number")
+    raise ValueError(f"{constant} is not a JSON number")

@@ -120,7 +120,7 @@ class Study:
         """Validate the study, including the report and the small size."""
         if not self.name or not self.name.replace("-", "").replace("_", "").isalnum():
             raise InputError(
-                "name", f"{self.name!r} is no valid name", "use letters, digits, - and _ only"
+                "name", f"{self.name!r} is not a valid name", "use letters, digits, - and _ only"
             )
         if not self.grids:
             raise InputError("grid", "no grid is given", "write at least one [[grid]]")

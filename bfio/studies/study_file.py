@@ -191,7 +191,7 @@ def _section(
 
 def _number(value: Any, where: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InputError(where, f"{value!r} is no number", "write a number")
+        raise InputError(where, f"{value!r} is not a number", "write a number")
     try:
         return float(value)
     except OverflowError:
@@ -255,7 +255,7 @@ _KINDS = {
 
 def _text(value: Any, where: str) -> str:
     if not isinstance(value, str) or not value:
-        raise InputError(where, f"{value!r} is no text", 'write "..."')
+        raise InputError(where, f"{value!r} is not a string", 'write "..."')
     return value
 
 

@@ -130,7 +130,7 @@ def named_format(
     """
     for role, name in columns.items():
         if not isinstance(name, str):
-            raise InputError("columns", f"{name!r} is no column name", _EXAMPLE)
+            raise InputError("columns", f"{name!r} is not a column name", _EXAMPLE)
         if role not in ROLES:
             raise InputError("columns", f"unknown role {role!r}", use_one_of(role, ROLES))
         if name not in header:
@@ -294,7 +294,7 @@ def detected_format(
     if isinstance(columns, str):
         columns = parse_columns(columns)
     if columns is not None and not isinstance(columns, Mapping):
-        what = f"a {type(columns).__name__} is no mapping of roles to columns"
+        what = f"a {type(columns).__name__} is not a mapping of roles to columns"
         raise InputError("columns", what, 'write {"prompt": "in", "output": "out"}')
     if columns is not None:
         _refuse_comment(table, source, columns)

@@ -301,7 +301,7 @@ def _frame_texts(frame: Any, name: str) -> pa.Table:
         table = pa.table(dict(frame) if isinstance(frame, Mapping) else frame)
     except (TypeError, ValueError, OverflowError, pa.ArrowException) as error:
         what = " ".join(str(error).split())[:100]
-        raise InputError(name, f"is no table: {what}", _FRAME) from None
+        raise InputError(name, f"is not a table: {what}", _FRAME) from None
     repeated = [column for column, count in Counter(table.column_names).items() if count > 1]
     if repeated:
         raise InputError(name, f"column {repeated[0]!r} occurs twice", "rename one column")

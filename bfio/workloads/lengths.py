@@ -307,5 +307,5 @@ def _entry(row: Row | InputError) -> tuple[int, float]:
         raise row
     probability = parse_decimal(str(row["probability"]).strip(), "column 'probability'")
     if not 0 <= probability <= 1:
-        raise bad_cell("probability", f"{float(probability):g} is no probability")
+        raise bad_cell("probability", f"{float(probability):g} is not a probability")
     return token_count(row, "tokens"), float(probability)

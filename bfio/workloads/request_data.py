@@ -175,7 +175,7 @@ def _exact(time: object, index: int) -> Fraction:
     except (TypeError, ValueError, ArithmeticError):
         remedy = "give seconds as numbers; Workload.from_frame reads dates"
         plain = time.item() if isinstance(time, np.floating) else time
-        what = f"{shown(plain)} is no time in seconds"
+        what = f"{shown(plain)} is not a time in seconds"
         raise InputError(f"arrival_times[{index}]", what, remedy) from None
 
 

@@ -64,7 +64,7 @@ def read_trace(
         If the file cannot be read; the message names file, line and column.
     """
     if not isinstance(path, str | PathLike):
-        what = f"a {type(path).__name__} is no file name"
+        what = f"a {type(path).__name__} is not a file name"
         raise InputError("path", what, "give a file name; use Workload.from_frame for data frames")
     path = Path(path)
     if limit is not None:

@@ -263,7 +263,7 @@ def timestamp(row: Row, column: str, *, offset: bool) -> Fraction:
         rule = "has no UTC offset" if offset else "has a UTC offset"
         raise bad_cell(column, f"{shown(cell)} {rule}, unlike the first row")
     if int(hours) > 23 or int(minutes) > 59 or int(secs) > 59:
-        raise bad_cell(column, f"{shown(cell)} is no time of day")
+        raise bad_cell(column, f"{shown(cell)} is not a time of day")
     clock = int(hours) * 3600 + int(minutes) * 60 + int(secs) - _offset_seconds(zone, column)
     whole = _day_number(day, column) * 86_400 + clock
     if fraction is None:
@@ -350,7 +350,7 @@ def _offset_seconds(zone: str | None, column: str) -> int:
         return 0
     hours, minutes = int(zone[1:3]), int(zone[3:].removeprefix(":") or 0)
     if hours > 23 or minutes > 59:
-        raise bad_cell(column, f"{zone!r} is no valid UTC offset")
+        raise bad_cell(column, f"{zone!r} is not a valid UTC offset")
     offset = hours * 3600 + minutes * 60
     return -offset if zone[0] == "-" else offset
 
@@ -360,7 +360,7 @@ def _day_number(day: str, column: str) -> int:
     try:
         return datetime.date.fromisoformat(day).toordinal()
     except ValueError:
-        raise bad_cell(column, f"{day!r} is no calendar date") from None
+        raise bad_cell(column, f"{day!r} is not a calendar date") from None
 
 
 def _where(column: str) -> str:
@@ -408,7 +408,7 @@ class TimeColumn:
         if self.text in (TimeText.NUMBER, TimeText.WHOLE):
             time = seconds(row, self.name, per_second=self.per_second)
             if self.text == TimeText.WHOLE and (time * self.per_second).denominator != 1:
-                what = f"{shown(row[self.name])} is no whole number of 1/{self.per_second} s"
+                what = f"{shown(row[self.name])} is not a whole number of 1/{self.per_second} s"
                 raise bad_cell(self.name, f"{what} (if times are in seconds, name the columns)")
             return time
         return timestamp(row, self.name, offset=self.text == TimeText.OFFSET)
@@ -459,7 +459,7 @@ class HashColumn:
                 raise TypeError
             hashes = np.array(array("q", cells), dtype=np.int64)
         except (TypeError, ValueError, OverflowError):
-            raise bad_cell(self.name, f"{cell!r:.40} is no list of integers") from None
+            raise bad_cell(self.name, f"{cell!r:.40} is not a list of integers") from None
         if len(hashes) != -(-prompt // BLOCK_TOKENS):
             raise bad_cell(self.name, wrong_length(len(hashes), prompt))
         return hashes

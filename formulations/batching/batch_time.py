@@ -144,7 +144,7 @@ class BatchTime(ProblemData):
         Raises
         ------
         InputError
-            If the budget is no integer from 1 to `MAX_BUDGET`.
+            If the budget is not an integer from 1 to `MAX_BUDGET`.
         """
         b = integer(budget, "budget", minimum=1, maximum=MAX_BUDGET)
         unit = lcm(self.overhead.denominator, self.per_token.denominator)

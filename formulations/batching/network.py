@@ -161,7 +161,7 @@ def name_of(value: object, where: str) -> str:
     Raises
     ------
     InputError
-        If the value is not a text of one line, or is too long.
+        If the value is not a string of one line, or is too long.
     """
     if isinstance(value, str) and 0 < len(value) <= _MAX_NAME and value.isprintable():
         return value

@@ -275,7 +275,7 @@ def _values(
 
 def _exact(text: str, where: str) -> Fraction:
     if _NUMBER.fullmatch(text) is None:
-        what = "is not finite" if _INFINITE.fullmatch(text) else "is no number"
+        what = "is not finite" if _INFINITE.fullmatch(text) else "is not a number"
         raise InputError(where, f"{shown(text)} {what}", "write a decimal such as 1 or 0.25")
     return Fraction(text)
 

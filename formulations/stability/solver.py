@@ -296,7 +296,7 @@ def _result(
 def _check_arrivals(network: AgentNetwork, virtual: Sequence[VirtualStation] = ()) -> None:
     """Raise if no requests arrive at a network, or its virtual stations are none."""
     if isinstance(virtual, str) or not isinstance(virtual, Sequence):
-        raise InputError("virtual", f"{shown(virtual)} is no list", "use virtual_stations(...)")
+        raise InputError("virtual", f"{shown(virtual)} is not a list", "use virtual_stations(...)")
     for v, station in enumerate(virtual):
         check_kind(station, VirtualStation, f"virtual[{v}]", "virtual_stations(...)")
     if not any(direct_rates(network)):

@@ -101,7 +101,7 @@ def test_a_faster_small_batch_is_told(bfio: Bfio) -> None:
         (("--kind", "batches", "--slot", "0"), "--slot"),
         (("--kind", "batches", "--free-tokens", "-1"), "is below 0"),
         (("--kind", "batches", "--free-tokens", "1000"), "do not differ beyond b0"),
-        (("--kind", "batches", "--plot", "b.txt"), "is no picture"),
+        (("--kind", "batches", "--plot", "b.txt"), "is not a picture"),
         (("--free-tokens", "1"), "--free-tokens: has no effect without --kind batches"),
         (("--slot", "1"), "--slot: has no effect without --kind batches"),
     ],

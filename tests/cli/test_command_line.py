@@ -20,9 +20,15 @@ from bfio.cli import main
         ("study run f.toml --jbs 2", "unknown option --jbs; did you mean --jobs? see bfio study"),
         ("study rn f.toml", "unknown action rn; did you mean run? see bfio study --help"),
         ("compare more", "unknown argument more; see bfio compare --help"),
-        ("compare --workers x", "argument --workers: 'x' is no integer; see bfio compare --help"),
-        ("compare --params x", "argument --params: 'x' is no number; see bfio compare --help"),
-        ("solve f --time-limit x", "argument --time-limit: 'x' is no number of seconds > 0; see"),
+        (
+            "compare --workers x",
+            "argument --workers: 'x' is not an integer; see bfio compare --help",
+        ),
+        ("compare --params x", "argument --params: 'x' is not a number; see bfio compare --help"),
+        (
+            "solve f --time-limit x",
+            "argument --time-limit: 'x' is not a number of seconds > 0; see",
+        ),
         ("study report f --format htm", "--format: 'htm' is unknown; did you mean html? see bfio"),
     ],
 )
@@ -43,7 +49,7 @@ def test_what_is_unknown_is_told_with_what_is_near(
     [
         ("--jobs 0", "error: --jobs: 0 is out of range; use 1 <= value <= 1024"),
         ("--token-time nan", "error: --token-time: nan s is out of range; give"),
-        ("--drift foo", "error: --drift: 'foo' is no drift; use one of llm, constant, a rate"),
+        ("--drift foo", "error: --drift: 'foo' is not a drift; use one of llm, constant, a rate"),
         ("--predictor oracl", "error: --predictor: 'oracl' is unknown; did you mean oracle? use"),
     ],
 )

@@ -165,7 +165,7 @@ def test_nested_and_unstable(bfio: Bfio, tmp_path: Path) -> None:
             ("--nested", "--segments", "best"),
             "--segments best needs --horizon and --probability",
         ),
-        ({}, ("--nested", "--segments", "two"), "'two' is no number"),
+        ({}, ("--nested", "--segments", "two"), "'two' is not a number"),
         ({}, ("--nested", "--segments", "0"), "segments: 0"),
         ({}, ("--nested", "--horizon", "2", "--probability", "2"), "probability: 2"),
         (

@@ -128,7 +128,7 @@ def _files(tmp_path: Path) -> None:
         ((*HORIZON, "--engine", "steam"), "engine: 'steam' is unknown"),
         ((*HORIZON, "--seed", "-1"), "seed: -1 is out of range"),
         ((*HORIZON, "--seed", "x"), "--seed"),
-        ((*HORIZON, "--plot", "plot"), "--plot: plot is no picture"),
+        ((*HORIZON, "--plot", "plot"), "--plot: plot is not a picture"),
         ((*HORIZON, "--plot", "plot.xyz"), "ends in .png or .pdf or .svg"),
         ((*HORIZON, "--plot", "no/such/plot.png"), "--plot: folder no/such does not exist"),
         ((*HORIZON, "--plot", "/proc/plot.png"), "--plot: /proc/plot.png cannot be written"),
@@ -150,7 +150,7 @@ def _files(tmp_path: Path) -> None:
         ((*HORIZON, "--policy", "wait:thresholds=balanced"), "limit"),
         (
             (*HORIZON, "--policy", "wait:thresholds=printed:limit=x"),
-            "'x' is no value of limit; write one integer",
+            "'x' is not a value of limit; write one integer",
         ),
         ((*HORIZON, "--policy", "nested-wait:segments=9"), "segments"),
         ((*HORIZON, "--policy", "nested-wait:segments=0"), "segments: 0"),
@@ -160,7 +160,7 @@ def _files(tmp_path: Path) -> None:
         ((*HORIZON, "--policy", "nested-wait:groups=some"), "groups: 'some' is unknown"),
         (
             (*HORIZON, "--policy", "new-first:limit=1.5"),
-            "'1.5' is no value of limit; write one integer",
+            "'1.5' is not a value of limit; write one integer",
         ),
         (
             (*HORIZON, "--policy", "new-first:limit=" + "9" * 20),

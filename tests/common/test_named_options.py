@@ -53,7 +53,7 @@ def test_what_is_not_written_stays() -> None:
             "an empty name: unknown amount; use one of few, many, or module:NAME or FILE.py",
         ),
         ("few:least=4", "few:least=4: unknown option 'least'; use one of most"),
-        ("few:most=x", "few:most=x: 'x' is no value of most; write one integer"),
+        ("few:most=x", "few:most=x: 'x' is not a value of most; write one integer"),
         ("few:most=0", "most: 0 is out of range"),
         ("few:", "no option after a colon"),
     ],

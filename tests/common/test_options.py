@@ -72,10 +72,10 @@ def test_a_mapping_gives_the_dataclass() -> None:
     ("mapping", "message"),
     [
         ({"most": 0}, "^argument most: 0 is out of range"),
-        ({"most": 1.0}, "^argument most: 1.0 is no integer"),
-        ({"most": True}, "^argument most: True is no integer"),
-        ({"time": "2"}, "^argument time: '2' is no number"),
-        ({"word": 2}, "^argument word: 2 is no text"),
+        ({"most": 1.0}, "^argument most: 1.0 is not an integer"),
+        ({"most": True}, "^argument most: True is not an integer"),
+        ({"time": "2"}, "^argument time: '2' is not a number"),
+        ({"word": 2}, "^argument word: 2 is not a string"),
     ],
 )
 def test_a_mapping_names_what_is_wrong(mapping: dict[str, Any], message: str) -> None:
@@ -93,7 +93,7 @@ def test_texts_replace_some_of_the_options() -> None:
     )
     with pytest.raises(InputError, match="x: unknown option 'mots'; did you mean most"):
         from_texts(base, {"mots": "5"}, "x")
-    with pytest.raises(InputError, match="'five' is no value of most"):
+    with pytest.raises(InputError, match="'five' is not a value of most"):
         from_texts(base, {"most": "five"}, "x")
 
 

@@ -339,7 +339,7 @@ TIMED = {"arrivals": "timed"}
         ({"token_budget": None}, {"batching": "vllm"}, "batching: there are no token budgets"),
         ({}, {"batching": "vlm"}, "vlm: unknown policy; did you mean vllm"),
         ({}, {"batching": "sarathi:kp=x"}, "kp"),
-        ({}, {"batching": 3}, "batching: 3 is not a text"),
+        ({}, {"batching": 3}, "batching: 3 is not a string"),
         ({}, {"engine": "compiled"}, "cannot run policy fcfs with token budgets"),
     ],
 )

@@ -232,11 +232,11 @@ BAD_ANSWERS: list[tuple[Any, str]] = [
     ([0, 0, None], r"step 0, request 1: worker 0 has no free slot left"),
     ([0, 2, None], r"request 1: there is no worker 2; use 0..1"),
     ([None, None, -1], r"request 2: there is no worker -1"),
-    ([True, None, None], r"request 0: True is no worker"),
-    ([0.0, None, None], r"request 0: 0.0 is no worker"),
-    (["0", None, None], r"request 0: '0' is no worker"),
-    ([[0], None, None], r"request 0: \[0\] is no worker"),
-    (np.array([0.0, 1.0, 1.0]), r"request 0: 0.0 is no worker"),
+    ([True, None, None], r"request 0: True is not a worker"),
+    ([0.0, None, None], r"request 0: 0.0 is not a worker"),
+    (["0", None, None], r"request 0: '0' is not a worker"),
+    ([[0], None, None], r"request 0: \[0\] is not a worker"),
+    (np.array([0.0, 1.0, 1.0]), r"request 0: 0.0 is not a worker"),
     ([0, 10**30, None], r"there is no worker 10000"),
 ]
 
@@ -317,9 +317,9 @@ BAD_OPTIONS: list[tuple[dict[str, Any], str]] = [
     ({"seed": -1}, "seed: -1"),
     ({"rate_scale": 2}, "rate_scale: changes nothing without arrivals=timed"),
     ({"rate_scale": 0, "arrivals": "timed"}, "rate_scale: 0 is out of range"),
-    ({"rate_scale": NAN, "arrivals": "timed"}, "rate_scale: nan is no number"),
-    ({"rate_scale": float("inf"), "arrivals": "timed"}, "rate_scale: inf is no number"),
-    ({"rate_scale": "fast", "arrivals": "timed"}, "rate_scale: 'fast' is no number"),
+    ({"rate_scale": NAN, "arrivals": "timed"}, "rate_scale: nan is not a number"),
+    ({"rate_scale": float("inf"), "arrivals": "timed"}, "rate_scale: inf is not a number"),
+    ({"rate_scale": "fast", "arrivals": "timed"}, "rate_scale: 'fast' is not a number"),
     ({"arrivals": "timed"}, "no arrival times"),
 ]
 

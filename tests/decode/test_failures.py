@@ -83,7 +83,7 @@ def test_running_on_a_worker_that_is_down_is_caught() -> None:
         (((-1.0, 0, "fail"),), "event 0: the time of the event is -1.0 s"),
         (((float("nan"), 0, "fail"),), "event 0: the time of the event is nan s"),
         (((1.0, 2, "fail"),), "worker 2 is not one of the 2"),
-        (((1.0, 0, "die"),), "'die' is no event"),
+        (((1.0, 0, "die"),), "'die' is not an event"),
         (((1.0, 0, "fail"), (2.0, 0, "fail")), "worker 0 is down and is to fail"),
         (((1.0, 0, "recover"),), "worker 0 is up and is to recover"),
     ],

@@ -184,7 +184,7 @@ def test_forged_records_are_caught() -> None:
         ("workers=2", "no token_time"),
         ("token_time=1", "no workers"),
         ("workers=0,token_time=1", "prefill workers"),
-        ("workers=1.5,token_time=1", "'1.5' is no value of workers"),
+        ("workers=1.5,token_time=1", "'1.5' is not a value of workers"),
         ("workers=1,token_time=-1", "prefill token_time_s: -1"),
         ("workers=1,token_time=nan", "prefill token_time_s"),
         ("workers=1,token_time=1,ttl=0", "prefill ttl: 0.0 s"),

@@ -149,7 +149,7 @@ def test_hits_that_were_not_are_caught() -> None:
     [
         ({"prefix_cache": 0}, "prefix_cache: 0 is out of range"),
         ({"prefix_cache": (512, 512, 512)}, "prefix_cache: 3 entries for 2 workers"),
-        ({"prefix_cache": "lots"}, "prefix_cache: 'lots' is no number"),
+        ({"prefix_cache": "lots"}, "prefix_cache: 'lots' is not a number"),
         ({"prefix_cache": 511}, "prefix_cache: holds no block of 512 tokens"),
     ],
 )

@@ -119,7 +119,7 @@ def test_compiled_runs_are_the_same(policy: str, options: dict[str, Any]) -> Non
     ("telemetry", "message"),
     [
         ("late", "unknown option 'late'"),
-        ("delay=1.5", "'1.5' is no value of delay"),
+        ("delay=1.5", "'1.5' is not a value of delay"),
         ("delay=-1", "telemetry delay"),
         ("loss=1", "telemetry loss: 1.0"),
         ("loss=nan", "telemetry loss"),

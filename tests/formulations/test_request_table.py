@@ -130,7 +130,7 @@ def test_values_are_shown_short() -> None:
 
 
 def test_rationals_beyond_their_range() -> None:
-    """Both ends, and what is no number at all."""
+    """Both ends, and what is not a number at all."""
     assert exact_rational(10**12, "alpha") == 10**12
     outside: tuple[object, ...] = (-1, "-1/2", 10**12 + 1)
     for value in outside:

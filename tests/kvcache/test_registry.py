@@ -98,12 +98,12 @@ def test_protection_limits_are_exact() -> None:
         ("mcsf", "mcsf: unknown algorithm; did you mean mc-sf"),
         ("mc-sf:alpha=1", "unknown option 'alpha'; use one of scan, delta, beta, pause"),
         ("mc-sf:scan=all", "scan: 'all' is unknown; use one of break, continue"),
-        ("mc-sf:delta=x", "mc-sf:delta=x: 'x' is no value of delta; write one integer"),
+        ("mc-sf:delta=x", "mc-sf:delta=x: 'x' is not a value of delta; write one integer"),
         ("mc-sf:delta=-1", "delta: -1 is out of range"),
         ("mc-sf:scan=", "option 'scan' without a value"),
         ("mc-sf:", "mc-sf:: no option after a colon; write option=value, or no colon"),
         ("mc-sf:delta=1:", "no option after a colon"),
-        ("mc-sf:scan", "'scan' is no option; write option=value"),
+        ("mc-sf:scan", "'scan' is not an option; write option=value"),
         ("mc-sf:delta=1:delta=1", "occurs twice"),
         ("mcsf:", "mcsf: unknown algorithm; did you mean mc-sf"),
         ("mcsf:scan=break", "mcsf: unknown algorithm; did you mean mc-sf"),
@@ -147,8 +147,8 @@ def test_a_users_class_is_made_for_each_run() -> None:
         ([7], "position 7 is not in the state"),
         ([-1], "position -1 is not in the state"),
         ([0, 0], "a position occurs twice"),
-        ([0.0], "0.0 is no position"),
-        ([True], "True is no position"),
+        ([0.0], "0.0 is not a position"),
+        ([True], "True is not a position"),
         (None, "returned None; return positions"),
         ("0", "returned '0'"),
         (itertools.count(), "position 2 is not in the state"),
@@ -219,7 +219,7 @@ def test_a_policy_of_the_wrong_form_is_one_error() -> None:
         serve(DATA, wrong[0])
     wrong[1].clearing = 0.5
     with pytest.raises(
-        InputError, match=r"clearing: 0\.5 is no clearing rule; set it to a Clearing"
+        InputError, match=r"clearing: 0\.5 is not a clearing rule; set it to a Clearing"
     ):
         serve(DATA, wrong[1])
 

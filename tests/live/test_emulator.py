@@ -216,7 +216,7 @@ def test_bad_requests_get_an_error_of_the_api(body: bytes, status: int, param: s
 
 @pytest.mark.parametrize("rank", ["2", "-1", "x", "", "9" * 5000])
 def test_an_unknown_rank_is_refused(rank: str) -> None:
-    """Also one that is no number."""
+    """Also one that is not a number."""
 
     async def test() -> None:
         async with serving(stepped(workers=2, slots=1).app) as session:
@@ -331,8 +331,8 @@ def test_each_worker_may_have_its_own_port() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--clock", "fast"), "--clock: 'fast' is no clock; give a number"),
-        (("--clock", "0"), "--clock: '0' is no clock"),
+        (("--clock", "fast"), "--clock: 'fast' is not a clock; give a number"),
+        (("--clock", "0"), "--clock: '0' is not a clock"),
         (("--settle", "-1"), "--settle: -1.0 s; give one in [0, 60]"),
         (("--port", "70000"), "--port: 70000 is out of range"),
         (("--addresses", "all"), "--addresses: 'all' is unknown; use one of one, each"),

@@ -674,7 +674,7 @@ def test_a_damaged_log_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str
     (tmp_path / "decisions.jsonl").write_text(head + '{"event":"decision","st')
     assert list(read_decisions(tmp_path)) == []
     (tmp_path / "decisions.jsonl").write_text(head + '{"event":"decision"}\n')
-    with pytest.raises(InputError, match=r"line 2: is no line of a log"):
+    with pytest.raises(InputError, match=r"line 2: is not a line of a log"):
         list(read_decisions(tmp_path))
     assert main(["gap", "--log", str(tmp_path), "--pool", "3"]) == 2
     assert "--log has none" in capsys.readouterr().err

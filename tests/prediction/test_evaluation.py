@@ -202,7 +202,7 @@ NAN = float("nan")
     [
         (lambda: ANY.evaluate_predictor(LOAD, "none", 0), "look_ahead: 0 is out of range; use 1"),
         (lambda: ANY.evaluate_predictor(LOAD, "nonne"), "predictor: 'nonne' is unknown; did you"),
-        (lambda: ANY.evaluate_predictor("none", LOAD), "workload: a str is no Workload"),
+        (lambda: ANY.evaluate_predictor("none", LOAD), "workload: a str is not a Workload"),
         (
             lambda: ANY.evaluate_predictor(LOAD, "none", train_share=1),
             "train_share: 1 is out of range; use 0 <= share < 1",
@@ -282,7 +282,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         ("--horizon 0", "--horizon: 0 is out of range"),
         ("--predictor surviva", "predictor: 'surviva' is unknown"),
         ("--train-share 2", "--train-share: 2 is out of range"),
-        ("--plot x.doc", "--plot: x.doc is no picture"),
+        ("--plot x.doc", "--plot: x.doc is not a picture"),
         ("--plot no/such/x.png", "--plot: folder no/such does not exist"),
         ("--trace no-such-file", "no-such-file: "),
         ("--max-output 0", "--max-output: 0 is out of range"),

@@ -152,9 +152,9 @@ def test_it_runs_in_the_engine() -> None:
             "predictor learned: trees: 0 is out of range; use 1 <= value <= 10000",
         ),
         ("learned:refit=-1", "predictor learned: refit: -1 is out of range"),
-        ("learned:refit=x", "'x' is no value of refit; write one integer"),
+        ("learned:refit=x", "'x' is not a value of refit; write one integer"),
         ("learned:tree=3", "unknown option 'tree'; did you mean trees?"),
-        ("learned:3", "'3' is no option; write option=value"),
+        ("learned:3", "'3' is not an option; write option=value"),
     ],
 )
 def test_options_that_are_wrong(name: str, message: str) -> None:

@@ -110,7 +110,7 @@ def _arguments(row: Mapping[str, str]) -> list[tuple[str, str]]:
 def differences(
     before: Mapping[str, Any], after: Mapping[str, Any], renamed: Mapping[str, Any]
 ) -> list[str]:
-    """Return one line for each value that differs and is no time."""
+    """Return one line for each value that differs and is not a time."""
     lines = [f"{words}: not run" for words in before if words not in after]
     for words in before:
         if words in after:

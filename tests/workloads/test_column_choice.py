@@ -195,7 +195,7 @@ def test_frames(arrival: Any, role: str) -> None:
 @pytest.mark.parametrize(
     ("frame", "message"),
     [
-        (3, "mine: is no table"),
+        (3, "mine: is not a table"),
         ({"a": [1]}, 'name them: columns="prompt=NAME,output=NAME"'),
         ({"input_tokens": [1, 2.5], "osl": [1, 2]}, "mine row 2 column 'input_tokens': '2.5'"),
         ({"input_tokens": [1, None], "osl": [1, 2]}, "mine row 2 column 'input_tokens': ''"),
@@ -206,8 +206,8 @@ def test_frames(arrival: Any, role: str) -> None:
         ),
         ({"input_tokens": [], "osl": []}, "mine: no requests"),
         ({"input_tokens": [[1]], "osl": [1]}, "mine row 1 column 'input_tokens'"),
-        ({"input_tokens": [1], "osl": [1, 2]}, "mine: is no table"),
-        ({"input_tokens": [10**30], "osl": [1]}, "mine: is no table"),
+        ({"input_tokens": [1], "osl": [1, 2]}, "mine: is not a table"),
+        ({"input_tokens": [10**30], "osl": [1]}, "mine: is not a table"),
         (
             pa.table([[1], [2], [3]], names=["isl", "isl", "osl"]),
             "mine: column 'isl' occurs twice",

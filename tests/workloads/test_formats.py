@@ -136,7 +136,9 @@ def test_mooncake_counts_whole_milliseconds(tmp_path: Path) -> None:
     """Of every row; times without hashes may be seconds, and are doubted."""
     row = '{"timestamp": %s, "input_length": 12, "output_length": 9, "hash_ids": [1]}\n'
     path = _write(tmp_path, (row % 0 + row % 120.5).encode())
-    with pytest.raises(InputError, match=r"line 2 column 'timestamp': 120.5 is no whole number"):
+    with pytest.raises(
+        InputError, match=r"line 2 column 'timestamp': 120.5 is not a whole number"
+    ):
         read_trace(path)
     path = _write(tmp_path, b'{"timestamp": 0, "input_length": 12, "output_length": 9}\n')
     with pytest.raises(InputError, match="'timestamp' has no unit"):

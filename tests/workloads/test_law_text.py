@@ -38,13 +38,13 @@ def test_a_text_is_its_law(text: str, law: LengthDistribution) -> None:
         ("", "outputs: unknown law ''; use one of geometric"),
         ("geometrical:mean=2", "did you mean geometric"),
         ("geometric:men=2", "unknown option 'men'; did you mean mean"),
-        ("geometric:mean", "outputs: 'mean' is no option"),
-        ("geometric:mean=x", "'x' is no value of mean"),
+        ("geometric:mean", "outputs: 'mean' is not an option"),
+        ("geometric:mean=x", "'x' is not a value of mean"),
         ("geometric:mean=0.5", "mean: 0.5 is out of range"),
         ("geometric:mean=nan", "mean: nan is out of range"),
         ("geometric:mean=2:mean=3", "outputs: option 'mean' occurs twice"),
         ("uniform:lowest=2", "lacks a parameter; add highest"),
-        ("uniform:lowest=1.5:highest=3", "'1.5' is no value of lowest"),
+        ("uniform:lowest=1.5:highest=3", "'1.5' is not a value of lowest"),
         ("homogeneous:value=0", "value: 0 is out of range"),
     ],
 )
@@ -75,7 +75,7 @@ def test_a_text_is_its_arrival_process(text: str, process: ArrivalProcess) -> No
     [
         ("poison:rate=3", "did you mean poisson"),
         ("poisson", "lacks a parameter; add rate"),
-        ("mmpp:rates=9,3:mean_stays_s=2/5", "'9,3' is no value of rates"),
+        ("mmpp:rates=9,3:mean_stays_s=2/5", "'9,3' is not a value of rates"),
         ("mmpp:rates=9/3:mean_stays_s=2", "rates: 2 rates and 1 mean stays"),
     ],
 )

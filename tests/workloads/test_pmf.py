@@ -31,7 +31,7 @@ def test_read(tmp_path: Path) -> None:
         (b"tokens,probability\n0,1\n", r"values\[0\]: 0 is out of range"),
         (b"tokens,probability\n1,0.5\n1,0.5\n", "values: a value occurs twice"),
         (b"tokens,probability\n1,0.5\n2,0.4\n", "probabilities: the sum is 0.9"),
-        (b"tokens,probability\n1,1.5\n", "line 2 column 'probability': 1.5 is no probability"),
+        (b"tokens,probability\n1,1.5\n", "line 2 column 'probability': 1.5 is not a probability"),
         (b"tokens,probability\n1,nan\n", "line 2 column 'probability': 'nan' is not a finite"),
         (b"tokens,probability\n1.5,1\n", "line 2 column 'tokens': '1.5' is not a whole number"),
         (b"tokens,probability\n1\n", "line 2: has 1 cells for 2 columns"),

@@ -64,7 +64,9 @@ def test_hashes_that_are_none_are_told(hashes: str, tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     row = f'{{"timestamp": 0, "input_length": 9, "output_length": 1, "hash_ids": {hashes}}}\n'
     path.write_text(row)
-    with pytest.raises(InputError, match=r"line 1 column 'hash_ids': .* is no list of integers"):
+    with pytest.raises(
+        InputError, match=r"line 1 column 'hash_ids': .* is not a list of integers"
+    ):
         read_trace(path)
     path.write_text(row + row.replace(hashes, "[3]"))
     assert len(read_trace(path, skip_bad_rows=True)) == 1

@@ -229,7 +229,7 @@ def _orders(texts: list[str], network: "AgentNetwork") -> Mapping[str, tuple[str
         stages = tuple(name.strip() for name in written.split(">"))
         if not equals or not all(stages):
             remedy = "write last, first or AGENT=STAGE>STAGE"
-            raise InputError("--priority", f"{text!r:.60} is no order", remedy)
+            raise InputError("--priority", f"{text!r:.60} is not an order", remedy)
         if agent in found:
             raise InputError("--priority", f"agent {agent} has two orders", "give it one order")
         found[agent.strip()] = stages
@@ -249,7 +249,7 @@ def _common(
         delays[stage] = Law(LawName.GEOMETRIC, mean / (network.slot or 1))
     for stage, text in _pairs(args.initial, "--initial"):
         if not text.isascii() or not text.isdigit() or len(text) > 9:
-            what = f"{text!r:.40} is no number of requests"
+            what = f"{text!r:.40} is not a number of requests"
             raise InputError(f"--initial {stage}", what, "write an integer >= 0")
         initial[stage] = int(text)
     with naming(args.file or "command line", "mean", "rate"):
@@ -266,7 +266,7 @@ def _pairs(texts: list[str] | None, where: str) -> Iterator[tuple[str, str]]:
     """Yield the pairs ``(name, value)`` of arguments ``NAME=VALUE``."""
     for name, value in split_pairs(texts or [], where).items():
         if not name or not value:
-            raise InputError(where, f"{name or value!r:.60} is no pair", "write NAME=VALUE")
+            raise InputError(where, f"{name or value!r:.60} is not a pair", "write NAME=VALUE")
         yield name, value
 
 

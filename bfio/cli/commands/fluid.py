@@ -150,7 +150,7 @@ def _nested(args: argparse.Namespace, problem: "FluidProblem") -> dict[str, Any]
     if text not in (None, "best"):
         if not text.isascii() or not text.isdigit() or len(text) > 9:
             raise InputError(
-                "--segments", f"{text!r} is no number", "write an integer >= 1, or best"
+                "--segments", f"{text!r} is not a number", "write an integer >= 1, or best"
             )
         ends = [equal_boundaries(group.outputs, int(text)) for group in nested.groups]
         nested = nested.with_segments(ends)

@@ -41,7 +41,9 @@ def _turns(events: Iterable[tuple[str, WorkerEvent]]) -> Iterator[int]:
     down: set[int] = set()
     for place, (_, worker, event) in events:
         if event not in EVENTS:
-            raise InputError(place, f"{event!r} is no event", f"use one of {', '.join(EVENTS)}")
+            raise InputError(
+                place, f"{event!r} is not an event", f"use one of {', '.join(EVENTS)}"
+            )
         if (worker in down) == (event == "fail"):
             state = "down" if worker in down else "up"
             what = f"worker {worker} is {state} and is to {event}"

@@ -43,7 +43,7 @@ def skipped_phases(names: Iterable[str]) -> Collection[Phase]:
     """
     known = [phase.value for phase in Phase]
     if isinstance(names, str) or not isinstance(names, Iterable):
-        raise InputError("skip", f"{shown(names)} is no list of names", use_one_of("", known))
+        raise InputError("skip", f"{shown(names)} is not a list of names", use_one_of("", known))
     names = list(names)
     for name in names:
         if name not in known:

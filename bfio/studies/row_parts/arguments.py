@@ -61,7 +61,9 @@ class Arguments:
         """Return a text argument; None if not given."""
         value = self.given.get(name)
         if value is not None and not isinstance(value, str):
-            raise InputError(f"argument {name}", f"{value!r} is no text", "write it in quotes")
+            raise InputError(
+                f"argument {name}", f"{value!r} is not a string", "write it in quotes"
+            )
         return value
 
     def choice(self, name: str, known: Sequence[str], default: str | None = None) -> str:
@@ -91,7 +93,7 @@ class Arguments:
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise InputError(f"argument {name}", f"{value!r} is no number", "write a number")
+            raise InputError(f"argument {name}", f"{value!r} is not a number", "write a number")
         return float(value)
 
     def seconds(self, name: str, default: float) -> float:
@@ -252,6 +254,6 @@ def _range(value: Any, name: str, kind: type[Any]) -> tuple[Any, Any]:
         lowest, highest = (kind(end) for end in ends)
     except ValueError:
         raise InputError(
-            f"argument {name}", f"{value!r} is no range", 'write a number, or "40-60"'
+            f"argument {name}", f"{value!r} is not a range", 'write a number, or "40-60"'
         ) from None
     return lowest, highest

@@ -122,7 +122,7 @@ def test_the_content_of_a_schedule_belongs_to_the_row(
         values.append(dict(row.values))
         assert f"{option} events.csv" in task.setting.values()
     assert keys[0] != keys[1]
-    # How long steps last is no value of a gap, nor of a ratio of imbalances.
+    # How long steps last is not a value of a gap, nor of a ratio of imbalances.
     assert values[0] != values[1] or (option == "stragglers" and kind != "simulate")
 
 
