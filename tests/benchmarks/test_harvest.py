@@ -113,7 +113,7 @@ def test_a_row_adds_what_it_names() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"size": "16 by 72"}, "no size"),
+        ({"size": "16 by 72"}, "not a size"),
         ({"moment": "warm"}, "moment"),
         ({"method": "gurobi"}, "unknown"),
         ({"mehtod": "exact"}, "unknown"),

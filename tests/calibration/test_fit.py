@@ -258,7 +258,7 @@ def test_figures() -> None:
             lambda: fit_step_time(exact_steps(steps=5), per_worker=True),
             "no worker is the slowest in 10 steps",
         ),
-        (lambda: fit_step_time([1, 2]), "steps: a list is no MeasuredSteps"),  # type: ignore[arg-type]
+        (lambda: fit_step_time([1, 2]), "steps: a list is not a MeasuredSteps"),  # type: ignore[arg-type]
     ],
 )
 def test_what_cannot_be_fitted(make: object, message: str) -> None:

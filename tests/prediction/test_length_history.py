@@ -192,7 +192,7 @@ def test_a_mean_of_nobody_is_not_read() -> None:
         ("survival:gate=x", "gate"),
         ("survival:anchor=never", "anchor"),
         ("survival:keep=3", "unknown option 'keep'"),
-        ("survival:3", "no option"),
+        ("survival:3", "not an option"),
         ("exact-match:buckets=0", "buckets"),
         ("exact-match:least=0", "least"),
     ],

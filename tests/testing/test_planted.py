@@ -279,7 +279,7 @@ def test_a_policy_that_pauses_or_remembers_keeps_the_contract() -> None:
     ("policy", "options", "message"),
     [
         ("fcfs", {"examples": 0}, "examples: 0 is out of range"),
-        ("fcfs", {"among": [1]}, "among: a list is no SearchStrategy"),
+        ("fcfs", {"among": [1]}, "among: a list is not a SearchStrategy"),
         (3, {}, "policy: an int is not a policy"),
         ("bf-io", {"measure": "loads"}, "use one of imbalance, gap"),
     ],
