@@ -173,7 +173,7 @@ class ChangedProgram(Formulation[P, Changed[S], R], Generic[P, S, R]):
                 continue
             tight = form.lower[k] >= ours.lower[j] and form.upper[k] <= ours.upper[j]
             if not tight or form.integral[k] != ours.integral[j]:
-                raise InputError(f"model.{name}", "bounds are looser or domain is changed", _KEEP)
+                raise InputError(f"model.{name}", "bounds are loosened or domain changed", _KEEP)
         for name, (entries, lower, upper) in _rows(ours).items():
             entries_now, lower_now, upper_now = theirs.get(name, ({}, -np.inf, np.inf))
             if entries_now != entries or lower_now < lower or upper_now > upper:

@@ -230,7 +230,7 @@ def _lines(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
                     _ = told["event"]
                 yield where, told
     except (OSError, UnicodeDecodeError) as error:
-        what = getattr(error, "strerror", None) or "is not a string"
+        what = getattr(error, "strerror", None) or "is not text"
         raise InputError(str(path), f"{what}", _REMEDY) from None
 
 

@@ -169,7 +169,7 @@ def test_a_model_without_a_row_of_the_program_is_refused(change: str) -> None:
         model.capacity[0].set_value(model.capacity[0].body <= 5)
     else:
         model.M[0].setub(10**6)
-    with pytest.raises(InputError, match=r"model\.(capacity\[0\]|M\[0\]): .*loose"):
+    with pytest.raises(InputError, match=r"model\.(capacity\[0\]|M\[0\]): .*loosened"):
         bfio.solve_step(P1, model=model, method="cp-sat")
 
 

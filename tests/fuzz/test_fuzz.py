@@ -14,8 +14,10 @@ from tests.fuzz.process import Outcome
 from tests.fuzz.surface import surface_of, surfaces
 from tests.places import ROOT
 
-#: Inputs of the long profile. To collect what they are made from takes longer than to run a few.
-_MANY = 10_000
+#: Inputs of every run of the tests, and of the long profile.
+_FEW, _MANY = 12, 10_000
+#: The inputs before it go through all commands, those that take seconds included.
+_BEYOND = 25
 
 REFUSED = Outcome(2, b"", b"error: here: wrong; mend it\n", 0.1, 0.1, 0, None, (), ())
 SOLVED = replace(REFUSED, status=0, out=b"{}\n", err=b"")
@@ -34,9 +36,9 @@ def _fuzz(*words: str, seconds: float) -> None:
 
 
 @pytest.mark.slow
-def test_what_was_found_stays_fixed() -> None:
-    """Inputs that once broke a promise keep all of them."""
-    _fuzz("--found", seconds=250)
+def test_what_was_found_and_a_few_more() -> None:
+    """Inputs that once broke a promise, and the first of those that the long profile makes."""
+    _fuzz("--found", "--first", str(_BEYOND), "--inputs", str(_FEW), seconds=250)
 
 
 @pytest.mark.deep
