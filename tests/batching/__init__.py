@@ -1,1 +1,0 @@
-"""Tests of token-budget engines and networks of agents."""

@@ -1,1 +1,0 @@
-"""Tests of what all simulators and commands share."""

@@ -1,1 +1,0 @@
-"""Tests of the policy that rehearses its settings."""

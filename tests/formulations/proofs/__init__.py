@@ -1,1 +1,0 @@
-"""Proven results against enumeration, with coefficients up to the limits."""

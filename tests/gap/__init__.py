@@ -1,1 +1,0 @@
-"""Tests of gaps to the optimum of a step."""

@@ -1,1 +1,0 @@
-"""Tests of the predictors of output lengths, and of their evaluation."""

@@ -1,1 +1,0 @@
-"""Tests of the parts of the claims on BalanceRoute."""

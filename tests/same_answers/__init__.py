@@ -1,1 +1,0 @@
-"""The same commands before and after a change: a fixed list, and a comparison of their answers."""

@@ -1,1 +1,0 @@
-"""Tests of trace readers, writers, generators and statistics."""
