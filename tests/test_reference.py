@@ -22,14 +22,14 @@ def test_every_public_name_has_a_place() -> None:
         ("autodata:: bfio.decode.metrics.METRICS", {"bfio.decode.metrics.METRICS"}),
         # Exported, but not described where it is exported.
         ("automodule:: bfio.decode.metrics", {"bfio.decode.metrics.METRICS"}),
-        ("automodule:: bfio.decode.own_metrics", set()),
+        ("automodule:: bfio.decode.simulation", set()),
     ],
 )
 def test_a_page_announces_what_is_written(tmp_path: Path, directive: str, found: set[str]) -> None:
     """A directive lists these names: members of modules, and described or named data."""
     (tmp_path / "page.md").write_text(f"```{{eval-rst}}\n.. {directive}\n```\n", encoding="utf-8")
     names = {"bfio.decode.stints.Stints", "bfio.decode.metrics.METRICS"}
-    names.add("bfio.decode.own_metrics.METRICS")
+    names.add("bfio.decode.simulation.METRICS")
     assert announced(tmp_path) & names == found
 
 

@@ -18,7 +18,7 @@ from formulations.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-    from bfio.decode.own_metrics import MetricChoice
+    from bfio.decode.metrics import MetricChoice
     from bfio.decode.policy_registry import ChosenPolicy
     from bfio.workloads.workload import Workload
 
@@ -332,8 +332,8 @@ def add_metrics(parser: argparse.ArgumentParser, default: str) -> None:
 
 def metrics_from(args: argparse.Namespace) -> "MetricChoice":
     """Return the metrics to measure and the metrics to show."""
+    from bfio.decode.metrics import chosen_metrics, named_metrics
     from bfio.decode.options import ArrivalMode
-    from bfio.decode.own_metrics import chosen_metrics, named_metrics
     from formulations.problem_data import member
 
     arrivals = member(ArrivalMode, args.arrivals, "--arrivals")

@@ -14,7 +14,7 @@ from bfio.common.text import TableForm, TextTable, joined_csv, number
 from formulations.scalars import percent
 
 if TYPE_CHECKING:
-    from bfio.decode.own_metrics import MetricChoice
+    from bfio.decode.metrics import MetricChoice
 
 Document: TypeAlias = Mapping[str, Any]
 #: Heading and cells of a column.

@@ -13,9 +13,9 @@ from bfio.decode.cluster import Cluster
 from bfio.decode.energy import DEFAULT_PARTS, power_over_time
 from bfio.decode.energy_model import EnergyModel
 from bfio.decode.measured import AUTO, repeats
+from bfio.decode.metrics import ChosenMetric, MetricChoice, chosen_metrics
 from bfio.decode.observers import ProgressObserver
 from bfio.decode.options import RunOptions
-from bfio.decode.own_metrics import ChosenMetric, MetricChoice, chosen_metrics
 from bfio.decode.policy import Policy, policy_name
 from bfio.decode.policy_registry import (
     ChosenPolicy,

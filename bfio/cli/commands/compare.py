@@ -63,7 +63,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def run_and_show(args: argparse.Namespace) -> int:
     """Compare the chosen policies, print the table and write the plots."""
     from bfio.decode.comparison import MAX_JOBS
-    from bfio.decode.own_metrics import MetricChoice
+    from bfio.decode.metrics import MetricChoice
 
     folder = plot_folder(args)
     metrics = options.metrics_from(args)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from bfio.decode.own_metrics import chosen_metrics, named_metrics
+from bfio.decode.metrics import chosen_metrics, named_metrics
 from bfio.studies.row import RowContext, RowResult
 from bfio.studies.row_kind import Planned, descriptions, planned_kind
 from bfio.studies.row_parts.arguments import Arguments
