@@ -99,7 +99,7 @@ test-live: $(TESTED) $(LLAMA)/.ready $(VLLM)/.ready $(RAY)/.ready
 test-plain: $(TESTED)
 	BFIO_PLAIN_NUMBA=1 $(BIN)/python -m pytest -n 2 --dist loadfile --timeout 7200 \
 	  tests/decode/machine tests/wait/test_compiled.py tests/kvcache/test_engines.py \
-	  tests/batching/test_engines.py tests/common/test_by_reference.py tests/common/test_indices.py \
+	  tests/batching/test_engines.py tests/common/test_by_reference.py tests/common/test_array_kernels.py \
 	  tests/step/exact/test_small_steps.py tests/step/two_stage/kernels
 
 # What only the site needs, so that the tests wait for none of it.

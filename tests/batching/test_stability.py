@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from bfio.batching.registry import build
-from bfio.batching.scenario import Scenario, Serving
+from bfio.batching.scenario import Balancer, Scenario, Serving
 from bfio.batching.stability import Stability, drift, judge
 from formulations.batching import Agent, AgentNetwork, BatchTime, Route, Stage, single_engine
-from formulations.stability import capacity
+from formulations.stability import Verdict, capacity, theory
 from tests.batching.test_worked_instances import A, B, C
 
 #: Random networks of the default profile, and of the long one.
@@ -47,7 +47,7 @@ def test_beyond_capacity_the_drift_is_the_excess(policy: str) -> None:
     assert found.half_width < 0.5
 
 
-def random_network(rng: np.random.Generator) -> AgentNetwork:
+def acyclic_network(rng: np.random.Generator) -> AgentNetwork:
     """Return a network without cycles, whose load is 0.5 to 0.85 or 1.15 to 1.6."""
     agents = tuple(
         Agent(f"a{j}", int(rng.integers(4, 25)), BatchTime(int(rng.integers(1, 4))))  # type: ignore[arg-type]
@@ -78,9 +78,98 @@ def test_random_networks(part: int) -> None:
     """Away from the boundary the load condition is what long runs say."""
     rng = np.random.default_rng(part)
     for _ in range(_NETWORKS // 4):
-        network = random_network(rng)
+        network = acyclic_network(rng)
         policy = str(rng.choice(["sarathi", "orca", "sjf", "vllm-chunked"]))
         scenario = Scenario(network, Serving(build(policy), policy))
         found = judge(scenario, horizon=4000, doublings=6, engine="compiled")
         expected = capacity(network).load_condition
         assert found.verdict is (Stability.STABLE if expected else Stability.UNSTABLE), network
+
+
+POLICIES = ("sarathi", "orca", "sjf", "vllm-chunked")
+
+
+def random_network(rng: np.random.Generator, load: Fraction) -> AgentNetwork:
+    """Return up to three agents and two types, of which one may fork; ``load`` at the bottleneck.
+
+    Full batches are the fastest, as Theorem 1 (b) needs it.
+    """
+    agents = tuple(_agent(rng, f"a{j}") for j in range(int(rng.integers(1, 4))))
+    stages: list[Stage] = []
+    routes: list[Route] = []
+    forks = bool(rng.integers(0, 2))
+    for i in range(int(rng.integers(1, 3))):
+        own = [_stage(rng, f"t{i}", agents, k) for k in range(int(rng.integers(1, 4)))]
+        joins = i == 0 and forks
+        stages += own
+        routes += _tree(rng, own) if joins else _routes(rng, own)
+    fork_join = ("t0",) if forks else ()
+    network = AgentNetwork(agents, tuple(stages), tuple(routes), fork_join)
+    return network.scaled(load * capacity(network).factor)
+
+
+def _agent(rng: np.random.Generator, name: str) -> Agent:
+    while True:
+        c, a, b0 = int(rng.integers(1, 5)), int(rng.integers(0, 2)), int(rng.integers(0, 5))
+        time, budget = BatchTime(Fraction(c), Fraction(a), b0), int(rng.integers(2, 16))
+        if time.rate_check(budget).holds:
+            return Agent(name, budget, time, int(rng.integers(1, 3)))
+
+
+def _stage(rng: np.random.Generator, kind: str, agents: tuple[Agent, ...], k: int) -> Stage:
+    prefill, decode = (Fraction(int(x), 2) for x in rng.integers(2, 13, size=2))
+    agent = agents[int(rng.integers(0, len(agents)))].name
+    rate = Fraction(int(rng.integers(1, 5)) if k == 0 else 0)
+    return Stage(kind, agent, prefill, decode, rate, f"{kind}-{k}")
+
+
+def _tree(rng: np.random.Generator, stages: list[Stage]) -> list[Route]:
+    """Every stage but the first follows one before it."""
+    return [
+        Route(stages[int(rng.integers(0, j))].name, stages[j].name) for j in range(1, len(stages))
+    ]
+
+
+def _routes(rng: np.random.Generator, stages: list[Stage]) -> list[Route]:
+    """Take some of all pairs; requests depart with a chance of a quarter or more."""
+    routes = []
+    for stage in stages:
+        for other in stages:
+            if rng.random() < 0.4:
+                share = Fraction(3, 4 * len(stages))
+                routes.append(Route(stage.name, other.name, share))
+    return routes
+
+
+def simulated(seed: int) -> tuple[Stability, Stability]:
+    """Return what runs show of a random network at loads of 0.8 and 1.2 of its bottleneck."""
+    found = []
+    for load in (Fraction(4, 5), Fraction(6, 5)):
+        rng = np.random.default_rng(seed)
+        network = random_network(rng, load)
+        # Both loads meet the same network, policy and balancer.
+        policy = POLICIES[int(rng.integers(0, len(POLICIES)))]
+        balancer = (Balancer.RANDOM, Balancer.REQUESTS, Balancer.TOKENS)[int(rng.integers(0, 3))]
+        known = theory(capacity(network))
+        assert (known.verdict is Verdict.UNSTABLE) == (load > 1)
+        assert (known.verdict in (Verdict.STABLE, Verdict.OPEN)) == (load < 1)
+        scenario = Scenario(network, Serving(build(policy), policy, balancer))
+        found.append(judge(scenario, seed=seed, engine="compiled").verdict)
+    return found[0], found[1]
+
+
+#: A request comes back three times, and |X| has the tokens of its present stage alone.
+_SLOW_GROWTH = 451
+
+
+@pytest.mark.parametrize("seed", [*range(4), _SLOW_GROWTH])
+def test_the_load_decides(seed: int) -> None:
+    """Below the capacity of the program runs are stable, above it tokens grow."""
+    assert simulated(seed) == (Stability.STABLE, Stability.UNSTABLE)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("seed", range(4, 500))
+def test_the_load_decides_deep(seed: int) -> None:
+    """The same of five hundred networks."""
+    assert simulated(seed) == (Stability.STABLE, Stability.UNSTABLE)

@@ -1,4 +1,4 @@
-"""Building and improving the library: stored solutions are verified, problems never change."""
+"""Building, improving and timing the library: solutions are verified, problems never change."""
 
 import json
 from dataclasses import replace
@@ -11,11 +11,13 @@ from benchmarks.cli import main
 from benchmarks.library.improve import Hand, improve, merge
 from benchmarks.library.methods import METHODS, Found, Limits, annealed, closed_form
 from benchmarks.library.problems import RUNS, VARIANTS, step_problems, varied
+from benchmarks.library.times import KIND, plan
 from benchmarks.step_harvest import oldest_first
 from bfio.decode.state import DecodeState
 from bfio.library import KINDS, Entry, Origin, Status, entries, entry, verify
 from bfio.library.kind import digest_of
 from bfio.library.store import DATA, write_index, write_problem
+from bfio.studies.row import RowContext, RowResult
 from formulations.errors import InputError
 from formulations.step import StepProblem
 from tests.places import ROOT
@@ -218,3 +220,33 @@ def test_annealing_keeps_constraints_and_finds_tiny_optima(variant: str) -> None
     assert judged.violations == {}
     assert e.best is not None
     assert judged.objective == e.best.objective
+
+
+CONTEXT = RowContext(folder=Path())
+
+
+def test_a_row_counts_what_is_proven() -> None:
+    """All thresholds are proven, and as good as the best known ones."""
+    arguments = {"kind": "wait", "family": "thresholds", "method": "fixed-point"}
+    row = plan(arguments, CONTEXT).compute()
+    assert isinstance(row, RowResult)
+    number = sum((e.kind_name, e.family) == ("wait", "thresholds") for e in entries())
+    assert row.values["entries"] == number
+    assert row.values["proven"] == row.values["reached"] == number
+    assert row.violations == {}
+    assert 0 < row.timings["median_s"] <= row.timings["longest_s"]
+    assert KIND.name == "library-times"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"family": "H = 7"}, "argument family: kind step has no family 'H = 7'"),
+        ({"method": "exactt"}, "argument method: 'exactt' is unknown; did you mean exact?"),
+    ],
+)
+def test_unknown_words_are_told(arguments: dict[str, str], said: str) -> None:
+    """One line."""
+    with pytest.raises(InputError, match="argument") as caught:
+        plan(arguments, CONTEXT)
+    assert said in str(caught.value)

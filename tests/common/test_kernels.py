@@ -7,15 +7,26 @@ import time
 import tomllib
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any, cast
 
+import numpy as np
 import pytest
 
+from bfio.common.compilable import compilable, machine_code
 from bfio.common.kernel_groups import groups
-from bfio.common.kernels import cache_folders, entry_of, made_of, note_use, remove_unused
+from bfio.common.kernels import (
+    cache_folders,
+    entry_of,
+    entry_point,
+    made_of,
+    note_use,
+    remove_unused,
+)
 from bfio.common.numba_parts import TESTED
 from bfio.decode.machine import moves
 from bfio.decode.machine.whole_run import loop_of, machine_code_of
 from bfio.decode.policy_registry import find
+from formulations.arrays import IntArray
 from tests.places import ROOT
 from tests.processes import PATIENCE_S, started, with_numba
 
@@ -433,3 +444,34 @@ def test_symbols_of_different_processes_differ(tmp_path: Path) -> None:
     first, second = symbol("first"), symbol("second")
     assert "following" in first
     assert first != second
+
+
+@compilable(into_caller=True)
+def shift(values: IntArray, amount: int) -> int:
+    """Add to all numbers, and return their sum."""
+    for i in range(len(values)):
+        values[i] += amount
+    return int(values.sum())
+
+
+@compilable(allocates=True, into_caller=True)
+def doubled(values: IntArray) -> IntArray:
+    """Return an array of twice the numbers."""
+    return 2 * values
+
+
+def run(values: IntArray, amount: int) -> int:
+    """Call each of them, one twice."""
+    return shift(values, amount) + shift(doubled(values), -amount)
+
+
+def test_they_do_the_same_and_are_not_called() -> None:
+    """Interpreted and compiled alike; Numba is told, also of what allocates."""
+    slow, fast = np.arange(5), np.arange(5)
+    compiled: Any = entry_point(run)
+    assert run(slow, 3) == compiled(fast, 3) == 25 + 35
+    assert slow.tolist() == fast.tolist() == [3, 4, 5, 6, 7]
+    for function in (shift, doubled):
+        options = cast(Any, machine_code(function)).targetoptions
+        assert options["forceinline"]
+        assert options["_nrt"] is (function is doubled)

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from bfio.common.metrics import exact_sum
 from bfio.decode.cluster import Cluster
-from bfio.decode.metrics import METRICS, jain_index, measure, measure_steady
+from bfio.decode.metrics import METRICS, half_widths, jain_index, measure, measure_steady
 from bfio.decode.simulation import simulate
 from bfio.decode.stints import Cause
 from bfio.testing.runs import Scenario, scenarios
+from bfio.workloads.synthetic_workloads import synthetic
 from formulations.errors import InputError
 from tests.decode.cases import EXACT, first_come, workload
 
@@ -303,3 +304,23 @@ def test_every_metric_is_described() -> None:
     entries = list(METRICS)
     assert len({m.name for m in entries}) == len(entries) > 20
     assert all(m.unit and m.description for m in entries)
+
+
+def test_the_metrics_of_a_run() -> None:
+    """Names of metrics, in their units; all None without a part."""
+    run = simulate(synthetic("demo", 400, 0), "fcfs", Cluster(2, 8), pool=8)
+    widths = half_widths(run, run.steady_mask())
+    of_steps = {"avg_imbalance", "avg_gap", "idle_fraction", "throughput_tokens_per_s"}
+    of_steps |= {"avg_load", "load_balance_efficiency", "balanced_throughput_tokens_per_s"}
+    of_steps |= {"waiting_prompt_mean", "waiting_age_mean"}
+    of_requests = {"tpot_mean_s", "queueing_delay_mean_s", "latency_mean_s", "ttft_mean_s"}
+    of_requests |= {"started_prompt_mean"}
+    of_none = {"prefix_hit_rate", "ready_delay_mean_s", "rest_share"}
+    of_none |= {"prefill_mean_s", "budget_share"}
+    assert set(widths) == of_steps | of_requests | of_none
+    # There are no caches to hit, no prefill tier to become ready in, and nobody rests.
+    assert widths["prefix_hit_rate"] is None
+    assert widths["ready_delay_mean_s"] is None
+    assert widths["rest_share"] is None
+    assert all((widths[name] or 0) > 0 for name in of_steps)
+    assert set(half_widths(run, None).values()) == {None}

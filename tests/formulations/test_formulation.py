@@ -2,12 +2,13 @@
 
 import argparse
 import json
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import pyomo.environ as pyo
 import pytest
 
 from bfio.cli.command import DONE
@@ -15,9 +16,12 @@ from bfio.cli.problem_command import problem_command
 from bfio.programs import ProgramKind
 from formulations import CapabilityError, InputError
 from formulations.arrays import FloatArray, IntArray, integer_vector
+from formulations.deadline import OutOfTime
 from formulations.formulation import Formulation
+from formulations.modelling import pyo
 from formulations.problem_data import ProblemData, check_keys
 from formulations.results import ProgramResult, Termination
+from tests.processes import PATIENCE_S
 
 
 @dataclass(frozen=True)
@@ -153,3 +157,39 @@ def test_its_command_reads_solves_and_prints(
     file.write_text('{"sizes": [0]}')
     with pytest.raises(InputError, match=r"place.json: sizes\[0\]"):
         command.run(parser.parse_args([str(file)]))
+
+
+#: Solves a step without a statement of its program, and looks for what was loaded.
+_USE = """
+import sys
+from formulations.step import StepProblem, solve
+problem = StepProblem.from_mapping(
+    {"capacity": [1, 1], "base": [[4], [2]], "contribution": [[2], [1]]}
+)
+print(solve(problem, backend="highs").objective)
+print({"pyomo", "scipy.stats"} & {*sys.modules})
+"""
+
+
+def test_pyomo_is_loaded_by_who_states_a_program() -> None:
+    """Solving without a statement does not load Pyomo, which is slower than most solves."""
+    done = subprocess.run(
+        [sys.executable, "-c", _USE],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=True,
+    )
+    assert done.stdout.splitlines() == ["1", "set()"]
+
+
+def test_a_statement_cut_short_writes_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    """If time runs out inside a rule, `OutOfTime` is raised and nothing is written to stdout."""
+
+    def rule(model: pyo.ConcreteModel, i: int) -> object:
+        raise OutOfTime
+
+    model = pyo.ConcreteModel()
+    with pytest.raises(OutOfTime):
+        model.rows = pyo.Constraint([0], rule=rule)
+    assert capfd.readouterr() == ("", "")

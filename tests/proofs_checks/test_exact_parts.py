@@ -1,8 +1,10 @@
 """Laws, enumerations and closed forms behind the claims, against brute force."""
 
+import re
 from collections.abc import Callable
 from fractions import Fraction
 from itertools import permutations, product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import proofs_checks
 from proofs_checks.papers.balance import (
     algorithms,
     average_gap,
@@ -31,6 +34,7 @@ from proofs_checks.papers.balance.separation import (
     verify_program,
     violating_step,
 )
+from proofs_checks.papers.fluid.blind_throughput import State, certified_rate, states
 from proofs_checks.papers.route import br0
 from proofs_checks.papers.route.br0 import verify_stage1
 from proofs_checks.papers.route.probes import verify_kinks
@@ -426,3 +430,34 @@ def test_verifiers_test_every_hypothesis(
     assert verify(data) is not None
     for change in changes:
         assert verify(data | change) is None, change
+
+
+PROOFS = Path(proofs_checks.__file__).parent / "proofs"
+_ROW = re.compile(r"\| (\d+) \| (\d+) \| (\d+(?:, \d+)*) \|")
+
+
+def printed_potential() -> dict[State, int]:
+    """Read the table of proposition5.md: ten times h(u, k, v)."""
+    text = (PROOFS / "proposition5.md").read_text(encoding="utf-8")
+    return {
+        (u, int(k), int(v)): int(entry)
+        for v, k, entries in _ROW.findall(text)
+        for u, entry in enumerate(entries.split(","))
+    }
+
+
+def test_the_printed_potential_proves_24_fifths() -> None:
+    """All 3,592 inequalities, on the printed table."""
+    potential = printed_potential()
+    assert sorted(potential) == sorted(states(9))
+    assert potential[0, 0, 0] == min(potential.values()) == 0
+    half, eighteenth = Fraction(1, 2), Fraction(1, 18)
+    assert certified_rate(potential, 10, 9, half, eighteenth) <= Fraction(24, 5)
+
+
+def test_a_printed_potential_that_evictions_raise_is_refused() -> None:
+    """One entry changed so that an eviction pays."""
+    potential = printed_potential()
+    potential[1, 0, 0] = -1
+    with pytest.raises(ArithmeticError, match="eviction"):
+        certified_rate(potential, 10, 9, Fraction(1, 2), Fraction(1, 18))

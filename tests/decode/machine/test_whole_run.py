@@ -19,6 +19,7 @@ from bfio.decode.machine import state, whole_run
 from bfio.decode.machine.state import Chunks
 from bfio.decode.observers import ProgressObserver, StepView, TrajectoryObserver
 from bfio.decode.options import RunOptions
+from bfio.decode.replay import run_violations
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
 from bfio.prediction.registry import build as build_predictor
@@ -26,6 +27,7 @@ from bfio.workloads.workload import Workload
 from formulations.errors import InputError
 from tests.decode.cases import build, first_come, workload
 from tests.decode.machine.equality import assert_same_run, differences, run_compiled
+from tests.decode.machine.test_greedy import lengths
 
 SMALL = Cluster(workers=2, slots=2)
 REQUESTS = workload([3, 1, 4, 1, 5], [2, 7, 1, 8, 2], ["0", "0.1", "0.2", "9", "9"])
@@ -243,3 +245,25 @@ def test_numba_is_not_loaded_before_it_is_needed() -> None:
         "assert can_compile(find('fcfs')) and 'numba' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+NAME = "adaptive"
+
+
+@pytest.mark.parametrize("predictor", ["none", "oracle"])
+def test_a_longer_run_is_the_same(predictor: str) -> None:
+    """300 requests on 6 workers, many rehearsals, more than one setting; nothing is lost."""
+    requests, cluster = lengths(300, seed=8), Cluster(workers=6, slots=9)
+    run = assert_same_run(
+        requests,
+        NAME,
+        cluster,
+        dict(horizon=20),
+        pool=20,
+        predictor=predictor,
+        projection="growing",
+    )
+    assert run_violations(run, requests, cluster) == {}
+    assert run.is_drained
+    assert run.statistics["rehearsals"] > 4  # type: ignore[operator]
+    assert len(run.statistics["decisions"]) > 2  # type: ignore[arg-type]
