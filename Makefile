@@ -100,7 +100,7 @@ test-plain: $(TESTED)
 	BFIO_PLAIN_NUMBA=1 $(BIN)/python -m pytest -n 2 --dist loadfile --timeout 7200 \
 	  tests/decode/machine tests/wait/test_compiled.py tests/kvcache/test_engines.py \
 	  tests/batching/test_engines.py tests/common/test_by_reference.py tests/common/test_array_kernels.py \
-	  tests/step/exact/test_small_steps.py tests/step/two_stage/kernels
+	  tests/step/exact/test_small_steps.py tests/step/two_stage/kernels tests/test_pages.py
 
 # What only the site needs, so that the tests wait for none of it.
 $(DOCUMENTED): $(READY) docs/requirements.lock

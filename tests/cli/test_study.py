@@ -12,7 +12,7 @@ import pytest
 from tests.cli.conftest import Bfio
 from tests.places import ROOT
 from tests.processes import PATIENCE_S, started, wait_until
-from tests.studies.kept import num_rows
+from tests.studies.here import num_rows
 
 _ROWS = """
 import time

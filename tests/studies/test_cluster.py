@@ -27,7 +27,7 @@ from bfio.studies.worker import Order
 from formulations.errors import InputError
 from tests.places import ROOT
 from tests.processes import PATIENCE_S, children, is_running, started, wait_until
-from tests.studies.kept import num_rows
+from tests.studies.here import num_rows
 
 # Not `importorskip`, which imports Dask in every process that collects tests.
 if find_spec("distributed") is None:

@@ -18,7 +18,7 @@ from bfio.studies.store import open_for_reading
 from bfio.studies.study import Grid, Study
 from tests.places import ROOT
 from tests.processes import PATIENCE_S, children, is_running, started, wait_until
-from tests.studies.kept import num_rows
+from tests.studies.here import num_rows
 
 #: Rows that keep a core busy; to load a solver again after each kill would take most of the time.
 STUDY = Study(

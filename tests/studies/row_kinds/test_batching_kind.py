@@ -14,7 +14,7 @@ from bfio.studies import kinds
 from bfio.studies.row import RowContext, RowResult, canonical
 from formulations.batching import AgentNetwork, rybko_stolyar, single_engine
 from formulations.errors import InputError
-from tests.studies.row_kinds.descriptions import undescribed
+from tests.studies.here import undescribed
 
 
 def compute(folder: Path, network: AgentNetwork | None = None, **arguments: Any) -> RowResult:

@@ -17,7 +17,7 @@ from bfio.studies.row_kinds.hindsight_ratio import hindsight_violations, ratio_v
 from bfio.studies.row_parts.arguments import DRAWN_ARGUMENTS, Arguments, drawn_problem
 from formulations.errors import InputError
 from formulations.hindsight_latency import LatencyProblem, brute_force
-from tests.studies.row_kinds.descriptions import undescribed
+from tests.studies.here import undescribed
 
 HERE = RowContext(Path())
 #: Small enough for brute force.

@@ -16,7 +16,7 @@ from bfio.studies import kinds
 from bfio.studies.row import MAX_POINTS, RowContext, RowResult, canonical
 from bfio.studies.row_kinds.gap import gap_values
 from bfio.workloads.synthetic_workloads import synthetic
-from tests.studies.row_kinds.descriptions import undescribed
+from tests.studies.here import undescribed
 
 HERE = RowContext(Path())
 SMALL: dict[str, Any] = {

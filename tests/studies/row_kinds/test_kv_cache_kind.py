@@ -17,7 +17,7 @@ from bfio.studies.row import RowContext, RowResult, canonical
 from bfio.studies.row_kinds.kv_cache import time_means
 from bfio.workloads.trace_file import read_trace
 from formulations.errors import InputError
-from tests.studies.row_kinds.descriptions import undescribed
+from tests.studies.here import undescribed
 
 #: Lengths near the memory of 60, so that the α policies outgrow it.
 SMALL: dict[str, Any] = {

@@ -10,7 +10,7 @@ from bfio.prediction.geometric import geometric_fit
 from bfio.studies import kinds
 from bfio.studies.row import RowContext, RowResult, canonical
 from formulations.errors import InputError
-from tests.studies.row_kinds.descriptions import undescribed
+from tests.studies.here import undescribed
 
 HERE = RowContext(Path())
 SMALL: dict[str, Any] = {"synthetic": "demo", "requests": 200}

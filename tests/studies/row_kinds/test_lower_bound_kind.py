@@ -10,7 +10,7 @@ from bfio.studies.report.statistics import power_law
 from bfio.studies.row import RowContext, RowResult, canonical
 from formulations.errors import InputError
 from tests.kvcache.test_lower_bounds import GOLDEN
-from tests.studies.row_kinds.descriptions import undescribed
+from tests.studies.here import undescribed
 
 HERE = RowContext(Path())
 

@@ -34,7 +34,7 @@ from formulations.hindsight_makespan import (
     solve_by_enumeration,
 )
 from formulations.results import Termination
-from tests.studies.row_kinds.descriptions import undescribed
+from tests.studies.here import undescribed
 
 HERE = RowContext(Path())
 #: Small enough for enumeration.

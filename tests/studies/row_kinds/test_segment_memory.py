@@ -11,7 +11,7 @@ from bfio.studies import kinds
 from bfio.studies.row import RowContext, RowResult, canonical
 from formulations.errors import CapabilityError, InputError
 from tests.places import STUDIES
-from tests.studies.row_kinds.descriptions import undescribed
+from tests.studies.here import undescribed
 
 #: The study's own file: ten bins of 50 outputs, prompt 62.
 STUDY = STUDIES / "15-segments-and-memory"

@@ -26,7 +26,7 @@ from bfio.wait.simulation import serve
 from formulations.errors import InputError
 from formulations.fluid import FluidProblem, FluidWorker, RequestClass, work_rate
 from formulations.thresholds import NestedProblem, WaitProblem, safety_buffer, solve
-from tests.studies.row_kinds.descriptions import undescribed
+from tests.studies.here import undescribed
 
 #: The instance of the paper's appendix A: K = 9, ρ = load/2, the equilibrium holds 9 tokens.
 INSTANCE = {

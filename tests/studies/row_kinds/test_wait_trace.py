@@ -26,7 +26,7 @@ from bfio.wait.chains import nested_policy
 from bfio.wait.simulation import serve
 from formulations.errors import InputError
 from formulations.fluid import FluidWorker
-from tests.studies.row_kinds.descriptions import undescribed
+from tests.studies.here import undescribed
 
 #: Eight requests, one every two seconds; the first four are the training.
 LENGTHS = [(5, 1), (6, 2), (9, 2), (7, 8), (4, 3), (5, 10), (5, 10), (3, 1)]

@@ -8,7 +8,7 @@ import pytest
 from bfio.studies import kinds
 from bfio.studies.row import RowContext, RowResult, canonical
 from formulations.errors import InputError
-from tests.studies.row_kinds.descriptions import undescribed
+from tests.studies.here import undescribed
 
 HERE = RowContext(Path())
 
