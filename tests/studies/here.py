@@ -39,3 +39,19 @@ def undescribed(kind: str, row: "RowResult") -> list[str]:
 
     names = [*row.values, *row.series, *row.timings]
     return [name for name in names if not kinds.describe(kind, name).text]
+
+
+def compute_row(kind: str, folder: Path = Path(), /, **arguments: object) -> "RowResult":
+    """Compute one row, its arguments checked first as a study does, and check what it holds."""
+    from bfio.studies import kinds
+    from bfio.studies.row import RowContext, RowResult, canonical
+
+    chosen, context = kinds.find(kind), RowContext(folder)
+    assert len(chosen.instance(arguments, context)) == 16
+    result = chosen.compute(arguments, context)
+    assert isinstance(result, RowResult)
+    assert undescribed(chosen.name, result) == []
+    # What a store keeps: plain JSON without NaN or infinity.
+    canonical(result.values)
+    canonical(result.series)
+    return result

@@ -11,26 +11,19 @@ from bfio.batching.run import METRICS
 from bfio.batching.scenario import Scenario, Serving
 from bfio.batching.simulation import simulate
 from bfio.studies import kinds
-from bfio.studies.row import RowContext, RowResult, canonical
+from bfio.studies.row import RowContext, RowResult
 from formulations.batching import AgentNetwork, rybko_stolyar, single_engine
 from formulations.errors import InputError
-from tests.studies.here import undescribed
+from tests.studies.here import compute_row
 
 
 def compute(folder: Path, network: AgentNetwork | None = None, **arguments: Any) -> RowResult:
-    """Compute one row about a network, its arguments checked first as a study does."""
+    """Compute one row about a network."""
     given = dict(arguments)
     if network is not None:
         (folder / "network.json").write_text(json.dumps(network.to_mapping()))
         given["network"] = "network.json"
-    chosen, here = kinds.find("batching"), RowContext(folder)
-    assert len(chosen.instance(given, here)) == 16
-    result = chosen.compute(given, here)
-    assert isinstance(result, RowResult)
-    assert undescribed(chosen.name, result) == []
-    canonical(result.values)
-    canonical(result.series)
-    return result
+    return compute_row("batching", folder, **given)
 
 
 def test_a_row_is_its_run(tmp_path: Path) -> None:

@@ -11,30 +11,18 @@ from hypothesis import strategies as st
 from bfio.hindsight.latency import solve_hindsight
 from bfio.kvcache.simulation import serve
 from bfio.studies import kinds
-from bfio.studies.row import RowContext, RowResult, canonical
+from bfio.studies.row import RowContext
 from bfio.studies.row_kinds.hindsight_bound import Enclosure, enclosure_values
 from bfio.studies.row_kinds.hindsight_ratio import hindsight_violations, ratio_values
 from bfio.studies.row_parts.arguments import DRAWN_ARGUMENTS, Arguments, drawn_problem
 from formulations.errors import InputError
 from formulations.hindsight_latency import LatencyProblem, brute_force
-from tests.studies.here import undescribed
+from tests.studies.here import compute_row
 
 HERE = RowContext(Path())
 #: Small enough for brute force.
 TINY: dict[str, Any] = {"count": "3-5", "memory": "7-9", "prompt": "1-2", "time_limit": 20}
 KINDS = ("hindsight-ratio", "hindsight-bound")
-
-
-def compute(kind: str, **arguments: Any) -> RowResult:
-    """Compute one row, its arguments checked first as a study does."""
-    chosen = kinds.find(kind)
-    assert len(chosen.instance(arguments, HERE)) == 16
-    result = chosen.compute(arguments, HERE)
-    assert isinstance(result, RowResult)
-    assert undescribed(chosen.name, result) == []
-    canonical(result.values)
-    canonical(result.series)
-    return result
 
 
 def drawn(**arguments: Any) -> LatencyProblem:
@@ -50,7 +38,7 @@ def test_the_ratio_is_that_of_brute_force(model: int, convention: str, seed: int
     """Recomputed without the row's solver, the same convention on both sides."""
     arguments = {**TINY, "arrival_model": model, "convention": convention, "seed": seed}
     arguments |= {"rate": 0.7} if model == 2 else {}
-    row, problem = compute("hindsight-ratio", **arguments), drawn(**arguments)
+    row, problem = compute_row("hindsight-ratio", **arguments), drawn(**arguments)
     optimum, _ = brute_force(problem)
     latency = serve(problem, "mc-sf").total_latency
     assert latency is not None
@@ -71,7 +59,7 @@ def test_a_common_prompt_is_common() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_rows_without_a_clock_are_reproducible(kind: str) -> None:
     """Proven well within the limit: values and series agree, and neither holds a time."""
-    first, again = (compute(kind, seed=5, **TINY) for _ in range(2))
+    first, again = (compute_row(kind, seed=5, **TINY) for _ in range(2))
     assert first.values == again.values
     assert first.series == again.series
     assert not first.stopped_by_clock
@@ -80,7 +68,7 @@ def test_rows_without_a_clock_are_reproducible(kind: str) -> None:
 
 def test_an_unproven_optimum_leaves_an_interval() -> None:
     """Without time the bound is weak: both ends are kept and the trial is marked, not dropped."""
-    row = compute("hindsight-ratio", count=30, seed=1, time_limit=0)
+    row = compute_row("hindsight-ratio", count=30, seed=1, time_limit=0)
     low, high = row.values["ratio_at_least"], row.values["ratio_at_most"]
     assert isinstance(low, float)
     assert isinstance(high, float)
@@ -93,7 +81,7 @@ def test_an_unproven_optimum_leaves_an_interval() -> None:
 def test_a_run_that_does_not_finish_has_no_ratio() -> None:
     """Full clearing loops where three requests of 2 tokens outgrow the memory of 7 together."""
     arguments = {**TINY, "count": 5, "prompt": 1, "memory": 7, "algorithm": "alpha-greedy:alpha=0"}
-    rows = [compute("hindsight-ratio", **arguments, seed=seed) for seed in range(4)]
+    rows = [compute_row("hindsight-ratio", **arguments, seed=seed) for seed in range(4)]
     loops = [row for row in rows if row.values["verdict"] == "loop"]
     assert loops
     for row in loops:
@@ -138,7 +126,7 @@ def test_all_methods_enclose_one_optimum() -> None:
     """Bounds at most the brute-force optimum, schedules at least; only integers prove."""
     optimum, _ = brute_force(drawn(**TINY, seed=7))
     rows = {
-        method: compute("hindsight-bound", method=method, seed=7, **TINY)
+        method: compute_row("hindsight-bound", method=method, seed=7, **TINY)
         for method in ("exact", "lp", "highs", "cp-sat")
     }
     for method, row in rows.items():
@@ -159,7 +147,9 @@ def test_a_start_is_kept_until_something_better_is_found() -> None:
     given = {**TINY, "count": 6, "memory": 9}
     for seed in range(2):
         stopped, finished = (
-            compute("hindsight-bound", method="highs-from-mc-sf", seed=seed, **{**given, **limit})
+            compute_row(
+                "hindsight-bound", method="highs-from-mc-sf", seed=seed, **{**given, **limit}
+            )
             for limit in ({"time_limit": 0}, {})
         )
         optimum, _ = brute_force(drawn(**given, seed=seed))

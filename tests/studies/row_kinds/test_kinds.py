@@ -13,10 +13,10 @@ from bfio.decode.metrics import METRICS, measure, measure_steady
 from bfio.decode.simulation import simulate
 from bfio.gap import GapReport, StepRegret, measure_gap
 from bfio.studies import kinds
-from bfio.studies.row import MAX_POINTS, RowContext, RowResult, canonical
+from bfio.studies.row import MAX_POINTS, RowContext, RowResult
 from bfio.studies.row_kinds.gap import gap_values
 from bfio.workloads.synthetic_workloads import synthetic
-from tests.studies.here import undescribed
+from tests.studies.here import compute_row
 
 HERE = RowContext(Path())
 SMALL: dict[str, Any] = {
@@ -26,19 +26,6 @@ SMALL: dict[str, Any] = {
     "slots": 8,
     "pool": 12,
 }
-
-
-def compute(kind: str, **arguments: Any) -> RowResult:
-    """Compute one row, its arguments checked first as a study does."""
-    chosen = kinds.find(kind)
-    chosen.instance(arguments, HERE)
-    result = chosen.compute(arguments, HERE)
-    assert isinstance(result, RowResult)
-    assert undescribed(chosen.name, result) == []
-    # What a store keeps: plain JSON without NaN or infinity.
-    canonical(result.values)
-    canonical(result.series)
-    return result
 
 
 def test_there_are_these_kinds_and_each_says_what_it_is() -> None:
@@ -53,7 +40,7 @@ def test_there_are_these_kinds_and_each_says_what_it_is() -> None:
 @pytest.mark.parametrize("policy", ["fcfs", "br-0", "br-h:horizon=5", "bf-io"])
 def test_a_simulated_row_holds_the_metrics_of_the_run(policy: str) -> None:
     """Each under its name, and those of the steady part under theirs."""
-    row = compute("simulate", policy=policy, **SMALL)
+    row = compute_row("simulate", policy=policy, **SMALL)
     run = simulate(synthetic("demo", SMALL["requests"], 0), policy, Cluster(3, 8), pool=12)
     assert {name: row.values[name] for name in measure(run)} == measure(run)
     steady = measure_steady(run)
@@ -66,7 +53,7 @@ def test_a_simulated_row_holds_the_metrics_of_the_run(policy: str) -> None:
 
 def test_a_run_without_a_steady_part_has_none_for_it() -> None:
     """One request on 24 slots: never full, so nothing is steady; the names stay."""
-    row = compute("simulate", policy="fcfs", **{**SMALL, "requests": 1})
+    row = compute_row("simulate", policy="fcfs", **{**SMALL, "requests": 1})
     names = [entry.name for entry in METRICS]
     assert all(row.values[f"steady.{name}"] is None for name in names)
     assert row.values["steady.avg_imbalance.half_width"] is None
@@ -75,7 +62,7 @@ def test_a_run_without_a_steady_part_has_none_for_it() -> None:
 
 def test_nothing_that_a_clock_measures_is_a_value() -> None:
     """Two computations of a row agree in everything but the timings."""
-    first, again = (compute("simulate", policy="bf-io", **SMALL) for _ in range(2))
+    first, again = (compute_row("simulate", policy="bf-io", **SMALL) for _ in range(2))
     assert first.values == again.values
     assert first.series == again.series
     assert (first.solves, first.unproven) == (again.solves, again.unproven)
@@ -83,29 +70,29 @@ def test_nothing_that_a_clock_measures_is_a_value() -> None:
 
 def test_both_engines_give_the_same_row() -> None:
     """Which one runs depends on what is compiled on a machine; values must not."""
-    reference = compute("simulate", policy="br-h", engine="reference", **SMALL)
-    compiled = compute("simulate", policy="br-h", engine="compiled", **SMALL)
+    reference = compute_row("simulate", policy="br-h", engine="reference", **SMALL)
+    compiled = compute_row("simulate", policy="br-h", engine="compiled", **SMALL)
     assert reference.values == compiled.values
     assert reference.series == compiled.series
 
 
 def test_solves_are_counted_and_the_clock_is_marked() -> None:
     """Exact steps: all proven here. Under a limit of a microsecond: unproven, and marked."""
-    exact = compute("simulate", policy="bf-io", **SMALL)
+    exact = compute_row("simulate", policy="bf-io", **SMALL)
     assert exact.solves > 0
     assert (exact.unproven, exact.stopped_by_clock) == (0, False)
     assert exact.values["proven_share"] == 1.0
-    hasty = compute("simulate", policy="bf-io:backend=cp-sat", time_limit=1e-6, **SMALL)
+    hasty = compute_row("simulate", policy="bf-io:backend=cp-sat", time_limit=1e-6, **SMALL)
     assert hasty.unproven > 0
     assert hasty.stopped_by_clock
     assert hasty.values["proven_share"] == 1 - hasty.unproven / hasty.solves
-    plain = compute("simulate", policy="fcfs", **SMALL)
+    plain = compute_row("simulate", policy="fcfs", **SMALL)
     assert (plain.solves, plain.values["proven_share"]) == (0, None)
 
 
 def test_series_of_a_run_fit_a_figure() -> None:
     """At most 400 points each; their mean is that of the run where buckets are equally long."""
-    row = compute("simulate", policy="fcfs", steps=800, **SMALL)
+    row = compute_row("simulate", policy="fcfs", steps=800, **SMALL)
     assert {len(points) for points in row.series.values()} == {MAX_POINTS}
     mean = float(np.mean(row.series["imbalance"]))
     assert row.values["avg_imbalance"] == pytest.approx(mean, rel=1e-12)
@@ -166,7 +153,7 @@ def test_a_gap_row_is_what_the_gap_command_measures(options: dict[str, Any]) -> 
     """The same regrets in the same order, of every tenth decision."""
     from bfio.gap import GapObserver
 
-    row = compute("gap", policy="br-0", every=10, **options, **SMALL)
+    row = compute_row("gap", policy="br-0", every=10, **options, **SMALL)
     report = measure_gap(
         synthetic("demo", SMALL["requests"], 0),
         "br-0",
@@ -183,7 +170,7 @@ def test_a_gap_row_is_what_the_gap_command_measures(options: dict[str, Any]) -> 
 
 def test_the_gap_of_exact_decisions_is_zero() -> None:
     """bf-io against its own program."""
-    row = compute("gap", policy="bf-io", every=7, **SMALL)
+    row = compute_row("gap", policy="bf-io", every=7, **SMALL)
     assert row.values["share_optimal"] == 1.0
     assert row.values["regret_max"] == 0
     assert row.values["cold.regret"] == 0
@@ -192,9 +179,9 @@ def test_the_gap_of_exact_decisions_is_zero() -> None:
 
 def test_the_ratio_is_that_of_two_simulated_rows() -> None:
     """Numerator and denominator are the rows of the two policies; B = 8, G = 3."""
-    row = compute("improvement-ratio", policy="br-0", baseline="jsq-tokens", **SMALL)
+    row = compute_row("improvement-ratio", policy="br-0", baseline="jsq-tokens", **SMALL)
     policy, baseline = (
-        compute("simulate", policy=name, **SMALL).values for name in ("br-0", "jsq-tokens")
+        compute_row("simulate", policy=name, **SMALL).values for name in ("br-0", "jsq-tokens")
     )
     assert row.values["sqrt_b_log_g"] == pytest.approx(math.sqrt(8 * math.log(3)))
     for part in ("", "steady."):
@@ -216,20 +203,20 @@ def test_the_ratio_is_that_of_two_simulated_rows() -> None:
 
 def test_a_warm_up_is_left_out_of_the_steady_part() -> None:
     """In both kinds that have one; the whole run stays as it is."""
-    row = compute("simulate", policy="br-0", warm_up=60, **SMALL)
+    row = compute_row("simulate", policy="br-0", warm_up=60, **SMALL)
     run = simulate(synthetic("demo", SMALL["requests"], 0), "br-0", Cluster(3, 8), pool=12)
     late = measure_steady(run, warm_up=60)
     assert late is not None
     assert row.values["steady.avg_imbalance"] == late["avg_imbalance"]
     assert row.values["avg_imbalance"] == measure(run)["avg_imbalance"]
-    ratio = compute("improvement-ratio", policy="br-0", warm_up=60, **SMALL)
+    ratio = compute_row("improvement-ratio", policy="br-0", warm_up=60, **SMALL)
     assert ratio.values["steady.policy.avg_imbalance"] == late["avg_imbalance"]
     assert ratio.values["policy.avg_imbalance"] == measure(run)["avg_imbalance"]
 
 
 def test_perfect_balance_has_no_ratio() -> None:
     """Equal requests under equal counts: imbalance 0, so the ratio is None, never infinite."""
-    row = compute("improvement-ratio", policy="br-0", **{**SMALL, "synthetic": "equal"})
+    row = compute_row("improvement-ratio", policy="br-0", **{**SMALL, "synthetic": "equal"})
     assert row.values["steady.policy.avg_imbalance"] == 0
     assert row.values["steady.iir"] is None
     assert row.values["steady.iir.half_width"] is None
@@ -238,16 +225,16 @@ def test_perfect_balance_has_no_ratio() -> None:
 
 def test_a_policy_against_itself_is_one() -> None:
     """Paired requests make it exact."""
-    row = compute("improvement-ratio", policy="fcfs", **SMALL)
+    row = compute_row("improvement-ratio", policy="fcfs", **SMALL)
     assert row.values["iir"] == 1.0
 
 
 def test_rows_know_the_lengths_that_they_ask_for() -> None:
     """Those of active requests by default; of all if asked, which is another run."""
     options = {**SMALL, "policy": "br-h", "predictor": "oracle", "projection": "growing"}
-    active = compute("simulate", **options, window_knows="active").values
-    assert compute("simulate", **options).values == active
-    assert compute("simulate", **options, window_knows="all").values != active
+    active = compute_row("simulate", **options, window_knows="active").values
+    assert compute_row("simulate", **options).values == active
+    assert compute_row("simulate", **options, window_knows="all").values != active
     without = {**options, "predictor": "none", "window_knows": "all"}
     remark = kinds.find("simulate").planned(without, HERE).remarks[-1]
     assert remark.startswith("The option window_knows=all has no effect")
@@ -258,10 +245,10 @@ def test_a_noisy_oracle_sees_the_seed_of_the_row() -> None:
     options = {**SMALL, "policy": "br-h", "predictor": "noisy-oracle", "projection": "growing"}
     laws = {"prompts": "uniform:lowest=1:highest=9", "outputs": "homogeneous:value=40"}
     drawn = {"synthetic": None, **laws}
-    first = compute("simulate", **{**options, **drawn}, seed=1)
-    again = compute("simulate", **{**options, **drawn}, seed=1)
+    first = compute_row("simulate", **{**options, **drawn}, seed=1)
+    again = compute_row("simulate", **{**options, **drawn}, seed=1)
     assert first.values == again.values
-    exact = compute("simulate", **{**options, **drawn, "predictor": "noisy-oracle:0"}, seed=1)
-    oracle = compute("simulate", **{**options, **drawn, "predictor": "oracle"}, seed=1)
+    exact = compute_row("simulate", **{**options, **drawn, "predictor": "noisy-oracle:0"}, seed=1)
+    oracle = compute_row("simulate", **{**options, **drawn, "predictor": "oracle"}, seed=1)
     assert exact.values == oracle.values
     assert first.values != oracle.values

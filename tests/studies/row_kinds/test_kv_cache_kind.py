@@ -1,6 +1,7 @@
 """Rows of one worker with a KV cache: against the engine itself, and by hand."""
 
 from fractions import Fraction
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,11 @@ from hypothesis import strategies as st
 from bfio.kvcache.instance import PUBLISHED, CacheInstance, arrival_rate
 from bfio.kvcache.simulation import serve
 from bfio.studies import kinds
-from bfio.studies.row import RowContext, RowResult, canonical
+from bfio.studies.row import RowContext
 from bfio.studies.row_kinds.kv_cache import time_means
 from bfio.workloads.trace_file import read_trace
 from formulations.errors import InputError
-from tests.studies.here import undescribed
+from tests.studies.here import compute_row
 
 #: Lengths near the memory of 60, so that the α policies outgrow it.
 SMALL: dict[str, Any] = {
@@ -30,16 +31,7 @@ SMALL: dict[str, Any] = {
 TRACE = "arrival_time_s,prompt_tokens,output_tokens\n0,5,3\n2,9,8\n3,40,30\n7,1,1\n"
 
 
-def compute(folder: Path = Path(), **arguments: Any) -> RowResult:
-    """Compute one row, its arguments checked first as a study does."""
-    kind, context = kinds.find("kv-cache"), RowContext(folder)
-    assert len(kind.instance(arguments, context)) == 16
-    result = kind.compute(arguments, context)
-    assert isinstance(result, RowResult)
-    assert undescribed(kind.name, result) == []
-    canonical(result.values)
-    canonical(result.series)
-    return result
+compute = partial(compute_row, "kv-cache")
 
 
 @pytest.fixture

@@ -8,35 +8,23 @@ import pytest
 import bfio
 from bfio.prediction.geometric import geometric_fit
 from bfio.studies import kinds
-from bfio.studies.row import RowContext, RowResult, canonical
+from bfio.studies.row import RowContext
 from formulations.errors import InputError
-from tests.studies.here import undescribed
+from tests.studies.here import compute_row
 
 HERE = RowContext(Path())
 SMALL: dict[str, Any] = {"synthetic": "demo", "requests": 200}
 
 
-def compute(kind: str, **arguments: Any) -> RowResult:
-    """Compute one row, its arguments checked first as a study does."""
-    chosen = kinds.find(kind)
-    assert len(chosen.instance(arguments, HERE)) == 16
-    result = chosen.compute(arguments, HERE)
-    assert isinstance(result, RowResult)
-    assert undescribed(chosen.name, result) == []
-    canonical(result.values)
-    canonical(result.series)
-    return result
-
-
 def test_a_predictor_row_is_its_report() -> None:
     """Values of the evaluation; what a clock measures is apart."""
-    row = compute("predictor", **SMALL, predictor="noisy-oracle:0.3", horizon=8, every=5)
+    row = compute_row("predictor", **SMALL, predictor="noisy-oracle:0.3", horizon=8, every=5)
     load = bfio.synthetic("demo", 200, 0)
     report = bfio.evaluate_predictor(load, "noisy-oracle:0.3", 8, every=5)
     assert {name: getattr(report, name) for name in row.values} == row.values
     assert row.values["auc"] is not None
     assert row.violations == {}
-    halved = compute("predictor", **SMALL, predictor="none", train_share=0.25)
+    halved = compute_row("predictor", **SMALL, predictor="none", train_share=0.25)
     assert (halved.values["trained_on"], halved.values["evaluated_on"]) == (50, 150)
     assert set(row.timings) == {"call_s", "request_s"}
     assert sum(row.series["stated"]) > 0
@@ -44,7 +32,7 @@ def test_a_predictor_row_is_its_report() -> None:
 
 def test_a_geometric_row_is_its_fit() -> None:
     """With the verdict in words."""
-    row = compute("geometric-outputs", **SMALL)
+    row = compute_row("geometric-outputs", **SMALL)
     fit = geometric_fit(bfio.synthetic("demo", 200, 0).output_tokens)
     assert row.values["distance"] == fit.distance
     assert row.values["verdict"] == fit.verdict

@@ -7,22 +7,17 @@ import pytest
 
 from bfio.studies import kinds
 from bfio.studies.report.statistics import power_law
-from bfio.studies.row import RowContext, RowResult, canonical
+from bfio.studies.row import RowContext, RowResult
 from formulations.errors import InputError
 from tests.kvcache.test_lower_bounds import GOLDEN
-from tests.studies.here import undescribed
+from tests.studies.here import compute_row
 
 HERE = RowContext(Path())
 
 
 def compute(instance: str, **arguments: Any) -> RowResult:
-    """Compute one row, its arguments checked first as a study does."""
-    kind, given = kinds.find("lower-bound"), {"instance": instance, **arguments}
-    assert len(kind.instance(given, HERE)) == 16
-    result = kind.compute(given, HERE)
-    assert isinstance(result, RowResult)
-    assert undescribed(kind.name, result) == []
-    canonical(result.values)
+    """Compute one row without violations."""
+    result = compute_row("lower-bound", instance=instance, **arguments)
     assert result.violations == {}
     return result
 

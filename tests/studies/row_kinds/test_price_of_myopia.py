@@ -1,6 +1,7 @@
 """Rows on the price of myopia: by hand, against enumeration, and wrong optima caught."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from bfio.hindsight.makespan.filling import filled
 from bfio.hindsight.makespan.search import search_form
 from bfio.hindsight.makespan.solve import best_list
 from bfio.studies import kinds
-from bfio.studies.row import RowContext, RowResult, canonical
+from bfio.studies.row import RowContext
 from bfio.studies.row_kinds.price_of_myopia import (
     ARGUMENTS,
     CRITERIA,
@@ -34,7 +35,7 @@ from formulations.hindsight_makespan import (
     solve_by_enumeration,
 )
 from formulations.results import Termination
-from tests.studies.here import undescribed
+from tests.studies.here import compute_row
 
 HERE = RowContext(Path())
 #: Small enough for enumeration.
@@ -51,16 +52,7 @@ TINY: dict[str, Any] = {
 POISSON: dict[str, Any] = {"arrivals": "poisson", "load": 0.8}
 
 
-def compute(folder: Path = HERE.folder, **arguments: Any) -> RowResult:
-    """Compute one row, its arguments checked first as a study does."""
-    kind, context = kinds.find("price-of-myopia"), RowContext(folder)
-    assert len(kind.instance(arguments, context)) == 16
-    result = kind.compute(arguments, context)
-    assert isinstance(result, RowResult)
-    assert undescribed(kind.name, result) == []
-    canonical(result.values)
-    canonical(result.series)
-    return result
+compute = partial(compute_row, "price-of-myopia")
 
 
 def drawn(**arguments: Any) -> MyopiaInstance:

@@ -2,16 +2,17 @@
 
 import json
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bfio.studies import kinds
-from bfio.studies.row import RowContext, RowResult, canonical
+from bfio.studies.row import RowContext
 from formulations.errors import CapabilityError, InputError
 from tests.places import STUDIES
-from tests.studies.here import undescribed
+from tests.studies.here import compute_row
 
 #: The study's own file: ten bins of 50 outputs, prompt 62.
 STUDY = STUDIES / "15-segments-and-memory"
@@ -27,15 +28,7 @@ TINY = {
 }
 
 
-def compute(folder: Path, **arguments: Any) -> RowResult:
-    """Compute one row, its arguments checked first as a study does."""
-    kind, context = kinds.find("segment-memory"), RowContext(folder)
-    assert len(kind.instance(arguments, context)) == 16
-    result = kind.compute(arguments, context)
-    assert isinstance(result, RowResult)
-    assert undescribed(kind.name, result) == []
-    canonical(result.values)
-    return result
+compute = partial(compute_row, "segment-memory")
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.studies import kinds
-from bfio.studies.row import RowContext, RowResult, canonical
+from bfio.studies.row import RowContext, RowResult
 from bfio.studies.row_parts.arguments import Arguments
 from bfio.studies.row_parts.wait_offer import (
     TRACE_ARGUMENTS,
@@ -26,7 +26,7 @@ from bfio.wait.chains import nested_policy
 from bfio.wait.simulation import serve
 from formulations.errors import InputError
 from formulations.fluid import FluidWorker
-from tests.studies.here import undescribed
+from tests.studies.here import compute_row
 
 #: Eight requests, one every two seconds; the first four are the training.
 LENGTHS = [(5, 1), (6, 2), (9, 2), (7, 8), (4, 3), (5, 10), (5, 10), (3, 1)]
@@ -51,15 +51,8 @@ def write(folder: Path, lengths: list[tuple[int, int]]) -> None:
 
 
 def compute(folder: Path, **arguments: Any) -> RowResult:
-    """Compute one row, its arguments checked first as a study does."""
-    kind, context = kinds.find("wait"), RowContext(folder)
-    given = {**ARGUMENTS, **arguments}
-    assert len(kind.instance(given, context)) == 16
-    result = kind.compute(given, context)
-    assert isinstance(result, RowResult)
-    assert undescribed(kind.name, result) == []
-    canonical(result.values)
-    return result
+    """Compute one row of a small offer."""
+    return compute_row("wait", folder, **{**ARGUMENTS, **arguments})
 
 
 def parts(folder: Path, **arguments: Any) -> TraceParts:

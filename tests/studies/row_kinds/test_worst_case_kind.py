@@ -6,21 +6,16 @@ from typing import Any
 import pytest
 
 from bfio.studies import kinds
-from bfio.studies.row import RowContext, RowResult, canonical
+from bfio.studies.row import RowContext, RowResult
 from formulations.errors import InputError
-from tests.studies.here import undescribed
+from tests.studies.here import compute_row
 
 HERE = RowContext(Path())
 
 
 def compute(**arguments: Any) -> RowResult:
-    """Compute one row, its arguments checked first as a study does."""
-    kind = kinds.find("worst-case")
-    assert len(kind.instance(arguments, HERE)) == 16
-    result = kind.compute(arguments, HERE)
-    assert isinstance(result, RowResult)
-    assert undescribed(kind.name, result) == []
-    canonical(result.values)
+    """Compute one row without violations."""
+    result = compute_row("worst-case", **arguments)
     assert result.violations == {}
     return result
 
