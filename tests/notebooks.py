@@ -1,13 +1,12 @@
 """Read notebooks stored as text, and run their cells without Jupyter."""
 
-import os
 import re
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.places import DOCS
+from tests.processes import python
 
 NOTEBOOKS = sorted((DOCS / "notebooks").glob("*.md"))
 _CELL = re.compile(
@@ -31,11 +30,4 @@ def cells(notebook: Path) -> list[Cell]:
 
 def run(program: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run the source of notebook cells as one program in a folder."""
-    return subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=folder,
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return python("-c", program, cwd=folder, env=environment, check=False)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 #: Seconds after which what was waited for is taken for never; less than a test may take.
@@ -26,6 +27,20 @@ def started(command: Sequence[str], **options: Any) -> Iterator["subprocess.Pope
             yield process
         finally:
             process.kill()
+
+
+def python(
+    *words: str, env: Mapping[str, str] = MappingProxyType({}), check: bool = True, **options: Any
+) -> "subprocess.CompletedProcess[str]":
+    """Run Python with these arguments and additional environment, and return what it prints."""
+    return subprocess.run(
+        [sys.executable, *words],
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+        check=check,
+        **{"timeout": PATIENCE_S, **options},
+    )
 
 
 def with_numba(

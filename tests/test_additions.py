@@ -1,16 +1,14 @@
 """Check additions as described in CONTRIBUTING: a file placed in its folder is found."""
 
 import json
-import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.places import ROOT
+from tests.processes import python
 
 #: What is added, the file it is modelled on, the new file, and the expression that lists it.
 ADDITIONS = {
@@ -72,12 +70,12 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
         else:
             (folder / model).write_text(_claim_of_the_docs(), encoding="utf-8")
     listed = ", ".join(f"{what!r}: [str(n) for n in {n}]" for what, (_, _, n) in ADDITIONS.items())
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", f"import json; print(json.dumps({{{listed}}}))"],
+    done = python(
+        "-P",
+        "-c",
+        f"import json; print(json.dumps({{{listed}}}))",
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(folder)},
-        capture_output=True,
-        text=True,
+        env={"PYTHONPATH": str(folder)},
         check=False,
     )
     assert done.returncode == 0, done.stderr

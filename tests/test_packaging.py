@@ -1,6 +1,5 @@
 """Check the wheel: its contents, and its use without a checkout."""
 
-import os
 import re
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.places import DOCS, ROOT
+from tests.processes import python
 
 
 @pytest.fixture(scope="module")
@@ -51,15 +51,7 @@ def test_the_wheel_works_outside_the_checkout(wheel: Path, tmp_path: Path) -> No
         "print(bfio.__file__); sys.exit(main(['compare', '--requests', '50', '--no-plots', "
         "'--policies', 'fcfs,br-0', '--json']))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(place)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = python("-c", code, cwd=tmp_path, env={"PYTHONPATH": str(place)}, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(str(place))
 

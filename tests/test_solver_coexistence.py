@@ -1,9 +1,8 @@
 """Check that HiGHS and CP-SAT load and solve in one process, in both import orders."""
 
-import subprocess
-import sys
-
 import pytest
+
+from tests.processes import python
 
 _SOLVE = """
 from formulations.step import StepProblem, solve
@@ -28,7 +27,5 @@ _CP_SAT = "ortools.sat.python.cp_model"
 def test_both_solvers_in_one_process(order: tuple[str, str], names: tuple[str, str]) -> None:
     """A fresh interpreter imports both solvers, solves P1 with both, and gets 2 twice."""
     code = f"import {order[0]}, {order[1]}\nNAMES = {names!r}\n{_SOLVE}"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
-    )
+    done = python("-c", code, check=False)
     assert (done.returncode, done.stdout.split()) == (0, ["2", "2"]), done.stderr

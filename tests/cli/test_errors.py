@@ -13,7 +13,7 @@ import pytest
 
 from formulations.errors import CapabilityError, InputError
 from tests.cli.conftest import Bfio, Done
-from tests.processes import PATIENCE_S
+from tests.processes import PATIENCE_S, python
 
 VALID = {"capacity": [1, 0], "base": [[5], [7]], "contribution": [[3]]}
 TRACE = "arrival_time_s,prompt_tokens,output_tokens\n0,5,2\n1,6,3\n"
@@ -291,13 +291,7 @@ def test_an_interrupt_exits_130(tmp_path: Path) -> None:
         "threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
         "raise SystemExit(compare('2000000'))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        timeout=PATIENCE_S,
-    )
+    done = python("-c", code, cwd=tmp_path, check=False)
     assert done.returncode == 130
     # In words, or in the JSON of what was complete by then.
     assert "interrupted" in done.stderr + done.stdout

@@ -1,7 +1,6 @@
 """``bfio simulate``, ``compare``, ``gap``, ``traces``, ``demo`` and the help texts."""
 
 import json
-import os
 import re
 import resource
 import subprocess
@@ -21,7 +20,7 @@ from bfio.decode.machine.whole_run import group_of, loop_of
 from bfio.decode.metrics import METRICS
 from bfio.decode.policy_registry import find, names
 from tests.cli.conftest import Bfio
-from tests.processes import PATIENCE_S
+from tests.processes import PATIENCE_S, python
 
 SMALL = ("--workers", "4", "--slots", "8", "--requests", "150", "--pool", "16")
 FEW = (*SMALL[:4], "--requests", "40", "--pool", "16")
@@ -297,9 +296,7 @@ def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
         "heavy = {'ortools', 'pyomo', 'highspy', 'numba', 'scipy', 'matplotlib', 'numpy'}\n"
         "sys.exit(str(sorted(heavy & set(sys.modules))) if heavy & set(sys.modules) else 0)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S
-    )
+    done = python("-c", code, check=False)
     assert done.returncode == 0, done.stderr
 
 
@@ -387,13 +384,7 @@ def test_a_plot_that_cannot_be_written_loses_no_answer(
                                    ("compare", "--policies", "br-0", "--help")])  # fmt: skip
 def test_streams_of_few_characters(words: tuple[str, ...]) -> None:
     """What they cannot write is a question mark, not a traceback."""
-    done = subprocess.run(
-        [sys.executable, "-m", "bfio", *words],
-        env={**os.environ, "PYTHONIOENCODING": "ascii"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = python("-m", "bfio", *words, env={"PYTHONIOENCODING": "ascii"}, check=False)
     assert done.returncode == 0
     assert "?" in done.stdout
     assert "Traceback" not in done.stderr

@@ -1,8 +1,5 @@
 """Machine code reads the same fields through a pointer to a named tuple as Python."""
 
-import os
-import subprocess
-import sys
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +9,7 @@ from hypothesis import strategies as st
 from bfio.common.array_kernels import by_reference
 from bfio.common.compilable import compilable
 from bfio.common.kernels import entry_point
+from tests.processes import python
 
 
 class Pair(NamedTuple):
@@ -117,12 +115,5 @@ print(*(str(run.engine) for run in runs), (runs[0].worker == runs[1].worker).all
 
 def test_a_compiled_loop_runs_as_python_where_numba_is_told_so() -> None:
     """``NUMBA_DISABLE_JIT``: for a debugger."""
-    done = subprocess.run(
-        [sys.executable, "-c", _UNCOMPILED],
-        env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = python("-c", _UNCOMPILED, env={"NUMBA_DISABLE_JIT": "1"}, check=False)
     assert done.stdout == "compiled reference True\n", done.stderr

@@ -1,13 +1,10 @@
 """What Numba does early elsewhere is done here when it is asked for, and then it is done."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.processes import PATIENCE_S
+from tests.processes import python
 
 _KERNELS = """
 import numpy as np
@@ -50,15 +47,7 @@ def test_kernels_from_disk_work_and_load_no_more_than_they_need(tmp_path: Path) 
     (tmp_path / "kernels.py").write_text(_KERNELS, encoding="utf-8")
 
     def printed() -> list[str]:
-        done = subprocess.run(
-            [sys.executable, "-c", _USE],
-            cwd=tmp_path,
-            env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")},
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-            check=True,
-        )
+        done = python("-c", _USE, cwd=tmp_path, env={"NUMBA_CACHE_DIR": str(tmp_path / "cache")})
         return done.stdout.splitlines()
 
     first, second = printed(), printed()

@@ -2,8 +2,6 @@
 
 import argparse
 import inspect
-import subprocess
-import sys
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -29,6 +27,7 @@ from bfio.common.options import (
 )
 from formulations.errors import InputError
 from formulations.scalars import exact_rational, integer
+from tests.processes import python
 
 
 @dataclass(frozen=True)
@@ -154,7 +153,7 @@ def test_help_needs_no_library() -> None:
         "try:\n    main(['simulate', '--help'])\nexcept SystemExit:\n    pass\n"
         "print('numpy' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = python("-c", code)
     assert done.stdout.endswith("False\n")
 
 

@@ -1,9 +1,8 @@
 """Warming up a group of kernels compiles all entry points for all argument types."""
 
-import subprocess
-import sys
-
 import pytest
+
+from tests.processes import python
 
 #: Warms all groups up, and prints the entry points that no compiled kernel contains.
 #:
@@ -78,7 +77,7 @@ print(*sorted(name for name, count in signatures().items() if count != before[na
 
 def said(program: str) -> list[str]:
     """Return what a program prints in a process of its own, where nothing is loaded yet."""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    done = python("-c", program, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.split()
 

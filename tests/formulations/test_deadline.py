@@ -1,7 +1,6 @@
 """One clock for all phases of a solve."""
 
 import importlib
-import subprocess
 import sys
 import time
 from math import inf
@@ -15,7 +14,7 @@ from formulations.deadline import Deadline, OutOfTime
 from formulations.errors import InputError
 from formulations.results import Termination
 from formulations.step import Objective, StepProblem, solve
-from tests.processes import PATIENCE_S, wait_until
+from tests.processes import python, wait_until
 
 
 class _Heard:
@@ -63,13 +62,7 @@ sys.settrace(lambda frame, event, argument: None)
 (lambda: None)()
 print("done")
 """
-    run = subprocess.run(
-        [sys.executable, "-c", script],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=True,
-    )
+    run = python("-c", script)
     assert run.stdout == "done\n"
 
 

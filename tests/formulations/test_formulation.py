@@ -2,8 +2,6 @@
 
 import argparse
 import json
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -21,7 +19,7 @@ from formulations.formulation import Formulation
 from formulations.modelling import pyo
 from formulations.problem_data import ProblemData, check_keys
 from formulations.results import ProgramResult, Termination
-from tests.processes import PATIENCE_S
+from tests.processes import python
 
 
 @dataclass(frozen=True)
@@ -173,13 +171,7 @@ print({"pyomo", "scipy.stats"} & {*sys.modules})
 
 def test_pyomo_is_loaded_by_who_states_a_program() -> None:
     """Solving without a statement does not load Pyomo, which is slower than most solves."""
-    done = subprocess.run(
-        [sys.executable, "-c", _USE],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=True,
-    )
+    done = python("-c", _USE)
     assert done.stdout.splitlines() == ["1", "set()"]
 
 

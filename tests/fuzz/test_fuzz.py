@@ -1,7 +1,5 @@
 """Findings of the fuzzer stay fixed, and the fuzzer would detect a regression."""
 
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
@@ -13,6 +11,7 @@ from tests.fuzz.oracle import findings
 from tests.fuzz.process import Outcome
 from tests.fuzz.surface import surface_of, surfaces
 from tests.places import ROOT
+from tests.processes import python
 
 #: Inputs of every run of the tests, and of the long profile.
 _FEW, _MANY = 12, 10_000
@@ -24,14 +23,7 @@ SOLVED = replace(REFUSED, status=0, out=b"{}\n", err=b"")
 
 
 def _fuzz(*words: str, seconds: float) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.fuzz", *words],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=seconds,
-        check=False,
-    )
+    done = python("-m", "tests.fuzz", *words, cwd=ROOT, timeout=seconds, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -1,9 +1,8 @@
 """Kernels are loaded after ``prepare``: later solves compile nothing."""
 
-import subprocess
-import sys
-
 import pytest
+
+from tests.processes import python
 
 #: Solves larger problems of every kind after `prepare`, and prints kernels with new signatures.
 _PROGRAM = """
@@ -44,7 +43,5 @@ print(sorted(name for name, count in signatures().items() if count != before[nam
 @pytest.mark.deep
 def test_prepare_reaches_every_kernel() -> None:
     """In a process of its own, where nothing is loaded yet."""
-    done = subprocess.run(
-        [sys.executable, "-c", _PROGRAM], capture_output=True, text=True, check=True
-    )
+    done = python("-c", _PROGRAM)
     assert done.stdout == "[]\n"

@@ -1,9 +1,6 @@
 """``bfio hindsight``."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +19,7 @@ from formulations.hindsight_latency import (
 )
 from tests.cli.conftest import Bfio
 from tests.cli.conftest import bfio as bfio
+from tests.processes import python
 
 COUNTEREXAMPLE = {
     "memory": 5,
@@ -79,13 +77,7 @@ def test_text_output_draws_the_schedule(bfio: Bfio, tmp_path: Path) -> None:
 def test_streams_without_blocks_get_plain_marks(tmp_path: Path) -> None:
     """The same drawing, in which waiting and running stay apart."""
     words = ("hindsight", write(tmp_path, COUNTEREXAMPLE), "--algorithm", "mc-sf")
-    done = subprocess.run(
-        [sys.executable, "-m", "bfio", *words],
-        env={**os.environ, "PYTHONIOENCODING": "ascii"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = python("-m", "bfio", *words, env={"PYTHONIOENCODING": "ascii"})
     assert done.stdout.splitlines()[-5:] == [
         "request 1  .#",
         "request 2  ..###",

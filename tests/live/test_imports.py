@@ -1,7 +1,6 @@
 """What the toolkit loads when nothing is served."""
 
-import subprocess
-import sys
+from tests.processes import python
 
 #: Packages of the extra `serve`.
 SERVERS = ("starlette", "uvicorn", "uvloop", "httptools", "prometheus_client")
@@ -16,5 +15,5 @@ def test_other_commands_load_no_server() -> None:
         "[c.add_arguments(OneLineParser()) for c in commands().values()]\n"
         f"print([name for name in {SERVERS} if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = python("-c", code)
     assert done.stdout == "[]\n"

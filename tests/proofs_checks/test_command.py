@@ -20,6 +20,7 @@ from proofs_checks.page import pages
 from proofs_checks.run import run_check, run_claim, run_claims
 from proofs_checks.store import stored_counterexample
 from tests.places import ROOT
+from tests.processes import python
 
 _QUICK = ["--effort", "quick", "--jobs", "1"]
 
@@ -276,11 +277,8 @@ def test_several_processes_give_what_one_gives() -> None:
 
 def test_help_needs_no_library() -> None:
     """The command's module alone loads neither numpy nor a claim."""
-    import subprocess
-    import sys
-
     code = "import sys, proofs_checks.command; print('numpy' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = python("-c", code)
     assert done.stdout == "False\n"
     assert "check the theorems" in COMMAND.summary
 

@@ -1,7 +1,6 @@
 """The version of the code changes if and only if the code that computes a row changes."""
 
 import importlib
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +9,7 @@ import pytest
 
 from bfio.common.provenance import import_closure
 from bfio.studies.kinds import code_version, module_of
+from tests.processes import python
 
 
 @pytest.fixture
@@ -64,9 +64,7 @@ def test_nothing_that_runs_is_left_out() -> None:
         "KIND.compute({**laws, 'requests': 9, 'memory': 99, 'load': 0.5}, RowContext(Path()));"
         "print(*(n for n in sys.modules if n.startswith(('bfio.', 'formulations.'))))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
+    done = python("-c", script)
     offered = import_closure("bfio.workloads", "bfio.kvcache", "bfio.studies.row_kinds")
     counted = {*import_closure(module_of("kv-cache")), *offered}
     around = {

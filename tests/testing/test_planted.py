@@ -1,8 +1,6 @@
 """Wrong policies of many kinds, each refuted with a small instance; right ones pass."""
 
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from math import log
@@ -36,6 +34,7 @@ from bfio.testing.balance import C
 from bfio.workloads import ArrivalProcess, is_overloaded
 from formulations.errors import InputError
 from formulations.step import Objective, StepProblem
+from tests.processes import python
 
 Answer = list[Any]
 
@@ -354,7 +353,5 @@ def test_hypothesis_is_loaded_for_nobody_else() -> None:
         "try:\n    bfio.testing.check_ties\n"
         "except InputError as error:\n    print(error)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=100, check=True
-    )
+    done = python("-c", code)
     assert "pip install 'bfio[testing]'" in done.stdout
