@@ -23,6 +23,17 @@ from tests.decode.cases import EXACT, first_come, workload
 HAND = workload([3, 1, 4], [2, 3, 1])
 
 
+#: Metrics of prefixes, of a prefill tier, of prompts that workers compute, of pauses, of limits.
+NOT_OF_THIS_RUN = (
+    "prefix_hit_tokens", "prefix_hit_rate",
+    "expired", "expired_tokens", "prefill_held_s", "ready_delay_mean_s", "refused",
+    "prefill_tokens", "prefill_mean_s", "budget_share",
+    "barrier_loss_loads", "barrier_loss_batches",
+    "rests", "rest_share", "longest_rest", "tpot_p95_awake_s",
+    "slo_share", "goodput_requests_per_s", "goodput_tokens_per_s",
+)  # fmt: skip
+
+
 def test_hand_computed_metrics() -> None:
     """The hand trace of test_engine: loads (3,1), (4,2), (4,3); durations 2.5, 3, 3 s.
 
@@ -81,30 +92,7 @@ def test_hand_computed_metrics() -> None:
         "latency_p95_s": 8.5,
         "latency_p99_s": 8.5,
         "latency_max_s": 8.5,
-        # No prefixes are kept.
-        "prefix_hit_tokens": None,
-        "prefix_hit_rate": None,
-        # There is no prefill tier, and reports are neither late nor lost.
-        "expired": None,
-        "expired_tokens": None,
-        "prefill_held_s": None,
-        "ready_delay_mean_s": None,
-        "refused": None,
-        # Workers compute no prompts.
-        "prefill_tokens": None,
-        "prefill_mean_s": None,
-        "budget_share": None,
-        "barrier_loss_loads": None,
-        "barrier_loss_batches": None,
-        # Nobody pauses.
-        "rests": None,
-        "rest_share": None,
-        "longest_rest": None,
-        "tpot_p95_awake_s": None,
-        # No limits are stated.
-        "slo_share": None,
-        "goodput_requests_per_s": None,
-        "goodput_tokens_per_s": None,
+        **dict.fromkeys(NOT_OF_THIS_RUN),
         # Rates 2/5.5, 3/8.5 and 1/8.5, relative to the first 1, 33/34, 11/34: (78/34)²/(3·Σ²).
         "fairness_jain": 78**2 / (3 * (34**2 + 33**2 + 11**2)),
     }

@@ -92,12 +92,22 @@ def test_a_seed_on_the_command_line_moves_all_seeds(tmp_path: Path) -> None:
     ]
 
 
+#: Lines of the good file that are changed.
+NAME = 'name = "two-policies"'
+POLICIES = '["fcfs", "br-0"]'
+ROWS = 'rows = ["policy"]'
+BASELINE = 'baseline = { policy = "fcfs" }'
+GROUP = 'group = ["policy"]'
+LINES = 'kind = "lines"'
+X = 'x = "seed"'
+
+
 @pytest.mark.parametrize(
     ("old", "new", "complaint"),
     [
-        ('name = "two-policies"', "", 'name: missing; write name = "..."'),
-        ('name = "two-policies"', 'name = "a/b"', "name: 'a/b' is not a valid name"),
-        ('name = "two-policies"', "name = 3", "name: 3 is not a string"),
+        (NAME, "", 'name: missing; write name = "..."'),
+        (NAME, 'name = "a/b"', "name: 'a/b' is not a valid name"),
+        (NAME, "name = 3", "name: 3 is not a string"),
         ("[limits]", "[limit]", "limit: unknown; did you mean limits?"),
         ("seconds = 60", "seconds = 0", "limits.seconds: 0"),
         ("seconds = 60", "seconds = true", "limits.seconds: True is not a number"),
@@ -106,28 +116,24 @@ def test_a_seed_on_the_command_line_moves_all_seeds(tmp_path: Path) -> None:
         ("count = 3,", "", "grid[0].seed.count: missing"),
         ("count = 3", "count = 0", "grid[0].seed.count: 0 is out of range"),
         ("count = 3", "cuont = 3", "grid[0].seed.cuont: unknown; did you mean count?"),
-        ('["fcfs", "br-0"]', "[]", "grid.policy: the axis has no values"),
-        ('["fcfs", "br-0"]', "[[1]]", "grid[0].policy[0]: a list"),
-        ('["fcfs", "br-0"]', "1979-05-27", "grid[0].policy: a date"),
-        ('["fcfs", "br-0"]', "[nan]", "grid[0].policy[0]: nan; use a finite number"),
+        (POLICIES, "[]", "grid.policy: the axis has no values"),
+        (POLICIES, "[[1]]", "grid[0].policy[0]: a list"),
+        (POLICIES, "1979-05-27", "grid[0].policy: a date"),
+        (POLICIES, "[nan]", "grid[0].policy[0]: nan; use a finite number"),
         ("workers = 16", "policy = 3", "grid.policy: the argument is fixed as well"),
-        ('kind = "lines"', 'kind = "pie"', "report.figures[0].kind: 'pie' is unknown; use one of"),
-        ('kind = "lines"', "", "report.figures[0]: kind is missing"),
-        ('x = "seed"', "", "report figure 'How?': lines needs x"),
-        ('rows = ["policy"]', "rows = []", "report table 'All': no rows or no values"),
-        ('baseline = { policy = "fcfs" }', "baseline = { seed = 1 }", "baseline argument seed"),
+        (LINES, 'kind = "pie"', "report.figures[0].kind: 'pie' is unknown; use one of"),
+        (LINES, "", "report.figures[0]: kind is missing"),
+        (X, "", "report figure 'How?': lines needs x"),
+        (ROWS, "rows = []", "report table 'All': no rows or no values"),
+        (BASELINE, "baseline = { seed = 1 }", "baseline argument seed"),
         (
             "[[report.tables]]",
             "[report.tables]",
             "report.tables: a table, not a list; write [[report.tables]]",
         ),
+        (ROWS, 'rows = "policy"', 'report.tables[0].rows: text, not a list; write ["..."]'),
         (
-            'rows = ["policy"]',
-            'rows = "policy"',
-            'report.tables[0].rows: text, not a list; write ["..."]',
-        ),
-        (
-            'baseline = { policy = "fcfs" }',
+            BASELINE,
             "baseline = 3",
             "report.tables[0].baseline: an integer, not a table; write { NAME = value }",
         ),
@@ -138,12 +144,12 @@ def test_a_seed_on_the_command_line_moves_all_seeds(tmp_path: Path) -> None:
         ),
         # Names and values of the report
         (
-            'rows = ["policy"]',
+            ROWS,
             'rows = ["policy", "sed"]',
             "report table 'All': rows: no row has an argument 'sed'; did you mean seed?",
         ),
         (
-            'baseline = { policy = "fcfs" }',
+            BASELINE,
             'baseline = { policy = "fcsf" }',
             "report table 'All': baseline: no row of the table has policy = 'fcsf';"
             " did you mean fcfs? use one of 'fcfs', 'br-0', 'bf-io'",
@@ -155,42 +161,26 @@ def test_a_seed_on_the_command_line_moves_all_seeds(tmp_path: Path) -> None:
             " use one of 'fcfs', 'br-0', 'bf-io'",
         ),
         (
-            'baseline = { policy = "fcfs" }',
+            BASELINE,
             'baseline = { policy = "fcfs" }\nwhere = { seed = [1, 2] }',
             "no row has policy = 'fcfs' and seed = [1, 2]; name values that occur together",
         ),
         (
-            'baseline = { policy = "fcfs" }',
+            BASELINE,
             "where = { wokers = 16 }",
             "report table 'All': where: no row has an argument 'wokers'; did you mean workers?",
         ),
         (
-            'baseline = { policy = "fcfs" }',
+            BASELINE,
             "where = { seed = [] }",
             "report.tables[0].where.seed: the condition has no values",
         ),
-        (
-            'baseline = { policy = "fcfs" }',
-            "where = { seed = [[1]] }",
-            "report.tables[0].where.seed[0]: a list",
-        ),
+        (BASELINE, "where = { seed = [[1]] }", "report.tables[0].where.seed[0]: a list"),
         ("avg_imbalance = 3.5,", "avg_inbalance = 3.5,", "published: 'avg_inbalance' is neither"),
-        (
-            'x = "seed"',
-            'x = "sead"',
-            "report figure 'How?': x: no row has an argument 'sead'; did",
-        ),
-        (
-            'group = ["policy"]',
-            'group = ["polcy"]',
-            "figure 'How?': group: no row has an argument",
-        ),
-        ('group = ["policy"]', 'panel = "polcy"', "figure 'How?': panel: no row has an argument"),
-        (
-            'group = ["policy"]',
-            "where = { s = 1 }",
-            "figure 'How?': where: no row has an argument",
-        ),
+        (X, 'x = "sead"', "report figure 'How?': x: no row has an argument 'sead'; did"),
+        (GROUP, 'group = ["polcy"]', "figure 'How?': group: no row has an argument"),
+        (GROUP, 'panel = "polcy"', "figure 'How?': panel: no row has an argument"),
+        (GROUP, "where = { s = 1 }", "figure 'How?': where: no row has an argument"),
         # The smoke size
         ("[smoke.grid]", "[smoke.grid]\nsede = [0]", "smoke.grid.sede: no grid has this axis"),
         (

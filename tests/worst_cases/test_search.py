@@ -14,6 +14,8 @@ from formulations.hindsight_latency import Convention
 from tests.pairs import pairs
 
 ANY: Any = None
+CACHE, FCFS = CacheTarget("mc-sf"), BarrierTarget("fcfs")
+STEPS = BarrierSpace(3, criterion=Criterion.STEPS)
 
 
 @pytest.mark.parametrize(
@@ -28,56 +30,28 @@ ANY: Any = None
         (lambda: BarrierTarget("fcfs", known=ANY), "known"),
         (lambda: CacheTarget("nobody"), "nobody"),
         (lambda: BarrierTarget("nobody"), "nobody"),
-        (
-            lambda: worst_case(CacheTarget("mc-sf"), BarrierSpace(3)),
-            "does not belong to this system",
-        ),
-        (lambda: worst_case(CacheTarget("mc-sf"), CacheSpace(3, 5), "best"), "method"),
-        (lambda: worst_case(CacheTarget("mc-sf"), CacheSpace(40, 40)), "instances"),
-        (lambda: worst_case(BarrierTarget("fcfs"), BarrierSpace(40)), "instances"),
-        (
-            lambda: worst_case(BarrierTarget("fcfs"), BarrierSpace(9_999)),
-            r"about 10\^9541 instances",
-        ),
+        (lambda: worst_case(CACHE, BarrierSpace(3)), "does not belong to this system"),
+        (lambda: worst_case(CACHE, CacheSpace(3, 5), "best"), "method"),
+        (lambda: worst_case(CACHE, CacheSpace(40, 40)), "instances"),
+        (lambda: worst_case(FCFS, BarrierSpace(40)), "instances"),
+        (lambda: worst_case(FCFS, BarrierSpace(9_999)), r"about 10\^9541 instances"),
         (lambda: BarrierTarget("random"), "is random, so its worst case depends on the seed"),
         (lambda: BarrierTarget("pausing"), "pauses requests"),
         (lambda: BarrierTarget("fcfs", Known.ALL), "fcfs does not look ahead"),
         (lambda: BarrierTarget("bf-io", Known.ACTIVE), "bf-io does not look ahead"),
-        (
-            lambda: worst_case(BarrierTarget("fcfs"), BarrierSpace(2), steps=9),
-            "method exhaustive has no steps",
-        ),
-        (
-            lambda: worst_case(BarrierTarget("fcfs"), BarrierSpace(2), time_limit=1.0),
-            "has no time limit",
-        ),
+        (lambda: worst_case(FCFS, BarrierSpace(2), steps=9), "method exhaustive has no steps"),
+        (lambda: worst_case(FCFS, BarrierSpace(2), time_limit=1.0), "has no time limit"),
         (
             lambda: worst_case(CacheTarget("semi-online"), CacheSpace(3, 5, last_arrival=1)),
             "knows all requests at 0",
         ),
+        (lambda: worst_case(CACHE, CacheSpace(3, 5), "adversary"), "does not support this system"),
+        (lambda: worst_case(FCFS, BarrierSpace(3), "steady"), "does not support this system"),
+        (lambda: worst_case(FCFS, STEPS, "adversary"), "use peaks"),
+        (lambda: worst_case(FCFS, BarrierSpace(1, 9, 9, output=900), "adversary"), "requests"),
+        (lambda: worst_case(CACHE, CacheSpace(3, 5), "steady"), "longest"),
         (
-            lambda: worst_case(CacheTarget("mc-sf"), CacheSpace(3, 5), "adversary"),
-            "does not support this system",
-        ),
-        (
-            lambda: worst_case(BarrierTarget("fcfs"), BarrierSpace(3), "steady"),
-            "does not support this system",
-        ),
-        (
-            lambda: worst_case(
-                BarrierTarget("fcfs"), BarrierSpace(3, criterion=Criterion.STEPS), "adversary"
-            ),
-            "use peaks",
-        ),
-        (
-            lambda: worst_case(
-                BarrierTarget("fcfs"), BarrierSpace(1, 9, 9, output=900), "adversary"
-            ),
-            "requests",
-        ),
-        (lambda: worst_case(CacheTarget("mc-sf"), CacheSpace(3, 5), "steady"), "longest"),
-        (
-            lambda: worst_case(CacheTarget("mc-sf"), CacheSpace(3, 9, longest=8), "steady"),
+            lambda: worst_case(CACHE, CacheSpace(3, 9, longest=8), "steady"),
             "cannot start in every round",
         ),
     ],

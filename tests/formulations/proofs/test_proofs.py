@@ -77,69 +77,49 @@ def check(solve: Callable[..., Any], problem: Any, method: str, right: Any) -> N
         assert_true(result, right)
 
 
-#: Where CP-SAT's presolve, and HiGHS, were found wrong: document and optimum.
-FOUND: list[tuple[dict[str, Any], int]] = [
-    (
-        {
-            "capacity": [2, 3],
-            "base": [[4932125], [2027961]],
-            "contribution": [[2870443], [1821623], [4970260]],
-            "objective": "gap",
-            "token_time": [50262, 73376],
-        },
-        4_624_973_718,
+def found(
+    right: int,
+    capacity: list[int],
+    base: list[int],
+    contribution: list[int],
+    token_time: list[int],
+    **others: Any,
+) -> tuple[dict[str, Any], int]:
+    """Return the document of a step of one window step, and its optimum."""
+    document = {
+        "capacity": capacity,
+        "base": [[load] for load in base],
+        "contribution": [[size] for size in contribution],
+        "token_time": token_time,
+    }
+    return document | others, right
+
+
+#: Where CP-SAT's presolve, and HiGHS, were found wrong: optimum, and the parts of the step.
+FOUND = [
+    found(
+        4_624_973_718, [2, 3], [4932125, 2027961], [2870443, 1821623, 4970260], [50262, 73376],
+        objective="gap",
     ),
-    (
-        {
-            "capacity": [2, 2, 2],
-            "base": [[51638444], [60902921], [39499255]],
-            "contribution": [[57198620], [28618228]],
-            "objective": "gap",
-            "token_time": [100, 200, 100],
-        },
-        4_154_917_000,
+    found(
+        4_154_917_000, [2, 2, 2], [51638444, 60902921, 39499255], [57198620, 28618228],
+        [100, 200, 100], objective="gap",
     ),
-    (
-        {
-            "capacity": [2, 1],
-            "base": [[29910], [36295]],
-            "contribution": [[11337], [10540], [52747]],
-            "token_time": [100525, 73376],
-        },
-        1_327_657_617,
+    found(1_327_657_617, [2, 1], [29910, 36295], [11337, 10540, 52747], [100525, 73376]),
+    found(
+        482_785_500, [1, 4], [3147825, 2793700], [5840342, 4129213, 15007994, 10220419],
+        [100, 100], objective="gap",
     ),
-    (
-        {
-            "capacity": [1, 4],
-            "base": [[3147825], [2793700]],
-            "contribution": [[5840342], [4129213], [15007994], [10220419]],
-            "objective": "gap",
-            "token_time": [100, 100],
-        },
-        482_785_500,
-    ),
-    (
-        {
-            "capacity": [2, 1000],
-            "base": [[29033221], [41776203]],
-            "contribution": [[17571912], [79084216], [83834961], [5859410]],
-            "token_time": [3, 4],
-        },
-        115_559_034,
+    found(
+        115_559_034, [2, 1000], [29033221, 41776203], [17571912, 79084216, 83834961, 5859410],
+        [3, 4],
     ),
     # Without presolve CP-SAT calls it infeasible: a reach beyond 2^53.
-    (
-        {
-            "capacity": [2],
-            "base": [[115652681136]],
-            "contribution": [[35866142964], [19675365201]],
-            "objective": "max-load",
-            "token_time": [73601],
-            "benefit": [[4113488132], [10131092336]],
-        },
-        12_600_049_282_162_433,
+    found(
+        12_600_049_282_162_433, [2], [115652681136], [35866142964, 19675365201], [73601],
+        objective="max-load", benefit=[[4113488132], [10131092336]],
     ),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("document", "right"), FOUND)
