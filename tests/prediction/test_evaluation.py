@@ -195,51 +195,43 @@ def test_one_class_is_said_so() -> None:
 
 
 NAN = float("nan")
+evaluate = ANY.evaluate_predictor
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: ANY.evaluate_predictor(LOAD, "none", 0), "look_ahead: 0 is out of range; use 1"),
-        (lambda: ANY.evaluate_predictor(LOAD, "nonne"), "predictor: 'nonne' is unknown; did you"),
-        (lambda: ANY.evaluate_predictor("none", LOAD), "workload: a str is not a Workload"),
+        (lambda: evaluate(LOAD, "none", 0), "look_ahead: 0 is out of range; use 1"),
+        (lambda: evaluate(LOAD, "nonne"), "predictor: 'nonne' is unknown; did you"),
+        (lambda: evaluate("none", LOAD), "workload: a str is not a Workload"),
         (
-            lambda: ANY.evaluate_predictor(LOAD, "none", train_share=1),
+            lambda: evaluate(LOAD, "none", train_share=1),
             "train_share: 1 is out of range; use 0 <= share < 1",
         ),
         (
-            lambda: ANY.evaluate_predictor(LOAD, "none", train_share="1/100"),
+            lambda: evaluate(LOAD, "none", train_share="1/100"),
             "train_share: 1/100 of 80 requests leaves none to learn from",
         ),
-        (lambda: ANY.evaluate_predictor(LOAD, "none", every=0), "every: 0 is out of range"),
+        (lambda: evaluate(LOAD, "none", every=0), "every: 0 is out of range"),
         (
-            lambda: ANY.evaluate_predictor(LOAD, "none", online=40),
+            lambda: evaluate(LOAD, "none", online=40),
             "online: 40 are not fewer than the 40 evaluated requests; use fewer requests",
         ),
         (
-            lambda: ANY.evaluate_predictor(LOAD, "none", min_output=9, max_output=3),
+            lambda: evaluate(LOAD, "none", min_output=9, max_output=3),
             "max_output: 3 is less than min_output, 9",
         ),
         (
-            lambda: ANY.evaluate_predictor(LOAD, "none", min_output=10**6),
+            lambda: evaluate(LOAD, "none", min_output=10**6),
             "demo: no request has 1000000 to any output tokens",
         ),
         (
-            lambda: ANY.evaluate_predictor(LOAD, "none", onlin=3),
+            lambda: evaluate(LOAD, "none", onlin=3),
             "evaluate_predictor(...): no option 'onlin'; did you mean online?",
         ),
-        (
-            lambda: ANY.evaluate_predictor(LOAD, Stated(NAN, 1.0)),
-            "predictor Stated: a probability of nan",
-        ),
-        (
-            lambda: ANY.evaluate_predictor(LOAD, Stated(0.5, NAN)),
-            "predictor Stated: a mean of nan steps",
-        ),
-        (
-            lambda: ANY.evaluate_predictor(LOAD, Stated(0.5, -2.0)),
-            "predictor Stated: a mean of -2 steps",
-        ),
+        (lambda: evaluate(LOAD, Stated(NAN, 1.0)), "predictor Stated: a probability of nan"),
+        (lambda: evaluate(LOAD, Stated(0.5, NAN)), "predictor Stated: a mean of nan steps"),
+        (lambda: evaluate(LOAD, Stated(0.5, -2.0)), "predictor Stated: a mean of -2 steps"),
     ],
 )
 def test_slips_are_one_line(call: Any, message: str) -> None:
