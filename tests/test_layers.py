@@ -1,4 +1,7 @@
-"""Check the layer rule: formulations <- bfio <- {proofs_checks, benchmarks} <- tests."""
+"""Check the layer rule: formulations <- bfio <- {proofs_checks, benchmarks} <- tests.
+
+And that nothing of the live services is loaded where nothing is served.
+"""
 
 import ast
 import re
@@ -7,6 +10,7 @@ import pytest
 
 from tests.import_graph import statements
 from tests.places import ROOT
+from tests.processes import python
 
 #: What each layer may import of the project.
 ALLOWED = {
@@ -63,3 +67,20 @@ def test_imports_go_one_way(layer: str) -> None:
 def test_an_upward_import_is_noticed(layer: str, source: str) -> None:
     """An upward import is reported, so that the rule can fail."""
     assert upward_imports(layer, source)
+
+
+#: Packages of the extra `serve`.
+SERVERS = ("starlette", "uvicorn", "uvloop", "httptools", "prometheus_client")
+
+
+def test_other_commands_load_no_server() -> None:
+    """Nor do the library, all commands' arguments, and a simulation."""
+    code = (
+        "import sys, bfio; from bfio.cli import main; from bfio.cli.command import commands\n"
+        "bfio.simulate(bfio.synthetic('demo', 3, seed=1), 'fcfs', bfio.Cluster(workers=2))\n"
+        "from bfio.cli.command import OneLineParser\n"
+        "[c.add_arguments(OneLineParser()) for c in commands().values()]\n"
+        f"print([name for name in {SERVERS} if name in sys.modules])"
+    )
+    done = python("-c", code)
+    assert done.stdout == "[]\n"

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from bfio.studies.report.page import write_report
 from tests.browser import WIDTHS, asked_for, console, opened
+from tests.studies.report import synthetic
 
 pytestmark = [pytest.mark.site, pytest.mark.timeout(1800)]
 
@@ -119,3 +121,13 @@ def test_the_search_works_without_a_server(browser: Any, site: Path) -> None:
         assert console(browser) == []
     opened(browser, site / "search.html", 1280, "?q=qwertzuiop")
     wait(browser, 20).until(lambda b: "did not match" in b.find_element("tag name", "body").text)
+
+
+def test_the_report_of_a_study_keeps_nobody_out(browser: Any, tmp_path: Path) -> None:
+    """The checker finds no serious or critical error on it, wide or narrow."""
+    study = synthetic.study()
+    results = synthetic.stored(study, synthetic.rows(study), tmp_path / "made-up.sqlite")
+    write_report(results, tmp_path / "out")
+    for width in WIDTHS:
+        opened(browser, tmp_path / "out" / "report.html", width)
+        assert grave_errors(browser) == []

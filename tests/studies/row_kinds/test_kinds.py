@@ -8,14 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+import bfio
 from bfio.decode.cluster import Cluster
 from bfio.decode.metrics import METRICS, measure, measure_steady
 from bfio.decode.simulation import simulate
 from bfio.gap import GapReport, StepRegret, measure_gap
+from bfio.prediction.geometric import geometric_fit
 from bfio.studies import kinds
 from bfio.studies.row import MAX_POINTS, RowContext, RowResult
 from bfio.studies.row_kinds.gap import gap_values
 from bfio.workloads.synthetic_workloads import synthetic
+from formulations.errors import InputError
 from tests.studies.here import compute_row
 
 HERE = RowContext(Path())
@@ -252,3 +255,93 @@ def test_a_noisy_oracle_sees_the_seed_of_the_row() -> None:
     oracle = compute_row("simulate", **{**options, **drawn, "predictor": "oracle"}, seed=1)
     assert exact.values == oracle.values
     assert first.values != oracle.values
+
+
+DEMO: dict[str, Any] = {"synthetic": "demo", "requests": 200}
+
+
+def test_a_predictor_row_is_its_report() -> None:
+    """Values of the evaluation; what a clock measures is apart."""
+    row = compute_row("predictor", **DEMO, predictor="noisy-oracle:0.3", horizon=8, every=5)
+    load = bfio.synthetic("demo", 200, 0)
+    report = bfio.evaluate_predictor(load, "noisy-oracle:0.3", 8, every=5)
+    assert {name: getattr(report, name) for name in row.values} == row.values
+    assert row.values["auc"] is not None
+    assert row.violations == {}
+    halved = compute_row("predictor", **DEMO, predictor="none", train_share=0.25)
+    assert (halved.values["trained_on"], halved.values["evaluated_on"]) == (50, 150)
+    assert set(row.timings) == {"call_s", "request_s"}
+    assert sum(row.series["stated"]) > 0
+
+
+def test_a_geometric_row_is_its_fit() -> None:
+    """With the verdict in words."""
+    row = compute_row("geometric-outputs", **DEMO)
+    fit = geometric_fit(bfio.synthetic("demo", 200, 0).output_tokens)
+    assert row.values["distance"] == fit.distance
+    assert row.values["verdict"] == fit.verdict
+    assert row.values["residual_mean"] == fit.residuals[1]
+    assert row.values["most_hazard"] == max(e.hazard for e in fit.ages) / fit.p
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments", "message"),
+    [
+        ("predictor", {"predictor": "orcle"}, "'orcle' is unknown; did you mean oracle"),
+        ("predictor", {"horizon": 0}, "argument horizon: 0 is out of range"),
+        ("predictor", {"train_share": 2}, "argument train_share: 2 is out of range"),
+        ("predictor", {"evry": 2}, "argument evry: unknown; did you mean every"),
+        ("geometric-outputs", {"horizon": 3}, "argument horizon: unknown"),
+    ],
+)
+def test_slips_stop_a_study_before_its_first_row(
+    kind: str, arguments: dict[str, Any], message: str
+) -> None:
+    """While it is planned."""
+    with pytest.raises(InputError, match=message):
+        kinds.find(kind).instance({**DEMO, **arguments}, HERE)
+
+
+def worst_case(**arguments: Any) -> RowResult:
+    """Compute one row without violations."""
+    result = compute_row("worst-case", **arguments)
+    assert result.violations == {}
+    return result
+
+
+def test_a_row_of_the_cache() -> None:
+    """Algorithm 1 on four requests."""
+    values = worst_case(system="cache", requests=4, memory=6, convention="A").values
+    assert values["exact"] == "9/8"
+    assert values["ratio"] == 1.125
+    assert values["instance"] == "M=6 [2x2 3x2]"
+    assert values["is_maximal"] is True
+
+
+def test_a_row_of_barriers() -> None:
+    """Where the optimum has no imbalance there is no ratio."""
+    row = {"system": "barrier", "requests": 4, "prompt": 1, "longest": 2, "criterion": "imbalance"}
+    values = worst_case(**row).values
+    assert (values["ratio"], values["exact"], values["least"]) == (None, "none", 0)
+    assert values["instance"] == "[1+1 1+2 1+1 1+2]"
+    long = worst_case(system="barrier", method="adversary", longest=8).values
+    assert long["instance"] == "18 requests"
+    assert long["is_maximal"] is False
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"system": "barrier", "memory": 3}, "argument memory: is of cache"),
+        ({"system": "cache", "workers": 3}, "argument workers: is of barrier"),
+        ({"system": "fluid"}, "argument system"),
+        ({"system": "cache", "memory": 1}, "fits no memory"),
+        ({"system": "cache", "method": "guess"}, "argument method"),
+        ({"system": "cache", "polcy": "mc-sf"}, "argument polcy"),
+        ({"system": "barrier", "known": "some"}, "argument known"),
+    ],
+)
+def test_arguments_that_are_refused(arguments: dict[str, Any], message: str) -> None:
+    """Before anything is computed."""
+    with pytest.raises(InputError, match=message):
+        kinds.find("worst-case").instance(arguments, HERE)
