@@ -6,7 +6,7 @@ clock) before its end, so that a router can fill the slots that they free before
 begins. On a *stepped* clock, a step is run by ``POST /bfio/step`` alone, and takes no time: what
 was received until then takes part in it, so runs can equal those of the simulator exactly.
 
-Control routes: ``POST /bfio/step``, ``POST /bfio/faults`` (`bfio.live.faults`), ``GET
+Control routes: ``POST /bfio/step``, ``POST /bfio/faults`` (`bfio.live.fleet`), ``GET
 /bfio/state``.
 """
 
@@ -22,8 +22,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 from starlette.responses import JSONResponse, Response
 
 from bfio.decode.cluster import NO_LIMIT
-from bfio.live.faults import apply_fault
-from bfio.live.fleet import End, Fleet, Job
+from bfio.live.fleet import End, Fleet, Job, apply_fault
 from bfio.live.options import STEPPED, EmulateOptions
 from bfio.live.prefill_tier import PREFIX, PrefillWorkers
 from bfio.live.service import (

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from prometheus_client.core import GaugeMetricFamily
 from starlette.responses import JSONResponse, Response
 
-from bfio.live.faults import apply_fault
+from bfio.live.fleet import apply_fault
 from bfio.live.service import Completion, application, body_of, send_document, send_error
 from bfio.live.wire import PATHS, Payload, WireError, rank_of, read_payload
 

@@ -13,8 +13,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import LLM
 from bfio.decode.stints import stints
-from bfio.live.faults import FAULTS, apply_fault
-from bfio.live.fleet import End, Fleet, Job, peak
+from bfio.live.fleet import FAULTS, End, Fleet, Job, apply_fault, peak
 from bfio.live.wire import WireError
 from bfio.testing.runs import scenarios
 
