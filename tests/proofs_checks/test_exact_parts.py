@@ -366,56 +366,31 @@ _STAGE1 = {"slots": 4, "threshold": 1, "active": [[100], [10, 10]], "waiting": [
 
 #: Verifier, a counterexample, changes to it each of which breaks a hypothesis or the failure.
 _VERIFIERS: list[tuple[Callable[[Any], str | None], dict[str, Any], list[dict[str, Any]]]] = [
-    (
-        theorem2.verify,
-        _THEOREM2,
-        [{"workers": 20}, {"slots": 20}, {"mean_output": 10}, {"thousandths": 68}, {"largest": 1}],
-    ),
+    (theorem2.verify, _THEOREM2,
+     [{"workers": 20}, {"slots": 20}, {"mean_output": 10}, {"thousandths": 68}, {"largest": 1}]),
     # (32) fails at B = 2^10; with increments of 1 the step is right.
     (average_gap.verify_step, _LEMMA7, [{"doublings": 10}, {"increment": 1}, {"largest": 1}]),
-    (
-        theorem1.verify_maximum,
-        {"values": [1, 3], "workers": 2, "t": 1},
-        [{"workers": 1}, {"t": 2}],
-    ),
+    (theorem1.verify_maximum, {"values": [1, 3], "workers": 2, "t": 1},
+     [{"workers": 1}, {"t": 2}]),
     # E max = 100, and 100 + 1/2 on the right, but for a load that does not vary.
-    (
-        theorem1.verify_family,
-        {"variables": [[99, 101], [1, 3]], "t": 1},
-        [{"variables": [[100], [1, 3]]}, {"variables": [[1, 3], [1, 3]]}],
-    ),
+    (theorem1.verify_family, {"variables": [[99, 101], [1, 3]], "t": 1},
+     [{"variables": [[100], [1, 3]]}, {"variables": [[1, 3], [1, 3]]}]),
     (slots.verify_variance, _SLOT, [{"prompts": [1]}, {"increments": []}, {"start": 0}]),
-    (
-        slots.verify_moment,
-        _SLOT | {"tenths": 5, "start": 220, "constant": 10**4},
-        [{"constant": 100}, {"start": 2}],
-    ),
+    (slots.verify_moment, _SLOT | {"tenths": 5, "start": 220, "constant": 10**4},
+     [{"constant": 100}, {"start": 2}]),
     (slots.verify_decomposition, _GROWN, [{"prompts": [1]}, {"increment": 0}]),
     (rounds.verify_selection, _ROUND, [{"workers": 1}, {"values": 1}]),
     # Without one of the ones the pool is not overloaded.
-    (
-        verify_objective,
-        _STEP,
-        [{"pool": [6, 4, 4, 1]}, {"workers": [{"base": 0, "slots": 1}] * 2}],
-    ),
+    (verify_objective, _STEP,
+     [{"pool": [6, 4, 4, 1]}, {"workers": [{"base": 0, "slots": 1}] * 2}]),
     (verify_program, _PROGRAM, [{"pool": [11, 10, 11, 1]}]),
-    (
-        verify_kinks,
-        {"sizes": [1, 1], "margins": [2, 1, 1]},
-        [{"margins": [2]}, {"margins": [2, 0, 0]}],
-    ),
+    (verify_kinks, {"sizes": [1, 1], "margins": [2, 1, 1]},
+     [{"margins": [2]}, {"margins": [2, 0, 0]}]),
     # Few slots, two emptiest workers, an idle one, a light one.
-    (
-        verify_stage1,
-        _STAGE1,
-        [
-            {"threshold": 5},
-            {"active": [[100], [10]]},
-            {"active": [[], [10, 10]]},
-            {"active": [[10], [100, 10]]},
-        ],
-    ),
-]
+    (verify_stage1, _STAGE1,
+     [{"threshold": 5}, {"active": [[100], [10]]}, {"active": [[], [10, 10]]},
+      {"active": [[10], [100, 10]]}]),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
