@@ -95,8 +95,10 @@ class Branch:
         slots = sum(self.capacity)
         if slots > len(self.sizes):
             return replace(self, peaks=self.peaks[:0])
-        least = [b + int(below[c]) for b, c in zip(self.base, self.capacity, strict=True)]
-        peaks = self.peaks[self.peaks >= max([self.floor, *least])]
+        forced = _forced_peak(
+            np.array(self.base, dtype=np.int64), np.array(self.capacity, dtype=np.int64), below, 0
+        )
+        peaks = self.peaks[self.peaks >= max(self.floor, forced)]
         if slots:
             fitting = np.searchsorted(np.sort(self.sizes), peaks - min(self.base), side="right")
             peaks = peaks[fitting >= slots]
@@ -198,6 +200,19 @@ def closes_all(
     if waiting or next(prices, None) is not None:
         raise _malformed()
     return True
+
+
+def _forced_peak(base: IntArray, capacity: IntArray, below: IntArray, spare: int) -> int:
+    """Return a lower bound on the peak if at most ``spare`` slots stay free; 0 without workers.
+
+    Some workers together take at least the ``below[c]`` tokens of the c smallest requests.
+    """
+    alone = base + below[np.maximum(capacity - spare, 0)]
+    load, slots, forced = 0, 0, 0
+    for count, g in enumerate(np.argsort(-alone, kind="stable").tolist(), start=1):
+        load, slots = load + int(base[g]), slots + int(capacity[g])
+        forced = max(forced, -(-(load + int(below[max(slots - spare, 0)])) // count))
+    return forced
 
 
 def _malformed() -> InputError:
@@ -406,8 +421,7 @@ class _Core:
     def first_peak(self) -> int:
         """Lower bound on the peak, from the base loads and the slots that must be filled."""
         spare = max(0, self.slots - len(self.sizes))
-        forced = self.base + self.below[np.maximum(self.capacity - spare, 0)]
-        return max(self.peak, int(forced.max(initial=0)))
+        return max(self.peak, _forced_peak(self.base, self.capacity, self.below, spare))
 
     @property
     def largest_total(self) -> int:

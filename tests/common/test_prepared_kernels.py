@@ -68,8 +68,8 @@ for waiting in (3, 9, 14, 40, 200):
             base = rng.integers(0, 3 * largest, 5)[:, None]
             sizes = rng.integers(1, largest, waiting)[:, None]
             problem = StepProblem(capacity, base, sizes)
-            # Without first swaps more of them stay open, and are priced.
-            for skip in ((), ("level", "first-swaps")):
+            # Without refills more of them stay open, and are priced.
+            for skip in ((), ("refills",)):
                 solve_exact(problem, work_limit=20_000, fallback=None, skip=skip)
 print(*sorted(name for name, count in signatures().items() if count != before[name]))
 """

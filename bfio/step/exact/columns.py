@@ -44,6 +44,8 @@ _PIVOTS = 2000
 _PARTS = 3
 #: Requests looked at for the best subset of a worker.
 _SCANS = 20_000
+#: Weight from which on a column of the linear program's solution counts.
+_LEAST_WEIGHT = 1e-6
 #: Operations of a hundred cells of a table.
 _CELL = 15
 
@@ -327,6 +329,16 @@ class ColumnGeneration:
         owner = np.full(len(self._core.sizes), -1, dtype=np.int64)
         if not all(self._take(j, owner) for j in columns.tolist()):
             return None
+        return owner
+
+    def clearest(self) -> IntArray:
+        """Return the owner of each size by disjoint subsets, largest fraction first; others -1."""
+        owner = np.full(len(self._core.sizes), -1, dtype=np.int64)
+        idle = np.ones(self._num_workers, dtype=np.bool_)
+        for row in np.argsort(-self._basis.primal, kind="stable").tolist():
+            j = int(self._basis.column[row])
+            if j >= 0 and self._basis.primal[row] > _LEAST_WEIGHT and idle[self._pool.worker[j]]:
+                idle[self._pool.worker[j]] = not self._take(j, owner)
         return owner
 
     def _take(self, j: int, owner: IntArray) -> bool:

@@ -10,12 +10,16 @@ of the first, and the program becomes
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
 from bfio.step.exact.open_workers import OpenWorkers
 from formulations.arrays import IntArray
 from formulations.step.problem import Objective, StepProblem
+
+#: One number of tokens, or one for each of many peaks.
+Tokens = TypeVar("Tokens", int, IntArray)
 
 
 @dataclass(frozen=True)
@@ -74,21 +78,32 @@ class FillProblem:
         largest = int(self.sizes[len(self.sizes) - most :].sum())
         return min(peak - int(self.base.min()), largest)
 
-    def value(self, peak: int, total: int) -> int:
+    def value(self, peak: Tokens, total: Tokens) -> Tokens:
         """Return the objective ``G·M − Σ b − T`` of a peak and an admitted total."""
         return self.num_workers * peak - self.total_base - total
 
+    def room(self, peak: Tokens) -> Tokens:
+        """Return the total size that the open workers can take under a peak."""
+        return len(self.base) * peak - int(self.base.sum())
+
     def first_peak(self) -> int:
-        """Return a lower bound on the peak, from base loads and slots that must be filled."""
+        """Return a lower bound on the peak, from base loads and slots that must be filled.
+
+        Any workers together take at least the smallest requests that fill their slots. The worker
+        that this forces highest is looked at alone, then with the next one, and so on.
+        """
         spare = max(0, int(self.capacity.sum()) - len(self.sizes))
         below = np.concatenate([[0], np.cumsum(self.sizes)])
-        forced = self.base + below[np.maximum(self.capacity - spare, 0)]
+        alone = self.base + below[np.maximum(self.capacity - spare, 0)]
+        order = np.argsort(-alone, kind="stable")
+        slots = np.maximum(np.cumsum(self.capacity[order]) - spare, 0)
+        together = np.cumsum(self.base[order]) + below[slots]
+        forced = -(-together // np.arange(1, len(order) + 1))
         return max(self.peak, int(forced.max(initial=0)))
 
     def closed_form(self, peak: int) -> int:
         """Return a lower bound on the objective for this peak and all higher peaks."""
-        room = int((peak - self.base).sum())
-        return self.value(peak, min(room, self.largest_total))
+        return self.value(peak, min(self.room(peak), self.largest_total))
 
     def last_open_peak(self, incumbent: int) -> int:
         """Return the largest peak whose closed-form bound is below ``incumbent``."""

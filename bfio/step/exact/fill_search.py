@@ -13,10 +13,10 @@ from bfio.step.exact.enumerate import NODE, enumerate_placements
 from bfio.step.exact.fill import FillProblem
 from bfio.step.exact.peaks import IMPOSSIBLE, peak_bounds
 from bfio.step.exact.phases import Phase
-from bfio.step.exact.place import fill_in_order, spread_largest
+from bfio.step.exact.place import spread, spread_largest
+from bfio.step.exact.refill import refill
 from bfio.step.exact.result import ExactResult, Seconds
 from bfio.step.exact.sums import floors
-from bfio.step.exact.swap import swap_requests
 from formulations.arrays import IntArray
 from formulations.step.certificate import Certificate
 
@@ -27,15 +27,10 @@ _MAX_PRICED_CELLS = 1 << 27
 #: Operations of a word of reachable sums, and of a request or slot under one peak.
 _SUM = 1
 _PEAK = 2
-#: Start of every pseudo-random sequence: the same problem is always searched alike.
-_SEED = 88172645463325252
-#: Peaks under which requests are swapped at first. Swaps looked at, and the first loss accepted as
-#: a part of the mean size admitted: at first, and in turns once a peak is priced. The more
-#: requests there are, the dearer is what follows: they decide how many of those turns are taken.
-_PEAKS_SWAPPED = 2
-_FIRST_SWAPS = ((60_000, 8),)
-_SWAPS = ((200_000, 8), (400_000, 4), (400_000, 8), (400_000, 16), (800_000, 8), (800_000, 4))
-_REQUESTS_PER_TURN = 64
+#: Work on refills before any peak is priced, and when prices do not raise the bound any more
+#: [ticks]; refills from one placement.
+_FIRST_TICKS, _LATER_TICKS = 5_000, 50_000
+_REFILLS = 60
 #: Price vectors tried, and table cells they may visit in all (some tenths of a second).
 _PRICE_WORK = 10**10
 #: Most cases of a search by cases: more would take long to derive again.
@@ -71,7 +66,7 @@ class FillSearch:
         self._closed_by_branches = False
         self._prices: list[IntArray] = []
         self._generation: ColumnGeneration | None = None
-        self._state = np.array([_SEED], dtype=np.uint64)
+        self._priced: int | None = None
         self._seconds = {"bound": 0.0, "search": 0.0}
         self._first = core.first_peak()
 
@@ -90,6 +85,9 @@ class FillSearch:
         """Compile the kernels that `run` calls, except those for pricing."""
         self._place_first()
         self._bound_peaks()
+        owner = self._owner.copy()
+        self._evenly_under(self._first, owner)
+        refill(self._core.base, self._core.sizes, np.arange(1), 0, owner, self._effort.spent)
         self._enumerate(node_limit=1)
 
     @property
@@ -121,33 +119,23 @@ class FillSearch:
         self._method = "bound"
         with self._phase("bound"):
             self._bound_peaks()
-        if Phase.FIRST_SWAPS not in self._skip:
+        if self._open:
             with self._phase("search"):
-                self._swap_first()
+                self._refill(_FIRST_TICKS)
         if self._open and not self._effort.is_over and Phase.PRICES not in self._skip:
             self._close_peaks()
         if self._open and not self._effort.is_over and Phase.BRANCHES not in self._skip:
             self._branch()
 
     def _place_first(self) -> None:
-        """Fill the slots under the lowest peak for which a first heuristic succeeds."""
+        """Fill the slots, largest requests first, under a peak as low as this succeeds."""
         core = self._core
         owner = np.empty_like(self._owner)
-        peak = self._first
-        step = 1
-        placed = False
-        while not placed:
-            margins = peak - core.base
-            if spread_largest(margins, core.capacity, core.sizes, owner) >= 0:
-                self._accept(owner)
-                placed = True
-            if Phase.FIRST_PLACEMENT not in self._skip:
-                order = np.argsort(margins / core.capacity, kind="stable")
-                if fill_in_order(margins, core.capacity, core.sizes, order, owner) >= 0:
-                    self._accept(owner)
-                    placed = True
+        peak, step = self._first, 1
+        while spread_largest(peak - core.base, core.capacity, core.sizes, owner) < 0:
             peak += step
             step *= 2
+        self._accept(owner)
 
     def _bound_peaks(self) -> None:
         core = self._core
@@ -156,11 +144,11 @@ class FillSearch:
         limit = core.largest_margin(last)
         cells = (limit + 1) * int(cardinalities[-1]) * len(core.sizes) // 64
         of_peaks = (last - self._first + 1) * (len(core.sizes) + int(core.capacity.sum()))
-        if last - self._first >= _MAX_PEAKS or (limit + 1) * (cardinalities[-1] + 1) > _MAX_CELLS:
+        if last - self._first >= _MAX_PEAKS:
             return
-        if Phase.SUMS in self._skip:
-            peaks = range(self._first, last + 1)
-            self._bounds = np.array([core.closed_form(peak) for peak in peaks])
+        if Phase.SUMS in self._skip or (limit + 1) * (cardinalities[-1] + 1) > _MAX_CELLS:
+            peaks = np.arange(self._first, last + 1)
+            self._bounds = core.value(peaks, np.minimum(core.room(peaks), core.largest_total))
             return
         self._effort.spend(_SUM * (cells + limit) + _PEAK * of_peaks)
         self._bounds = peak_bounds(
@@ -179,32 +167,83 @@ class FillSearch:
         if self._bounds is not None:
             self._lower = max(self._lower, min(int(self._bounds.min()), self._best))
 
-    def _swap_first(self) -> None:
-        """Spread and swap requests under the peaks with the weakest bounds."""
-        if self._bounds is None:
-            return
-        for k in np.argsort(self._bounds, kind="stable")[:_PEAKS_SWAPPED].tolist():
-            self._swap(k, _FIRST_SWAPS)
+    def _weakest_first(self) -> IntArray:
+        """Return the open peaks, weakest bound first.
 
-    def _swap(self, k: int, rounds: tuple[tuple[int, int], ...]) -> None:
-        """Spread requests under one peak and swap them in rounds of growing length."""
+        Of equal ones, first those under which requests of the mean size fill the slots: there most
+        choices of requests have the right total.
+        """
         assert self._bounds is not None
         core = self._core
-        peak = self._first + k
-        target = core.value(peak, 0) - int(self._bounds[k])
-        margins = peak - core.base
-        owner = np.empty_like(self._owner)
-        for turns, part in rounds:
-            if self._bounds[k] >= self._best or self._effort.is_over:
+        still_open = np.flatnonzero(self._bounds < self._best)
+        room = core.room(self._first + still_open)
+        wanted = int(core.capacity.sum()) * int(core.sizes.sum()) // len(core.sizes)
+        weakest: IntArray = still_open[np.lexsort((abs(room - wanted), self._bounds[still_open]))]
+        return weakest
+
+    def _refill(self, ticks: int) -> None:
+        """Fill workers exactly under the peaks with the weakest bounds, with so much work."""
+        if self._bounds is None or Phase.REFILLS in self._skip:
+            return
+        last = self._effort.ticks + ticks
+        for k in self._weakest_first().tolist():
+            starts = [self._largest_under, self._evenly_under]
+            if self._generation is not None and k == self._priced:
+                starts.insert(0, self._by_columns)
+            for start in starts:
+                owner = np.full_like(self._owner, -1)
+                start(self._first + k, owner)
+                self._refill_from(k, owner, last)
+                if self._effort.ticks >= last or self._effort.is_over or not self._open:
+                    return
+
+    def _refill_from(self, k: int, owner: IntArray, last: int) -> None:
+        """Fill workers repeatedly under one peak; the worker that failed comes first."""
+        assert self._bounds is not None
+        core, effort = self._core, self._effort
+        margins = self._first + k - core.base
+        of_closed = core.value(self._first + k, int(margins.sum()))
+        order = np.argsort(core.capacity, kind="stable")
+        for _ in range(_REFILLS):
+            if self._bounds[k] >= self._best or effort.ticks >= last or effort.is_over:
                 return
-            spread_largest(margins, core.capacity, core.sizes, owner)
-            heat = core.largest_total // (part * int(core.capacity.sum()))
-            found = swap_requests(
-                margins, core.sizes, target, heat, turns, owner, self._state, self._effort.spent
-            )
-            if found >= 0:
+            effort.spend(CALL)
+            most = self._best - 1 - of_closed
+            failed = refill(margins, core.sizes, order, most, owner, effort.spent)
+            if failed < 0:
                 self._accept(owner)
                 self._raise_lower()
+            elif failed == order[0]:
+                return
+            else:
+                order = np.concatenate([[failed], order[order != failed]])
+
+    def _largest_under(self, peak: int, owner: IntArray) -> None:
+        """Place the largest requests that fit under a peak."""
+        spread_largest(peak - self._core.base, self._core.capacity, self._core.sizes, owner)
+
+    def _evenly_under(self, peak: int, owner: IntArray) -> None:
+        """Spread requests of neighbouring sizes, of about the total that fits under a peak."""
+        core = self._core
+        slots = int(core.capacity.sum())
+        below = np.concatenate([[0], np.cumsum(core.sizes)])
+        totals = below[slots:] - below[: len(below) - slots]
+        first = min(int(np.searchsorted(totals, core.room(peak))), len(totals) - 1)
+        chosen = slice(first, first + slots)
+        spread(core.base, core.capacity, core.sizes[chosen], owner[chosen])
+
+    def _by_columns(self, peak: int, owner: IntArray) -> None:
+        """Place the heaviest subsets of the linear program; fill other workers largest first."""
+        assert self._generation is not None
+        core = self._core
+        owner[:] = self._generation.clearest()
+        others = np.setdiff1d(np.arange(len(core.base)), owner)
+        if len(others):
+            free = np.flatnonzero(owner < 0)
+            part = np.empty(len(free), dtype=np.int64)
+            margins = (peak - core.base)[others]
+            spread_largest(margins, core.capacity[others], core.sizes[free], part)
+            owner[free] = np.where(part < 0, -1, others[part])
 
     def _close_peaks(self) -> None:
         """Bound the weakest peak by prices repeatedly, until no peak is open."""
@@ -218,14 +257,13 @@ class FillSearch:
         self._generation = generation
         priced: set[int] = set()
         while self._open and not self._effort.is_over and generation.subsets.cells < _PRICE_WORK:
-            weakest = int(self._bounds.argmin())
+            weakest = int(self._weakest_first()[0])
             if weakest in priced:
-                if Phase.LATER_SWAPS not in self._skip:
-                    with self._phase("search"):
-                        turns = max(0, len(self._owner) // _REQUESTS_PER_TURN - 2)
-                        self._swap(weakest, _SWAPS[:turns])
+                with self._phase("search"):
+                    self._refill(_LATER_TICKS)
                 return
             priced.add(weakest)
+            self._priced = weakest
             with self._phase("bound"):
                 self._price(generation, weakest)
             self._raise_lower()

@@ -12,7 +12,7 @@ from bfio.step.exact.fill import FillProblem
 from bfio.step.exact.pack_bound import PackBound, least_peak_by_sums
 from bfio.step.exact.phases import Phase
 from bfio.step.exact.place import spread
-from bfio.step.exact.rebalance import exchange_with_waiting, rebalance
+from bfio.step.exact.rebalance import rebalance
 from bfio.step.exact.result import ExactResult, Seconds
 from formulations.arrays import IntArray
 from formulations.step.certificate import Certificate
@@ -49,7 +49,6 @@ def prepare_packing(core: FillProblem) -> None:
     pricing.prepare()
     pricing.raise_peak(core.peak, int(loads.max()) + 1, lambda: False)
     rebalance(0, core.capacity, core.sizes, owner, loads, 1, state, effort.spent)
-    exchange_with_waiting(0, core.capacity, core.sizes, owner, loads, 0, 1, state, effort.spent)
 
 
 class PackSearch:

@@ -16,12 +16,9 @@ class Phase(StrEnum):
     those with one.
     """
 
-    LEVEL = "level"
-    FIRST_PLACEMENT = "first-placement"
-    FIRST_SWAPS = "first-swaps"
     SUMS = "sums"
+    REFILLS = "refills"
     PRICES = "prices"
-    LATER_SWAPS = "later-swaps"
     BRANCHES = "branches"
     REBALANCING = "rebalancing"
     PACKING_PRICES = "packing-prices"

@@ -1,9 +1,8 @@
-"""First placements: largest request first, or one worker after the other."""
+"""First placements: largest request first."""
 
 import numpy as np
 
 from bfio.common.array_kernels import copy_to
-from bfio.common.compilable import compilable
 from bfio.common.kernels import entry_point
 from formulations.arrays import IntArray
 
@@ -78,82 +77,3 @@ def spread(base: IntArray, capacity: IntArray, sizes: IntArray, owner: IntArray)
         loads[target] += sizes[i]
         free[target] -= 1
     return loads
-
-
-@compilable
-def _largest_free(sizes: IntArray, owner: IntArray, rest: int, room: int) -> int:
-    """Return the largest free size that leaves room for the ``rest`` smallest ones.
-
-    If there is none, return the smallest free size.
-    """
-    first = -1
-    for i in range(len(sizes)):
-        if owner[i] >= 0:
-            continue
-        if first < 0:
-            first = i
-        if rest == 0:
-            break
-        room -= sizes[i]
-        rest -= 1
-    i = int(np.searchsorted(sizes, room, side="right")) - 1
-    while i > first and owner[i] >= 0:
-        i -= 1
-    return max(i, first)
-
-
-@compilable(allocates=True)
-def _best_pair(sizes: IntArray, owner: IntArray, room: int) -> tuple[int, int]:
-    """Return the two free sizes of the largest sum <= room, or the two smallest ones."""
-    free = np.flatnonzero(owner < 0)
-    i, j = 0, len(free) - 1
-    best = free[0], free[1]
-    most = -1
-    while i < j and most < room:
-        total = sizes[free[i]] + sizes[free[j]]
-        if total > room:
-            j -= 1
-            continue
-        if total > most:
-            most = total
-            best = free[i], free[j]
-        i += 1
-    return best
-
-
-@entry_point
-def fill_in_order(
-    margins: IntArray, capacity: IntArray, sizes: IntArray, order: IntArray, owner: IntArray
-) -> int:
-    """Fill one worker after the other, each slot with the largest request that fits.
-
-    The last two slots of a worker get the best pair.
-
-    Parameters
-    ----------
-    margins, capacity, sizes, owner
-        As in `spread_largest`.
-    order : IntArray
-        Shape (W,), a permutation of the workers.
-
-    Returns
-    -------
-    int
-        The total size; -1 if some margin is exceeded.
-    """
-    owner[:] = -1
-    total = 0
-    fits = True
-    for g in order:
-        room = margins[g]
-        for rest in range(capacity[g] - 1, 1 if capacity[g] > 1 else -1, -1):
-            i = _largest_free(sizes, owner, rest, room)
-            owner[i] = g
-            room -= sizes[i]
-        if capacity[g] > 1:
-            i, j = _best_pair(sizes, owner, room)
-            owner[i] = owner[j] = g
-            room -= sizes[i] + sizes[j]
-        total += margins[g] - room
-        fits &= room >= 0
-    return total if fits else -1

@@ -56,8 +56,6 @@ def _core(step: tuple[list[int], list[list[int]], list[list[int]]], factor: int)
 def _prepare_columns(core: FillProblem) -> None:
     """Call the kernels that a solve reaches only if peaks stay open."""
     from bfio.step.exact.columns import ColumnGeneration
-    from bfio.step.exact.place import spread_largest
-    from bfio.step.exact.swap import swap_requests
 
     effort = Effort()
     margin = int(core.sizes[-3:].sum()) - 1
@@ -67,9 +65,5 @@ def _prepare_columns(core: FillProblem) -> None:
     for sizes in (barred, None):
         generation = ColumnGeneration(core, margin, effort, sizes)
         generation.start(peak, nobody)
-        total, prices = generation.bound_total(peak, 0)
+        _, prices = generation.bound_total(peak, 0)
         generation.raise_bounds(peak - 1, prices, no_bounds.copy(), 1 << 60)
-    state = np.ones(1, dtype=np.uint64)
-    owner = np.empty_like(core.sizes)
-    spread_largest(peak - core.base, core.capacity, core.sizes, owner)
-    swap_requests(peak - core.base, core.sizes, total + 1, 1, 1, owner, state, effort.spent)

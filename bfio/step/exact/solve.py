@@ -186,8 +186,6 @@ def _searched(
         search = PackSearch(core, effort, skipped)
     else:
         search = FillSearch(core, effort, skipped)
-        if Phase.LEVEL not in skipped:
-            start = _levelled(problem, core, start, effort)
     result = search.run(start, nodes)
     if result.proven or fallback is None or effort.is_over:
         return result
@@ -249,24 +247,6 @@ def _beneficial(
     else:
         other = _delegated(problem, own.assignment, effort, fallback)
     return other if own.objective is None else _merged(own, other)
-
-
-def _levelled(
-    problem: StepProblem,
-    core: FillProblem,
-    start: tuple[int | None, ...] | None,
-    effort: Effort,
-) -> tuple[int | None, ...] | None:
-    """Return a start with all workers at one load if this beats the given start."""
-    from bfio.step.exact.level import level
-
-    owner = level(core, effort)
-    if owner is None:
-        return start
-    found = core.assignment(owner)
-    if start is not None and problem.objective_value(start) <= problem.objective_value(found):
-        return start
-    return found
 
 
 def _enumerated(problem: StepProblem, effort: Effort) -> ExactResult | None:

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.step.exact.peaks import largest_nested_total
-from bfio.step.exact.place import fill_in_order, spread_largest
+from bfio.step.exact.place import spread_largest
+from bfio.step.exact.refill import refill
 from bfio.step.exact.subsets import (
     SMALL_VALUE,
     PricedRequests,
@@ -23,7 +24,7 @@ from bfio.step.exact.subsets import (
     with_parts,
 )
 from bfio.step.exact.sums import UNREACHABLE, floors
-from bfio.step.exact.swap import swap_requests
+from bfio.step.exact.windows.swap import swap_requests
 from tests.step.exact.cases import spent
 
 _SIZES = st.lists(st.integers(0, 70), min_size=1, max_size=7)
@@ -140,19 +141,46 @@ def test_nested_total(sizes: list[int], thresholds: list[int]) -> None:
     assert found == max(totals, default=-1)
 
 
-@given(st.integers(0, 2**32), st.integers(1, 5))
-def test_placements_keep_their_promises(seed: int, workers: int) -> None:
-    """Every worker has its number of requests, no margin is exceeded, the total is that stated."""
+@given(st.integers(0, 2**32), st.integers(1, 5), st.integers(0, 40), st.sampled_from([1, 10**9]))
+def test_refills_keep_their_promises(seed: int, workers: int, most: int, tokens: int) -> None:
+    """Every worker keeps its number of requests; a success is within margins and the total."""
     rng = np.random.default_rng(seed)
-    capacity = rng.integers(1, 5, workers)
-    sizes = np.sort(rng.integers(0, 100, int(capacity.sum()) + int(rng.integers(1, 10))))
-    margins = rng.integers(0, 300, workers)
+    capacity = rng.integers(1, 6, workers)
+    sizes = np.sort(rng.integers(0, 100, int(capacity.sum()) + int(rng.integers(0, 10)))) * tokens
+    margins = rng.integers(0, 300, workers) * tokens
     owner = np.empty(len(sizes), np.int64)
-    total = fill_in_order(margins, capacity, sizes, np.arange(workers), owner)
+    spread_largest(margins, capacity, sizes, owner)
+    failed = refill(margins, sizes, rng.permutation(workers), most * tokens, owner, spent())
     assert np.bincount(owner[owner >= 0], minlength=workers).tolist() == capacity.tolist()
-    loads = [int(sizes[owner == g].sum()) for g in range(workers)]
-    fits = all(load <= m for load, m in zip(loads, margins.tolist(), strict=True))
-    assert total == (sum(loads) if fits else -1)
+    left = margins - [int(sizes[owner == g].sum()) for g in range(workers)]
+    assert -1 <= failed < workers
+    assert failed >= 0 or (left.min() >= 0 and left.sum() <= most * tokens)
+
+
+@given(st.lists(st.integers(0, 60), min_size=3, max_size=9), st.integers(1, 3), st.data())
+def test_a_refill_of_one_worker_is_the_best(
+    sizes: list[int], slots: int, data: st.DataObject
+) -> None:
+    """Up to three slots: no other subset fills more of the margin, by enumeration."""
+    sizes = sorted(sizes)
+    margin = data.draw(st.integers(0, sum(sizes)))
+    sums = [sum(chosen) for chosen in combinations(sizes, slots) if sum(chosen) <= margin]
+    least = margin - max(sums, default=-1)
+    owner = np.full(len(sizes), -1)
+    owner[data.draw(st.permutations(range(len(sizes))))[:slots]] = 0
+    for most, failed in ((least, -1), (least - 1, 0)):
+        if sums and most >= 0:
+            of_this = owner.copy()
+            arguments = np.array([margin]), np.array(sizes), np.arange(1), most, of_this, spent()
+            assert refill(*arguments) == failed
+
+
+def test_a_refill_takes_requests_of_later_workers() -> None:
+    """Margins 9 and 7: the worker of one slot takes the 9; the other fills up with 3 and 4."""
+    owner = np.array([-1, 1, -1, 0, 1])
+    sizes = np.array([3, 4, 5, 6, 9])
+    assert refill(np.array([9, 7]), sizes, np.array([0, 1]), 0, owner, spent()) == -1
+    assert owner.tolist() == [1, 1, -1, -1, 0]
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=4), st.data())

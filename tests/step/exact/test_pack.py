@@ -11,10 +11,9 @@ from bfio.step.exact import pack_bound, solve_exact
 from bfio.step.exact.columns import PRICE_SCALE
 from bfio.step.exact.effort import Effort
 from bfio.step.exact.fill import FillProblem, reduce_to_fill
-from bfio.step.exact.level import level
 from bfio.step.exact.pack_bound import PackBound, least_peak_by_sums
 from bfio.step.exact.place import spread
-from bfio.step.exact.rebalance import exchange_with_waiting, find_split, rebalance
+from bfio.step.exact.rebalance import find_split, rebalance
 from formulations.arrays import IntArray
 from formulations.errors import InputError
 from formulations.step.certificate import Certificate, certified_bound
@@ -115,26 +114,8 @@ def test_rebalancing_finds_a_perfect_packing(seed: int) -> None:
     assert core.peak_of(result.objective or 0) == max(sizes[-1], -(-int(sizes.sum()) // 16))
 
 
-@given(st.integers(0, 2**32), st.integers(1, 5), st.integers(1, 5))
-def test_exchanges_keep_numbers(seed: int, W: int, slots: int) -> None:
-    """Each worker keeps its number of requests, and the distance is that of its loads."""
-    rng = np.random.default_rng(seed)
-    sizes = np.sort(rng.geometric(1 / 300, W * slots + int(rng.integers(1, 30))))
-    owner = np.full(len(sizes), -1)
-    owner[rng.choice(len(sizes), W * slots, replace=False)] = np.repeat(np.arange(W), slots)
-    loads = np.array([sizes[owner == g].sum() for g in range(W)])
-    peak = int(loads.max())
-    before = int((peak - loads).sum())
-    left = exchange_with_waiting(
-        peak, np.full(W, slots), sizes, owner, loads, 0, 30, _state(seed + 1), spent()
-    )
-    assert np.bincount(owner + 1, minlength=W + 1)[1:].tolist() == [slots] * W
-    assert loads.tolist() == [int(sizes[owner == g].sum()) for g in range(W)]
-    assert left == int(np.abs(peak - loads).sum()) <= before
-
-
 @pytest.mark.parametrize("seed", range(4))
-def test_level_start(seed: int) -> None:
+def test_all_loads_are_made_equal(seed: int) -> None:
     """Eight empty workers of 8 slots and 96 requests: all loads can be made equal, J = 0."""
     rng = np.random.default_rng(seed)
     problem = instant([8] * 8, [0] * 8, rng.geometric(1 / 900, 96).tolist())
@@ -143,23 +124,12 @@ def test_level_start(seed: int) -> None:
     assert result.objective == 0
 
 
-def test_level_below_a_closed_worker() -> None:
-    """A closed worker at 3,000 sets the level; with few slots nothing is tried."""
-    rng = np.random.default_rng(5)
-    sizes = rng.geometric(1 / 400, 60).tolist()
-    core = _core([6, 6, 6, 0], [0, 0, 0, 3000], sizes)
-    owner = level(core, Effort())
-    assert owner is not None
-    assert core.value_of(owner) == 0
-    assert level(_core([2, 2, 2, 0], [0, 0, 0, 3000], sizes), Effort()) is None
-
-
-def test_a_level_out_of_reach_leaves_the_work_to_the_other_phases() -> None:
-    """Even requests on even and odd loads; a tenth of the default work limit, and one call."""
-    sizes = 2 * np.random.default_rng(0).integers(50, 400, 150)
-    effort = Effort()
-    assert level(_core([8] * 16, [0, 1] * 8, sizes.tolist()), effort) is not None
-    assert effort.ticks < 120_000
+def test_loads_meet_that_of_a_closed_worker() -> None:
+    """A closed worker at 3,000 sets the peak, and the three others reach it exactly."""
+    sizes = np.random.default_rng(5).geometric(1 / 400, 60).tolist()
+    result = solve_exact(instant([6, 6, 6, 0], [0, 0, 0, 3000], sizes), fallback=None)
+    assert result.proven
+    assert result.objective == 0
 
 
 @given(_packings())
@@ -289,3 +259,8 @@ def test_tables_without_cardinalities_place_no_more_than_fits(
     assert result.assignment is not None
     assert violations(problem, result.assignment, result.objective) == {}
     assert result.objective == 51 - 4
+
+
+def test_workers_together_force_a_peak() -> None:
+    """Of 1, 9 and 9 on top of 4 and 0: alone 4 + 1, together (4 + 0 + 1 + 9) / 2."""
+    assert _core([1, 1], [4, 0], [1, 9, 9]).first_peak() == 7

@@ -231,14 +231,14 @@ def test_any_phase_can_be_skipped(phase: Phase) -> None:
 
 
 def test_skipping_is_felt() -> None:
-    """Eight empty workers of 8 slots and 96 requests are at one level at once, or not at all."""
+    """Eight empty workers of 8 slots and 96 requests get one load by refills, or not at all."""
     rng = np.random.default_rng(0)
     problem = instant([8] * 8, [0] * 8, rng.geometric(1 / 900, 96).tolist())
-    assert solve_exact(problem, fallback=None, time_limit=5).method == "closed-form"
-    skipped = solve_exact(problem, fallback=None, skip=["level"], time_limit=0.2)
+    assert solve_exact(problem, fallback=None, time_limit=5).proven
+    skipped = solve_exact(problem, fallback=None, skip=["refills"], time_limit=0.2)
     assert not skipped.proven
-    with pytest.raises(InputError, match="phase 'levels': unknown"):
-        solve_exact(problem, skip=["levels"])
+    with pytest.raises(InputError, match="phase 'refill': unknown"):
+        solve_exact(problem, skip=["refill"])
 
 
 def test_import_is_lazy() -> None:

@@ -6,13 +6,13 @@ import numpy as np
 
 from bfio.step.exact.effort import Effort
 from bfio.step.exact.place import spread_largest
-from bfio.step.exact.swap import swap_requests
 from bfio.step.exact.windows.aggregate import Aggregate
 from bfio.step.exact.windows.anneal import anneal
 from bfio.step.exact.windows.costs import NEVER
 from bfio.step.exact.windows.model import StepModel
 from bfio.step.exact.windows.program import LEAST_WEIGHT, Solution
 from bfio.step.exact.windows.refit import refit
+from bfio.step.exact.windows.swap import swap_requests
 from formulations.arrays import FloatArray, IntArray
 from formulations.step.share_bound import largest_objective
 
