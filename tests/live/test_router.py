@@ -644,7 +644,8 @@ async def replayable(folder: Path) -> None:
     """Serve requests at full speed with a log that says how it was made."""
     head = {"policy": "jsq", "policy_options": {}, "workers": [0, 1], "run": {"seed": 0}}
     log = RunLog(folder, head | {"machine": {"slots": 2, "memory": None}})
-    cluster = Cluster(2, 2, step_overhead_s=0.004, token_time_s=2e-5)
+    # Steps long beside the delays of a busy machine.
+    cluster = Cluster(2, 2, step_overhead_s=0.02, token_time_s=1e-4)
     async with live(cluster, "jsq", speed=1.0, tick_s=1.0, log=log) as both:
         asked = [both.complete(prompt="a " * (17 * i % 90 + 1), max_tokens=9) for i in range(40)]
         assert all(status == 200 for status, _ in await asyncio.gather(*asked))
@@ -659,7 +660,7 @@ def test_a_log_is_fitted_and_simulated(tmp_path: Path, capsys: pytest.CaptureFix
     measured, simulated = told["measured"], told["simulated"]
     assert set(measured) == set(simulated)
     # A busy machine makes steps longer, never shorter than the emulator's.
-    assert told["constants"]["step_overhead"]["value"] > 0.003
+    assert told["constants"]["step_overhead"]["value"] > 0.015
     assert simulated["avg_imbalance"] == pytest.approx(measured["avg_imbalance"], rel=0.5)
     assert simulated["tpot_p50_s"] == pytest.approx(measured["tpot_p50_s"], rel=0.5)
     assert main(["fit", str(tmp_path / "log")]) == 0
