@@ -167,26 +167,25 @@ class FillSearch:
         if self._bounds is not None:
             self._lower = max(self._lower, min(int(self._bounds.min()), self._best))
 
-    def _weakest_first(self) -> IntArray:
-        """Return the open peaks, weakest bound first.
+    def _weakest(self, bounds: IntArray) -> int:
+        """Return the peak of the weakest bound.
 
-        Of equal ones, first those under which requests of the mean size fill the slots: there most
+        Of equal ones, the one under which requests of the mean size fill the slots: there most
         choices of requests have the right total.
         """
-        assert self._bounds is not None
         core = self._core
-        still_open = np.flatnonzero(self._bounds < self._best)
-        room = core.room(self._first + still_open)
+        weakest = np.flatnonzero(bounds == bounds.min())
         wanted = int(core.capacity.sum()) * int(core.sizes.sum()) // len(core.sizes)
-        weakest: IntArray = still_open[np.lexsort((abs(room - wanted), self._bounds[still_open]))]
-        return weakest
+        return int(weakest[abs(core.room(self._first + weakest) - wanted).argmin()])
 
     def _refill(self, ticks: int) -> None:
         """Fill workers exactly under the peaks with the weakest bounds, with so much work."""
         if self._bounds is None or Phase.REFILLS in self._skip:
             return
         last = self._effort.ticks + ticks
-        for k in self._weakest_first().tolist():
+        left = self._bounds.copy()
+        while left[k := self._weakest(left)] < self._best:
+            left[k] = IMPOSSIBLE
             starts = [self._largest_under, self._evenly_under]
             if self._generation is not None and k == self._priced:
                 starts.insert(0, self._by_columns)
@@ -257,7 +256,7 @@ class FillSearch:
         self._generation = generation
         priced: set[int] = set()
         while self._open and not self._effort.is_over and generation.subsets.cells < _PRICE_WORK:
-            weakest = int(self._weakest_first()[0])
+            weakest = self._weakest(self._bounds)
             if weakest in priced:
                 with self._phase("search"):
                     self._refill(_LATER_TICKS)
