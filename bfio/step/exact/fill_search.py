@@ -18,6 +18,7 @@ from bfio.step.exact.refill import refill
 from bfio.step.exact.result import ExactResult, Seconds
 from bfio.step.exact.sums import floors
 from formulations.arrays import IntArray
+from formulations.deadline import OPERATIONS
 from formulations.step.certificate import Certificate
 
 #: Largest tables built: peaks, and cells of sums (cardinality x tokens, times requests if priced).
@@ -31,6 +32,8 @@ _PEAK = 2
 #: [ticks]; refills from one placement.
 _FIRST_TICKS, _LATER_TICKS = 5_000, 50_000
 _REFILLS = 60
+#: Work on bounds of peaks from which on a better incumbent is sought before [ticks].
+_DEAR_BOUNDS = 50_000
 #: Price vectors tried, and table cells they may visit in all (some tenths of a second).
 _PRICE_WORK = 10**10
 #: Most cases of a search by cases: more would take long to derive again.
@@ -117,6 +120,9 @@ class FillSearch:
         if not self._open:
             return
         self._method = "bound"
+        if self._cost_of_bounds() > _DEAR_BOUNDS * OPERATIONS:
+            with self._phase("search"):
+                self._refill_unbounded()
         with self._phase("bound"):
             self._bound_peaks()
         if self._open:
@@ -137,20 +143,27 @@ class FillSearch:
             step *= 2
         self._accept(owner)
 
+    def _cost_of_bounds(self) -> int:
+        """Return the operations that bounds of all peaks by reachable sums take."""
+        core = self._core
+        last = core.last_open_peak(self._best)
+        limit = core.largest_margin(last)
+        cells = (limit + 1) * int(core.capacity.max()) * len(core.sizes) // 64
+        of_peaks = (last - self._first + 1) * (len(core.sizes) + int(core.capacity.sum()))
+        return _SUM * (cells + limit) + _PEAK * of_peaks
+
     def _bound_peaks(self) -> None:
         core = self._core
         last = core.last_open_peak(self._best)
         cardinalities, rows = np.unique(core.capacity, return_inverse=True)
         limit = core.largest_margin(last)
-        cells = (limit + 1) * int(cardinalities[-1]) * len(core.sizes) // 64
-        of_peaks = (last - self._first + 1) * (len(core.sizes) + int(core.capacity.sum()))
         if last - self._first >= _MAX_PEAKS:
             return
         if Phase.SUMS in self._skip or (limit + 1) * (cardinalities[-1] + 1) > _MAX_CELLS:
             peaks = np.arange(self._first, last + 1)
             self._bounds = core.value(peaks, np.minimum(core.room(peaks), core.largest_total))
             return
-        self._effort.spend(_SUM * (cells + limit) + _PEAK * of_peaks)
+        self._effort.spend(self._cost_of_bounds())
         self._bounds = peak_bounds(
             self._first,
             last - self._first + 1,
@@ -192,19 +205,48 @@ class FillSearch:
             for start in starts:
                 owner = np.full_like(self._owner, -1)
                 start(self._first + k, owner)
-                self._refill_from(k, owner, last)
+                self._refill_from(self._first + k, int(self._bounds[k]), owner, last)
                 if self._effort.ticks >= last or self._effort.is_over or not self._open:
                     return
 
-    def _refill_from(self, k: int, owner: IntArray, last: int) -> None:
-        """Fill workers repeatedly under one peak; the worker that failed comes first."""
-        assert self._bounds is not None
+    def _refill_unbounded(self) -> None:
+        """Fill workers exactly under a few peaks, so that fewer remain to be bounded.
+
+        The first is the most promising one of the least closed form. The next ones divide the
+        range between the highest peak at which this failed and the last one that could do better.
+        """
         core, effort = self._core, self._effort
-        margins = self._first + k - core.base
-        of_closed = core.value(self._first + k, int(margins.sum()))
+        wanted = int(core.capacity.sum()) * int(core.sizes.sum()) // len(core.sizes)
+        peak = (wanted + int(core.base.sum())) // len(core.base)
+        peak = max(self._first, min(peak, core.last_open_peak(self._lower + 1)))
+        below = self._first - 1
+        last = effort.ticks + max(_FIRST_TICKS, self._cost_of_bounds() // OPERATIONS // 4)
+        while True:
+            before = self._best
+            for start in (self._evenly_under, self._largest_under):
+                owner = np.full_like(self._owner, -1)
+                start(peak, owner)
+                exact = owner.copy()
+                order = np.argsort(core.capacity, kind="stable")
+                if refill(peak - core.base, core.sizes, order, 0, exact, effort.spent) < 0:
+                    self._accept(exact)
+                self._refill_from(peak, core.closed_form(peak), owner, last)
+            if self._best == before:
+                below = max(below, peak)
+            above = core.last_open_peak(self._best)
+            is_cheap = self._cost_of_bounds() <= _DEAR_BOUNDS * OPERATIONS
+            if is_cheap or above - below <= 1 or effort.ticks >= last or effort.is_over:
+                return
+            peak = (below + above) // 2
+
+    def _refill_from(self, peak: int, bound: int, owner: IntArray, last: int) -> None:
+        """Fill workers repeatedly under one peak; the worker that failed comes first."""
+        core, effort = self._core, self._effort
+        margins = peak - core.base
+        of_closed = core.value(peak, int(margins.sum()))
         order = np.argsort(core.capacity, kind="stable")
         for _ in range(_REFILLS):
-            if self._bounds[k] >= self._best or effort.ticks >= last or effort.is_over:
+            if bound >= self._best or effort.ticks >= last or effort.is_over:
                 return
             effort.spend(CALL)
             most = self._best - 1 - of_closed

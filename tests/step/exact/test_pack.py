@@ -264,3 +264,16 @@ def test_tables_without_cardinalities_place_no_more_than_fits(
 def test_workers_together_force_a_peak() -> None:
     """Of 1, 9 and 9 on top of 4 and 0: alone 4 + 1, together (4 + 0 + 1 + 9) / 2."""
     assert _core([1, 1], [4, 0], [1, 9, 9]).first_peak() == 7
+
+
+def test_wide_ranges_of_peaks_are_narrowed_first() -> None:
+    """Sizes up to a million leave too many peaks to bound, 2,000 requests dear ones."""
+    sizes = np.random.default_rng(3).integers(1, 10**6, 40).tolist()
+    found = solve_exact(instant([4] * 4, [0, 1, 2, 3], sizes), fallback=None, work_limit=100_000)
+    assert found.objective is not None
+    assert found.objective < 1_000
+    sizes = np.random.default_rng(1).integers(1, 20_000, 2000).tolist()
+    base = np.random.default_rng(2).integers(10**5, 12 * 10**4, 200).tolist()
+    crowded = solve_exact(instant([2] * 200, base, sizes), fallback=None, work_limit=100_000)
+    assert crowded.proven
+    assert crowded.objective == 0
