@@ -39,7 +39,8 @@ def _largest_pair(
     """Return positions of two ordered items with the largest sum in (least, room], and the sum.
 
     If there are none, the positions are -1. Position ``left_out`` is not used. The search starts
-    at two equal halves, so that the smallest requests are left for workers with little room.
+    at two equal halves, so that the smallest requests are left for workers with little room. The
+    largest item within half of the room is met as the larger one of a pair only.
     """
     i = _number_within(sizes, items, room // 2) - 2
     j = i + 1
