@@ -72,6 +72,11 @@ class FillProblem:
         admitted = min(len(self.sizes), int(self.capacity.sum()))
         return int(self.sizes[len(self.sizes) - admitted :].sum())
 
+    @property
+    def mean_total(self) -> int:
+        """Total of as many requests of mean size as there are slots: most choices have it."""
+        return int(self.capacity.sum()) * int(self.sizes.sum()) // len(self.sizes)
+
     def largest_margin(self, peak: int) -> int:
         """Return an upper bound on the total size that one worker can take under a peak."""
         most = int(self.capacity.max())

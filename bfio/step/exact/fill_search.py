@@ -3,6 +3,7 @@
 import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import numpy as np
 
@@ -40,6 +41,14 @@ _PRICE_WORK = 10**10
 _MAX_CASES = 500
 #: Requests up to which the enumeration is worth a try.
 _MAX_ENUMERATED = 32
+
+
+class _Extent(NamedTuple):
+    """Peaks that may beat the incumbent: the last, its largest margin, operations to bound all."""
+
+    last: int
+    limit: int
+    cost: int
 
 
 class FillSearch:
@@ -87,7 +96,7 @@ class FillSearch:
     def prepare(self) -> None:
         """Compile the kernels that `run` calls, except those for pricing."""
         self._place_first()
-        self._bound_peaks()
+        self._bound_peaks(self._extent())
         owner = self._owner.copy()
         self._evenly_under(self._first, owner)
         refill(self._core.base, self._core.sizes, np.arange(1), 0, owner, self._effort.spent)
@@ -120,11 +129,12 @@ class FillSearch:
         if not self._open:
             return
         self._method = "bound"
-        if self._cost_of_bounds() > _DEAR_BOUNDS * OPERATIONS:
+        extent = self._extent()
+        if extent.cost > _DEAR_BOUNDS * OPERATIONS:
             with self._phase("search"):
-                self._refill_unbounded()
+                extent = self._refill_unbounded(extent)
         with self._phase("bound"):
-            self._bound_peaks()
+            self._bound_peaks(extent)
         if self._open:
             with self._phase("search"):
                 self._refill(_FIRST_TICKS)
@@ -143,27 +153,25 @@ class FillSearch:
             step *= 2
         self._accept(owner)
 
-    def _cost_of_bounds(self) -> int:
-        """Return the operations that bounds of all peaks by reachable sums take."""
+    def _extent(self) -> _Extent:
+        """Return the peaks that may beat the incumbent, and what their bounds cost."""
         core = self._core
         last = core.last_open_peak(self._best)
         limit = core.largest_margin(last)
         cells = (limit + 1) * int(core.capacity.max()) * len(core.sizes) // 64
         of_peaks = (last - self._first + 1) * (len(core.sizes) + int(core.capacity.sum()))
-        return _SUM * (cells + limit) + _PEAK * of_peaks
+        return _Extent(last, limit, _SUM * (cells + limit) + _PEAK * of_peaks)
 
-    def _bound_peaks(self) -> None:
-        core = self._core
-        last = core.last_open_peak(self._best)
+    def _bound_peaks(self, extent: _Extent) -> None:
+        core, last, limit = self._core, extent.last, extent.limit
         cardinalities, rows = np.unique(core.capacity, return_inverse=True)
-        limit = core.largest_margin(last)
         if last - self._first >= _MAX_PEAKS:
             return
         if Phase.SUMS in self._skip or (limit + 1) * (cardinalities[-1] + 1) > _MAX_CELLS:
             peaks = np.arange(self._first, last + 1)
             self._bounds = core.value(peaks, np.minimum(core.room(peaks), core.largest_total))
             return
-        self._effort.spend(self._cost_of_bounds())
+        self._effort.spend(extent.cost)
         self._bounds = peak_bounds(
             self._first,
             last - self._first + 1,
@@ -188,8 +196,7 @@ class FillSearch:
         """
         core = self._core
         weakest = np.flatnonzero(bounds == bounds.min())
-        wanted = int(core.capacity.sum()) * int(core.sizes.sum()) // len(core.sizes)
-        return int(weakest[abs(core.room(self._first + weakest) - wanted).argmin()])
+        return int(weakest[abs(core.room(self._first + weakest) - core.mean_total).argmin()])
 
     def _refill(self, ticks: int) -> None:
         """Fill workers exactly under the peaks with the weakest bounds, with so much work."""
@@ -209,18 +216,18 @@ class FillSearch:
                 if self._effort.ticks >= last or self._effort.is_over or not self._open:
                     return
 
-    def _refill_unbounded(self) -> None:
+    def _refill_unbounded(self, extent: _Extent) -> _Extent:
         """Fill workers exactly under a few peaks, so that fewer remain to be bounded.
 
         The first is the most promising one of the least closed form. The next ones divide the
         range between the highest peak at which this failed and the last one that could do better.
+        Return what is left.
         """
         core, effort = self._core, self._effort
-        wanted = int(core.capacity.sum()) * int(core.sizes.sum()) // len(core.sizes)
-        peak = (wanted + int(core.base.sum())) // len(core.base)
+        peak = (core.mean_total + int(core.base.sum())) // len(core.base)
         peak = max(self._first, min(peak, core.last_open_peak(self._lower + 1)))
         below = self._first - 1
-        last = effort.ticks + max(_FIRST_TICKS, self._cost_of_bounds() // OPERATIONS // 4)
+        last = effort.ticks + max(_FIRST_TICKS, extent.cost // OPERATIONS // 4)
         while True:
             before = self._best
             for start in (self._evenly_under, self._largest_under):
@@ -233,17 +240,18 @@ class FillSearch:
                 self._refill_from(peak, core.closed_form(peak), owner, last)
             if self._best == before:
                 below = max(below, peak)
-            above = core.last_open_peak(self._best)
-            is_cheap = self._cost_of_bounds() <= _DEAR_BOUNDS * OPERATIONS
-            if is_cheap or above - below <= 1 or effort.ticks >= last or effort.is_over:
-                return
-            peak = (below + above) // 2
+            extent = self._extent()
+            is_cheap = extent.cost <= _DEAR_BOUNDS * OPERATIONS
+            is_narrow = extent.last - below <= 1
+            if is_cheap or is_narrow or effort.ticks >= last or effort.is_over:
+                return extent
+            peak = (below + extent.last) // 2
 
     def _refill_from(self, peak: int, bound: int, owner: IntArray, last: int) -> None:
         """Fill workers repeatedly under one peak; the worker that failed comes first."""
         core, effort = self._core, self._effort
         margins = peak - core.base
-        of_closed = core.value(peak, int(margins.sum()))
+        of_closed = core.value(peak, core.room(peak))
         order = np.argsort(core.capacity, kind="stable")
         for _ in range(_REFILLS):
             if bound >= self._best or effort.ticks >= last or effort.is_over:
