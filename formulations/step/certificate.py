@@ -530,7 +530,13 @@ def _left_open(core: _Core, certificate: Certificate, target: int) -> list[int] 
         # The total is an integer, so its upper bound may be rounded down.
         bounds = core.num_workers * open_peaks - core.total_base - total // scale
         open_peaks = open_peaks[(bounds < target) & (total > UNREACHABLE)]
-    return [p for p in open_peaks.tolist() if _nested_bound(core, reachable, p) < target]
+    work, steps = WorkBudget(), len(core.sizes) + int(core.capacity.sum())
+    left = []
+    for peak in open_peaks.tolist():
+        work.spend(steps)
+        if _nested_bound(core, reachable, peak) < target:
+            left.append(peak)
+    return left
 
 
 def _left_of_packing(core: _Core, certificate: Certificate, target: int) -> list[int] | None:

@@ -186,3 +186,12 @@ def test_searches_stop_at_their_limit(monkeypatch: pytest.MonkeyPatch) -> None:
         certified_bound(problem, Certificate("enumeration", 1))
     with pytest.raises(InputError, match="not re-derived within the limit"):
         exhaustion.WorkBudget(3).spend(4)
+
+
+def test_peaks_are_bounded_within_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A claim on sizes of thousands that leaves thousands of peaks open, and one that leaves few."""
+    monkeypatch.setattr(certificate, "WorkBudget", partial(exhaustion.WorkBudget, 10_000))
+    problem = instant([3] * 5, [0] * 5, [1000 + 700 * k for k in range(30)])
+    assert certified_bound(problem, Certificate("sums", 0)) == 0
+    with pytest.raises(InputError, match="not re-derived within the limit"):
+        certified_bound(problem, Certificate("sums", 20_000))
