@@ -189,7 +189,7 @@ def test_searches_stop_at_their_limit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_peaks_are_bounded_within_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A claim on sizes of thousands that leaves thousands of peaks open, and one that leaves few."""
+    """A claim that leaves thousands of peaks open is given up, one that leaves few is not."""
     monkeypatch.setattr(certificate, "WorkBudget", partial(exhaustion.WorkBudget, 10_000))
     problem = instant([3] * 5, [0] * 5, [1000 + 700 * k for k in range(30)])
     assert certified_bound(problem, Certificate("sums", 0)) == 0
