@@ -309,11 +309,10 @@ def certified_bound(problem: StepProblem, certificate: Certificate) -> int:
         proven = certificate.bound <= 0
     elif certificate.kind == "branches":
         proven = _closed_by_branches(core, certificate, target)
+    elif certificate.kind == "enumeration":
+        proven = _none_beats(core, certificate, target)
     else:
-        left = _left_open(core, certificate, target)
-        proven = left == [] or (
-            certificate.kind == "enumeration" and _none_beats(core, certificate, target, left)
-        )
+        proven = _left_open(core, certificate, target) == []
     if not proven:
         raise _unproven(certificate)
     return certificate.bound
@@ -530,13 +529,8 @@ def _left_open(core: _Core, certificate: Certificate, target: int) -> list[int] 
         # The total is an integer, so its upper bound may be rounded down.
         bounds = core.num_workers * open_peaks - core.total_base - total // scale
         open_peaks = open_peaks[(bounds < target) & (total > UNREACHABLE)]
-    work, steps = WorkBudget(), len(core.sizes) + int(core.capacity.sum())
-    left = []
-    for peak in open_peaks.tolist():
-        work.spend(steps)
-        if _nested_bound(core, reachable, peak) < target:
-            left.append(peak)
-    return left
+    WorkBudget().spend(len(open_peaks) * (len(core.sizes) + int(core.capacity.sum())))
+    return [p for p in open_peaks.tolist() if _nested_bound(core, reachable, p) < target]
 
 
 def _left_of_packing(core: _Core, certificate: Certificate, target: int) -> list[int] | None:
@@ -561,11 +555,12 @@ def _left_of_packing(core: _Core, certificate: Certificate, target: int) -> list
     return [peak]
 
 
-def _none_beats(
-    core: _Core, certificate: Certificate, target: int, left: list[int] | None
-) -> bool:
+def _none_beats(core: _Core, certificate: Certificate, target: int) -> bool:
     """Return whether an exhaustive search finds no placement that beats the claim."""
     try:
+        left = _left_open(core, certificate, target)
+        if left == []:
+            return True
         if left is not None and not core.admits_all:
             work = WorkBudget()
             return not any(_beaten_under(core, certificate, target, p, work) for p in left)

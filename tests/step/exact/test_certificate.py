@@ -195,3 +195,9 @@ def test_peaks_are_bounded_within_the_limit(monkeypatch: pytest.MonkeyPatch) -> 
     assert certified_bound(problem, Certificate("sums", 0)) == 0
     with pytest.raises(InputError, match="not re-derived within the limit"):
         certified_bound(problem, Certificate("sums", 20_000))
+    # Few requests are placed one by one instead.
+    few = instant([1, 1], [5836, 5853], [13_924, 17_385, 5855, 18_775, 30])
+    with pytest.raises(InputError, match="not re-derived within the limit"):
+        certified_bound(few, Certificate("sums", 1373))
+    assert certified_bound(few, Certificate("enumeration", 1373)) == 1373
+    assert _is_rejected(few, Certificate("enumeration", 1374))
