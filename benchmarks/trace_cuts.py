@@ -118,7 +118,7 @@ CUTS = (
 
 
 def make_cuts(source: Path, target: Path, cuts: Sequence[Cut]) -> list[InputError]:
-    """Make the trace cuts whose published files are in a folder; return the errors of the others.
+    """Make cuts of published traces; return the errors of the cuts that could not be made.
 
     Parameters
     ----------

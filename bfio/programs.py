@@ -16,25 +16,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ProgramKind:
-    """One kind of program: where its data, its statement and its solver stand.
+    """One kind of program: the names of its data class, its statement and its solver.
 
     Parameters
     ----------
     command : str
-        Command of `bfio` that reads a file of it.
+        Command of `bfio` that reads files of this kind.
     problem, program, solve : str
         ``module:name`` of the class of its data, of its `Statement`, and of the function
         ``solve(problem, method=..., time_limit=..., seed=...)``.
     methods : tuple of str
-        Methods, ``exact`` first; ``pyomo:SOLVER`` besides.
+        Methods, ``exact`` first if it is one; ``pyomo:SOLVER`` is also allowed.
     fields : frozenset of str
         Fields by which a document of this kind is recognised.
     name : str
         Name of the program, if a file has several; the first is the default.
     made : str
-        ``module:name`` of a function from the problem of the file to the data, if they differ.
+        ``module:name`` of the function that converts the problem of the file to the data; empty
+        if they are equal.
     exact : str
-        The name of ``exact`` among the methods of ``solve``.
+        Method that is passed to ``solve`` for ``exact``.
     """
 
     command: str

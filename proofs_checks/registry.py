@@ -127,8 +127,8 @@ def _flat(loaded: object, where: str) -> Iterator[Claim]:
         for part in loaded:
             yield from _flat(part, where)
     else:
-        what = f"a {type(loaded).__name__} is no claim"
-        raise InputError(f"claims of {where}", what, "give a Claim or a sequence of them")
+        what = f"{type(loaded).__name__} is not a claim"
+        raise InputError(f"claims of {where}", what, "give a Claim or a sequence of Claims")
 
 
 def _natural(text: str) -> list[tuple[int, int, str]]:

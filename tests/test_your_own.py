@@ -189,7 +189,7 @@ def test_claims_of_ones_own_are_recorded_beside_their_file(
     ("name", "words"),
     [
         ("STOLEN", "balance.lemma1 is the id of a built-in claim; give yours another id"),
-        ("NUMBER", "a int is no claim; give a Claim or a sequence of them"),
+        ("NUMBER", "int is not a claim; give a Claim or a sequence of Claims"),
         ("CLAMS", "has no CLAMS; did you mean CLAIMS?"),
     ],
 )

@@ -222,7 +222,7 @@ def fit_batch_time(
     loads = integer_vector(tokens, "tokens", minimum=1)
     if len(loads) != len(durations) or len(loads) < 3:
         what = f"{len(loads)} token counts and {len(durations)} durations"
-        raise InputError("batches", what, "give both, for three batches or more")
+        raise InputError("batches", what, "give one of each per batch, for at least three batches")
     knees = np.unique(np.concatenate(([0], loads)))[:-2]
     if free_tokens is not None:
         knees = np.array([free_tokens])

@@ -297,7 +297,9 @@ class ListedSizes(SizeLaw, Validated):
         decode = integer_vector(self.decode, "decode", minimum=1, maximum=10**9)
         if len(prefill) != len(decode) or not len(prefill):
             what = f"{len(prefill)} prefills and {len(decode)} decodes"
-            raise InputError("sizes", what, "give both for at least one request")
+            raise InputError(
+                "sizes", what, "give prompt and output lengths of at least one request"
+            )
         self._set(prefill=prefill, decode=decode)
 
     @property

@@ -34,7 +34,7 @@ class TimedStep:
 
 
 def timed_steps(options: MeasureOptions) -> tuple[str, Iterator[TimedStep]]:
-    """Return the name of the device, and an iterator of timed steps, lengths in random order.
+    """Return the device name and an iterator of timed steps, in random order of cache length.
 
     Raises
     ------

@@ -391,8 +391,9 @@ class WorkerFit:
         """
         times = self._times()
         if times is None:
-            what = "some workers have no usable constants"
-            raise InputError("cluster", what, "measure steps in which each worker is the slowest")
+            what = "the overhead or time per token of some worker is unknown or negative"
+            remedy = "for each worker, measure steps in which it is the slowest"
+            raise InputError("cluster", what, remedy)
         overheads, token_times = times
         return Cluster(
             workers=len(self.workers),

@@ -224,7 +224,7 @@ class Written(Generic[T]):
 
 
 def drawn(place: Path | None, figure: "Callable[[], Figure]") -> Written[Path]:
-    """Write the figure to a path; without a path do nothing."""
+    """Make and write the figure; keep an `InputError` in the result. Without a path do nothing."""
     if place is None:
         return Written()
 

@@ -199,7 +199,7 @@ class Replay:
 
     @cached_property
     def admissions(self) -> IntArray:
-        """Steps at which a waiting request starts, one entry per start."""
+        """Steps at which waiting requests start, one entry per start (not for returns from swap)."""
         return self.stints.start[self.stints.was_waiting]
 
 

@@ -138,12 +138,12 @@ class DecodeState:
         Whether dispatch is immediate: requests are bound now and start when their worker has room.
         ``free_slots`` is then the number of further requests that each worker accepts.
     bound_loads : IntArray or None
-        Shape (G, H+1): load of the requests that are bound to a worker but not running, if all
-        started now and ended beyond the window; None if there are no such requests.
+        Shape (G, H+1): load of the requests that are bound to a worker but not running, as if
+        all started now and none ended within the window; None if there are no such requests.
     endings : callable or None
-        Source of `remaining`; None if the ends of requests are unknown.
+        Function that computes `remaining`; None if the ends of requests are unknown.
     holdings : callable or None
-        Source of `active`; None if individual requests are unknown.
+        Function that computes `active`; None if individual requests are unknown.
     step_units : tuple of IntArray or None
         Each of shape (G,): fixed part of a step and time per token of each worker, as integers in
         a common time unit, rounded, without slowdowns by stragglers. None if a token takes no

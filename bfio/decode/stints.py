@@ -63,7 +63,7 @@ class Stints(NamedTuple):
 
 
 def stints(run: Run) -> Stints:
-    """Return the stints of a run."""
+    """Return the intervals in which each request of a run had a slot."""
     last = np.flatnonzero(run.last_start_step >= 0)
     # A request that left its worker and has not returned has no stint beyond the recorded ones.
     left = np.full(run.num_requests, -1, dtype=np.int64)

@@ -255,10 +255,11 @@ def _is_compiled(policy: CachePolicy, instance: CacheInstance) -> bool:
 
 
 class StartRule(NamedTuple):
-    """Parameters of a policy: look-ahead if ``limit`` < 0, else protection with that limit.
+    """Parameters of `LookAhead` (``limit`` < 0) or `Protection` (``limit`` in tokens).
 
-    Protection tests its limit before each prompt, or once for the batch if ``once_per_batch``.
-    ``cap`` is the maximum number of requests in a batch, 0 for no limit.
+    `Protection` tests the limit for each request, or once per batch if ``once_per_batch``.
+    ``cap`` is its maximum number of requests in a batch, 0 for no limit. With
+    ``keeps_scanning``, `LookAhead` also tries the requests after one that does not fit.
     """
 
     limit: int

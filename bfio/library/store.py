@@ -133,7 +133,9 @@ class BestKnown:
         fields = check_keys(document, where, required, ("claim", "claimed_by"))
         claimed = "claim" in fields
         if claimed != ("claimed_by" in fields):
-            raise InputError(f"{where}.claim", "given alone", "give both claim and claimed_by")
+            raise InputError(
+                f"{where}.claim", "given alone", "give claim and claimed_by, or neither"
+            )
         return cls(
             objective=read_value(fields["objective"], f"{where}.objective"),
             solution=fields["solution"],

@@ -72,7 +72,7 @@ class RowVerdict(StrEnum):
 
 @dataclass(frozen=True)
 class RowContext:
-    """What a row function is given besides its arguments.
+    """Context of a row function, given in addition to its arguments.
 
     Parameters
     ----------

@@ -123,9 +123,8 @@ class ThresholdPolicy:
             i = int(longer[0])
             raise InputError(
                 f"requests[{i}]",
-                f"output {instance.output[i]} is longer than the last segment, which ends "
-                f"with stage {last[chain[i]]}",
-                "end the last segment with the longest output",
+                f"output {instance.output[i]} exceeds {last[chain[i]]}, the end of the last segment",
+                "end the last segment at the longest output or later",
             )
 
     def chain_of(self, instance: StageInstance) -> IntArray:

@@ -297,7 +297,7 @@ def _parsed(text: str, where: str, laws: Mapping[str, type[Any]]) -> Any:
     except InputError as error:
         raise InputError(where, error.what, error.remedy) from None
     if name not in laws:
-        raise InputError(where, f"unknown law {name!r}", use_one_of(name, laws))
+        raise InputError(where, f"{name!r} is unknown", use_one_of(name, laws))
     law = laws[name]
     kinds = {entry.name: _KINDS[entry.type] for entry in fields(law)}
     given = read_texts(kinds, texts, where)

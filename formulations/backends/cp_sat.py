@@ -72,7 +72,9 @@ class CpSat:
         seconds = time.perf_counter() - began
         if status == cp_model.MODEL_INVALID:
             raise CapabilityError(
-                "program", "CP-SAT rejects it as invalid", "use smaller loads or weights"
+                "program",
+                "CP-SAT rejects it, probably because its numbers are too large",
+                "use smaller loads or weights",
             )
         in_hand = status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
         values = np.array([solver.value(v) for v in columns], dtype=np.float64)

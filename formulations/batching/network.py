@@ -379,7 +379,7 @@ class AgentNetwork(ProblemData):
         ):
             values = tuple(getattr(self, name))
             if not least <= len(values) <= most:
-                raise InputError(name, f"{len(values)} of them", f"give {least} to {most}")
+                raise InputError(name, f"found {len(values)}", f"give {least} to {most}")
             self._set(**{name: values})
         for where in ("agents", "stages"):
             seen = set[str]()
@@ -632,7 +632,7 @@ def fork_join(
         Of agents 0 to 3.
     """
     if len(means) != 4:
-        raise InputError("means", f"{len(means)} of them", "give (m_p, m_d) of four agents")
+        raise InputError("means", f"found {len(means)}", "give (m_p, m_d) of four agents")
     all_budgets = [budgets] * 4 if isinstance(budgets, int) else list(budgets)
     times = [batch_times] * 4 if isinstance(batch_times, BatchTime) else list(batch_times)
     agents = [Agent(f"agent{j}", all_budgets[j], times[j]) for j in range(4)]

@@ -169,7 +169,7 @@ class FluidProblem(ProblemData):
         for name, most in limits.items():
             values = tuple(getattr(self, name))
             if not 1 <= len(values) <= most:
-                raise InputError(name, f"{len(values)} of them", f"give 1 to {most}")
+                raise InputError(name, f"found {len(values)}", f"give 1 to {most}")
             self._set(**{name: values})
         for j, kind in enumerate(self.classes):
             for g in kind.workers or ():
@@ -200,7 +200,7 @@ class FluidProblem(ProblemData):
             If there are several.
         """
         if len(self.workers) != 1:
-            raise InputError("workers", f"{len(self.workers)} of them", "give one worker")
+            raise InputError("workers", f"found {len(self.workers)}", "give one worker")
         return self.workers[0]
 
     def to_mapping(self) -> dict[str, Any]:

@@ -251,7 +251,7 @@ class SinusoidalRates(Validated):
         given = {"means": self.means, "amplitudes": self.amplitudes, "phases": phases}
         for name, values in given.items():
             if len(values) != len(self.means) or not values:
-                raise InputError(name, f"{len(values)} of them", "give one for each class")
+                raise InputError(name, f"found {len(values)}", "give one for each class")
             positive = name == "means"
             exact = tuple(
                 exact_number(v, f"{name}[{j}]", positive=positive) for j, v in enumerate(values)

@@ -91,7 +91,7 @@ class FluidResult(Solved):
 
     @property
     def bound_kind(self) -> BoundKind:
-        """INTEGER (exact) if there is a bound, else FLOAT."""
+        """INTEGER, since every bound is exact; FLOAT if there is no bound."""
         return BoundKind.FLOAT if self.bound is None else BoundKind.INTEGER
 
 

@@ -310,7 +310,8 @@ class NestedProblem(ThresholdProblem):
             If there are several.
         """
         if len(self.groups) > 1:
-            raise InputError("groups", f"{len(self.groups)} of them", "give one prompt length")
+            what = f"{len(self.groups)} prompt lengths, but only one is supported here"
+            raise InputError("groups", what, "make all prompts equal")
         return self.groups[0]
 
     @cached_property

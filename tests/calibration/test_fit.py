@@ -174,7 +174,7 @@ def test_each_worker_has_its_own_constants() -> None:
     assert any(note.startswith("worker 4: never the slowest") for note in fit.notes)
     assert steps.loads is not None
     assert fit.own.flags is None
-    with pytest.raises(InputError, match="some workers have no usable constants"):
+    with pytest.raises(InputError, match="time per token of some worker is unknown or negative"):
         fit.own.cluster(4)
     slowest = (overhead + token_time * steps.loads).argmax(axis=1)
     assert np.array_equal(fit.own.critical, slowest)

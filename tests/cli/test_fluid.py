@@ -173,7 +173,7 @@ def test_nested_and_unstable(bfio: Bfio, tmp_path: Path) -> None:
             ("--nested",),
             "classes[1].output: 1 does not exceed 2",
         ),
-        ({"workers": 2}, ("--nested",), "workers: 2 of them"),
+        ({"workers": 2}, ("--nested",), "workers: found 2"),
     ],
 )
 def test_bad_input(

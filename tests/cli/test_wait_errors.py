@@ -215,7 +215,7 @@ def test_bad_arguments(bfio: Bfio, arguments: tuple[str, ...], message: str | No
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"classes": []}, "classes: 0 of them"),
+        ({"classes": []}, "classes: found 0"),
         ({"classes": [{"rate": 0, "prompt": 1, "output": 1}]}, "classes[0].rate: 0"),
         ({"classes": [{"rate": 1, "prompt": 0, "output": 1}]}, "classes[0].prompt: 0"),
         ({"classes": [{"rate": 1, "prompt": 1}]}, "classes[0]"),
@@ -227,7 +227,7 @@ def test_bad_arguments(bfio: Bfio, arguments: tuple[str, ...], message: str | No
         ({"d1": "1/9"}, "load.json: classes: no thresholds can process all arrivals"),
         ({"memory": 0}, "memory: 0"),
         ({"memory": 2.5}, "memory"),
-        ({"workers": 2}, "workers: 2 of them"),
+        ({"workers": 2}, "workers: found 2"),
         ({"surprise": 1}, "surprise"),
         ({"d0": "1/1152921504606846975", "d1": "1/2305843009213693951"}, "no common unit"),
     ],

@@ -285,7 +285,7 @@ def test_what_a_run_with_rests_refuses(changes: dict[str, Any], message: str) ->
         (
             "pausing:base=bf-io:horizon=2",
             {},
-            "bf-io looks ahead, but rests shift the ends of requests",
+            "bf-io looks ahead, but pauses delay the ends of requests",
         ),
         ("pausing:max_pauses=-1", {}, "max_pauses"),
         ("pausing:pausing_method=luck", {}, "pausing_method"),

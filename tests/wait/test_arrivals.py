@@ -127,7 +127,7 @@ def test_wrong_values_are_named() -> None:
         "horizon: about 2e+09 requests": lambda: poisson_instance(I0, 10**9),
         "horizon: is too long for the clock": lambda: even_instance(fine, 10**12),
         "seed: expected an integer": lambda: poisson_instance(I0, 1, seed=0.5),  # type: ignore[arg-type]
-        "workers: 2 of them": lambda: poisson_instance(two, 1),
+        "workers: found 2": lambda: poisson_instance(two, 1),
         "profile: 1 rates for 2 classes": lambda: varying_instance(I0, profile, 1),
         "the requests have no arrival times": lambda: workload_instance(timeless, WORKER),
         "rate: 0 is not allowed": lambda: workload_instance(THREE, WORKER, rate=0),

@@ -320,7 +320,10 @@ def test_requests_that_a_policy_cannot_serve(engine: str) -> None:
     """Unknown lengths, outputs beyond the last segment, more than the memory: named."""
     cases = [
         (build("wait", I0), r"requests\[0\]: no class has prompt 7 and output 3"),
-        (nested_policy([2], [1]), r"requests\[0\]: output 3 is longer than the last segment"),
+        (
+            nested_policy([2], [1]),
+            r"requests\[0\]: output 3 exceeds 2, the end of the last segment",
+        ),
         (FirstComeFirstServed(), r"requests\[0\]: 1 of 1 requests exceed the memory of 9"),
     ]
     for policy, message in cases:

@@ -35,7 +35,7 @@ def test_a_text_is_its_law(text: str, law: LengthDistribution) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "outputs: unknown law ''; use one of geometric"),
+        ("", "outputs: '' is unknown; use one of geometric"),
         ("geometrical:mean=2", "did you mean geometric"),
         ("geometric:men=2", "unknown option 'men'; did you mean mean"),
         ("geometric:mean", "outputs: 'mean' is not an option"),

@@ -132,7 +132,7 @@ def _nested_wanted(args: argparse.Namespace) -> bool:
         )
     if (args.horizon is None) != (args.probability is None):
         raise InputError(
-            "command line", "--horizon and --probability need each other", "give both"
+            "command line", "--horizon and --probability need each other", "give both or neither"
         )
     if args.segments == "best" and args.horizon is None:
         raise InputError(

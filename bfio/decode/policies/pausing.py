@@ -163,8 +163,8 @@ def _router(options: PausingOptions) -> Policy | None:
         raise InputError("base", f"{options.base!r} cannot route for pausing", remedy)
     router = options.router or choose(options.base)
     if router.look_ahead() > 0:
-        what = f"{options.base} looks ahead, but rests shift the ends of requests"
-        raise InputError("base", what, f"use {LOOK_AHEAD} 0")
+        what = f"{options.base} looks ahead, but pauses delay the ends of requests"
+        raise InputError("base", what, f"set {LOOK_AHEAD} to 0")
     return router.make()
 
 

@@ -42,7 +42,7 @@ class LearnedOptions(CheckedOptions):
 EWMA_WEIGHTS = (0.1, 0.01)
 #: Number of finished requests in the rolling statistics.
 WINDOW = 100
-#: Number of features besides prompt and age.
+#: Number of features in addition to prompt and age.
 NUM_RECENT = len(EWMA_WEIGHTS) + 4
 
 

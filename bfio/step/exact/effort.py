@@ -7,7 +7,7 @@ import numpy as np
 from formulations.arrays import IntArray
 from formulations.deadline import OPERATIONS, Deadline, TimeLimit
 
-#: Operations of one call of a phase, besides what its kernels count: arrays made and copied.
+#: Operations of one call of a phase in addition to those that its kernels count, for arrays.
 CALL = 50_000
 
 

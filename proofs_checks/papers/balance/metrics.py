@@ -419,7 +419,7 @@ def _operations_check(context: Context, *, per_weight: int = 2) -> Outcome:
 def energy(
     loads: Sequence[int], running: Sequence[int], reading: EnergyReading, exponent: float
 ) -> float:
-    """Return the energy of one step [J], with one unit of time per token and one of overhead."""
+    """Return the energy of one step [J]; it lasts 1 s plus 1 s per token of the largest load."""
     cluster = Cluster(len(loads), max(running), step_overhead_s=1.0, token_time_s=1.0)
     model = EnergyModel(parameters=1.0, peak_flops=12.0, exponent=exponent)
     durations = np.array([1.0 + max(loads)])

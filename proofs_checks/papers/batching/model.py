@@ -80,7 +80,7 @@ class Engine:
         return self.rate * self.tokens / self.full_rate
 
     def mean(self, value: Callable[[Request], Fraction]) -> Fraction:
-        """Return the mean of a function of the sizes of a request."""
+        """Return ``E[value(size)]``, where the size of a request is random."""
         return sum((chance * value(size) for size, chance in self.sizes), Fraction(0))
 
     def arrivals(self) -> Iterator[tuple[Queue, Fraction]]:

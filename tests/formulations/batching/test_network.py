@@ -116,7 +116,7 @@ def document(**parts: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
-        ({"agents": []}, "agents: 0 of them"),
+        ({"agents": []}, "agents: found 0"),
         ({"agents": [ENGINE, ENGINE]}, r"agents\[1\].name: 'e' occurs twice"),
         ({"agents": [ENGINE | {"budget": 0}]}, r"agents\[0\].budget: 0 is out of range"),
         ({"agents": [ENGINE | {"overhead": 0}]}, r"agents\[0\].overhead: 0"),

@@ -65,12 +65,12 @@ def test_workers_are_a_number_or_a_list() -> None:
         ({"memory": 0}, "memory: 0 is out of range"),
         ({"memory": 9.0}, "expected an integer"),
         ({"memory": True}, "expected an integer"),
-        ({"classes": []}, "classes: 0 of them"),
+        ({"classes": []}, "classes: found 0"),
         ({"classes": 3}, "classes: a number"),
         ({"classes": [3]}, r"classes\[0\]: a number"),
         ({"workers": 0}, "workers: 0"),
         ({"workers": [{"speed": 2}]}, r"workers\[0\].speed: unknown"),
-        ({"workers": []}, "workers: 0 of them"),
+        ({"workers": []}, "workers: found 0"),
         ({"seed": 2}, "seed: unknown"),
     ],
 )
@@ -115,7 +115,7 @@ def test_missing_times() -> None:
 def test_one_worker_where_one_is_needed() -> None:
     """The equilibrium and thresholds are of one worker."""
     assert golden().single_worker().memory == 9
-    with pytest.raises(InputError, match="2 of them"):
+    with pytest.raises(InputError, match="found 2"):
         FluidProblem.from_mapping(I0 | {"workers": 2}).single_worker()
 
 

@@ -184,8 +184,8 @@ def test_bad_profiles() -> None:
         with pytest.raises(InputError, match=message):
             RateProfile(breaks, rates, period)  # type: ignore[arg-type]
     for means, amplitudes, period, message in (
-        ((), (), 1, "means: 0 of them"),
-        ((1,), (1, 1), 1, "amplitudes: 2 of them"),
+        ((), (), 1, "means: found 0"),
+        ((1,), (1, 1), 1, "amplitudes: found 2"),
         ((0,), (1,), 1, r"means\[0\]: 0"),
         ((1,), ("1.01",), 1, r"amplitudes\[0\]: 101/100 exceeds 1"),
         ((1,), (1,), 0, "period: 0"),

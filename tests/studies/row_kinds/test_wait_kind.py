@@ -297,7 +297,7 @@ def test_a_changed_file_makes_new_rows(folder: Path) -> None:
         ({"fluid": "folder.json"}, "cannot be read"),
         ({"fluid": "broken.json"}, "broken.json: line 1"),
         ({"fluid": "latin.json"}, "not UTF-8"),
-        ({"fluid": "two.json"}, "two.json: workers: 2 of them"),
+        ({"fluid": "two.json"}, "two.json: workers: found 2"),
         ({"horizon_s": None}, "argument horizon_s: missing"),
         ({"horizon_s": 0}, "argument horizon_s: 0"),
         ({"policy": None}, "argument policy: missing"),

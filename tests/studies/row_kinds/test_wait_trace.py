@@ -182,7 +182,7 @@ def test_oversized_requests_are_left_out_only_if_asked(folder: Path) -> None:
         ),
         ({"spread": "classes"}, "argument spread"),
         ({"policy": "wait"}, "no class has prompt"),
-        ({"policy": "nested-wait:segments=4,5:thresholds=1,1"}, "is longer than the last segment"),
+        ({"policy": "nested-wait:segments=4,5:thresholds=1,1"}, "the end of the last segment"),
         ({"trace": "absent.csv"}, "absent.csv"),
         ({"trace": "untimed.csv", "arrivals": "trace"}, "no arrival times"),
         ({"trace": "at-once.csv", "arrivals": "trace", "load": None}, "all requests arrive at"),
