@@ -121,9 +121,10 @@ class ThresholdPolicy:
         last = np.array([c.ends[-1] for c in self.chains], dtype=np.int64)
         if len(longer := np.flatnonzero(instance.output > last[chain])):
             i = int(longer[0])
+            end = last[chain[i]]
             raise InputError(
                 f"requests[{i}]",
-                f"output {instance.output[i]} exceeds {last[chain[i]]}, the end of the last segment",
+                f"output {instance.output[i]} exceeds {end}, the end of the last segment",
                 "end the last segment at the longest output or later",
             )
 
