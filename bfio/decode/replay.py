@@ -199,7 +199,7 @@ class Replay:
 
     @cached_property
     def admissions(self) -> IntArray:
-        """Steps at which waiting requests start, one per start; returns from swap are not included."""
+        """Steps at which waiting requests start, one per start; without returns from swap."""
         return self.stints.start[self.stints.was_waiting]
 
 

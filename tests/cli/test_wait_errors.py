@@ -155,7 +155,7 @@ def _files(tmp_path: Path) -> None:
         ((*HORIZON, "--policy", "nested-wait:segments=9"), "segments"),
         ((*HORIZON, "--policy", "nested-wait:segments=0"), "segments: 0"),
         ((*HORIZON, "--policy", "nested-wait:segments=1,9"), "9 is not the longest output"),
-        ((*HORIZON, "--policy", "nested-wait:segments=0,1:thresholds=1,1"), "the end of the last segment"),
+        ((*HORIZON, "--policy", "nested-wait:segments=0,1:thresholds=1,1"), "the last segment"),
         ((*HORIZON, "--policy", "nested-wait:thresholds=printed:limit=0"), "limit: 0"),
         ((*HORIZON, "--policy", "nested-wait:groups=some"), "groups: 'some' is unknown"),
         (
@@ -186,7 +186,7 @@ def _files(tmp_path: Path) -> None:
         ((*HORIZON, "--polic", "wait"), "unknown option --polic; did you mean --policy?"),
         ((*HORIZON, "--policy"), "--policy"),
         ((*TRACE,), "trace.csv: requests[1]: no class has prompt 5 and output 2"),
-        ((*TRACE, "--policy", "nested-wait:thresholds=1,1:segments=0,1"), "the end of the last segment"),
+        ((*TRACE, "--policy", "nested-wait:thresholds=1,1:segments=0,1"), "the last segment"),
         ((*TRACE, "--arrivals", "even"), "--arrivals even cannot be combined with --trace"),
         ((*TRACE, "--arrivals", "poisson"), "add --rate"),
         ((*TRACE, "--arrivals", "trace", "--rate", "1"), "--rate draws new arrival times"),
