@@ -1,9 +1,10 @@
-"""Problems out of a trace: hindsight latency, hindsight makespan, fluid, and one step of a run.
+"""Convert a trace to a problem: hindsight latency, hindsight makespan, fluid, or step problem.
 
-Times of a trace are seconds, those of the hindsight problems whole rounds or steps. A request of
-a problem arrives at the first round at or after its time, so that no schedule uses a request
-before it exists. Lengths are unchanged, except in the fluid problem, whose classes have one length
-each: classes are found by k-means over prompts and outputs, and the loss is reported.
+A trace has arrival times in seconds; the hindsight problems count whole rounds or steps. Arrival
+times are rounded up to the next round or step, so that no schedule starts a request before it
+arrives. Prompt and output lengths are unchanged, except in the fluid problem. There k-means groups
+the requests into classes of one prompt and one output length each, and the provenance reports the
+resulting error.
 """
 
 import json
@@ -45,14 +46,15 @@ _AT_ONCE = "all requests arrive at {unit} 0; their times are not used"
 
 @dataclass(frozen=True)
 class TraceProblem(Generic[P]):
-    """A problem out of a trace, and what the conversion did.
+    """A problem made from a trace, with its provenance.
 
     Parameters
     ----------
     problem : ProblemData
         The problem.
     provenance : mapping
-        Source, number of requests, rule of rounding, and what was left out or lost.
+        Source, number of requests, rounding rule, number of requests left out, and, for a fluid
+        problem, the errors of the classes.
     """
 
     problem: P
@@ -133,12 +135,12 @@ def makespan_problem(
     workload : Workload
         Requests.
     workers, slots : int
-        Workers, and slots of each.
+        Number of workers, and of slots per worker.
     step_s : Fraction, str or float, optional
         Length of a step [s] that turns arrival times into steps; by default all requests arrive
         at step 0. (The wall clock without work conservation does not depend on arrivals.)
     memory : int, optional
-        Most tokens of each worker at any step; by default no limit.
+        Memory of each worker [tokens]; by default no limit.
     leave_out_oversized : bool
         As in `latency_problem`.
 
@@ -179,10 +181,11 @@ def fluid_problem(
 ) -> TraceProblem[FluidProblem]:
     """Return the fluid problem of a workload, for `bfio fluid` and `equilibrium`.
 
-    A class is a cluster of k-means over prompts and outputs, each divided by its standard
-    deviation; the first centres are the means of equally many requests in order of output. The
-    output of a class is the rounded mean of its requests, and its prompt the one whose work is
-    nearest to their mean work, on which the equilibrium depends. Its rate is its share.
+    The classes are the clusters of k-means over prompts and outputs, each divided by its standard
+    deviation. The initial centres are the means of groups of equally many requests in order of
+    output. The output of a class is the mean output of its requests, rounded. Its prompt is chosen
+    so that the work of the class is nearest to the mean work of its requests, on which the
+    equilibrium depends. Its rate is the total rate times its share of the requests.
 
     Parameters
     ----------
@@ -193,26 +196,27 @@ def fluid_problem(
     classes : int
         Largest number of classes; there are fewer if the trace has fewer pairs of lengths.
     rate : Fraction, str or float, optional
-        Requests per second of all classes together; by default that of the trace, the number of
-        gaps between arrivals divided by their sum.
+        Total rate of all classes [1/s]; by default the rate of the trace: (number of requests - 1)
+        divided by the time from the first to the last arrival.
     workers : int
         Number of workers.
     d0, d1 : Fraction, str or float
-        Fixed time of an iteration [s] and time per token [s/token]; by default those of the BF-IO
-        simulator.
+        Fixed time of an iteration [s] and time per token [s/token]; by default the constants of
+        the BF-IO authors' simulator.
     leave_out_oversized : bool
         As in `latency_problem`.
 
     Returns
     -------
     TraceProblem
-        Its provenance has the shares of the variance of prompts and outputs that the classes keep,
-        and ``work_error``, the relative error of the mean work per request.
+        The provenance has the share of the variance of prompts, and of outputs, that the classes
+        explain, and ``work_error``, the relative error of the mean work per request.
 
     Raises
     ------
     InputError
-        If a value is invalid, a request exceeds the memory, or a rate is neither given nor known.
+        If a value is invalid, a request exceeds the memory, or neither ``rate`` nor the trace
+        gives a rate.
     """
     integer(classes, "classes", minimum=1, maximum=1_000)
     integer(workers, "workers", minimum=1, maximum=1_000)
@@ -257,21 +261,21 @@ def step_problem(
     options: RunOptions | None = None,
     **policy_options: object,
 ) -> TraceProblem[StepProblem]:
-    """Return the step problem of a run: the first decision at or after a step, for `bfio solve`.
+    """Return the step problem of a run's first decision at or after a step, for `bfio solve`.
 
     Parameters
     ----------
     workload, policy, cluster, options, **policy_options
         The run, as in `bfio.simulate`.
     step : int
-        Decode step from which on the first decision is taken.
+        The problem is that of the first decision at or after this decode step.
     look_ahead : int
-        Steps ``H`` of the window after the present one.
+        Number ``H`` of steps in the look-ahead window after the current step.
 
     Raises
     ------
     InputError
-        If the run ends before such a decision, or as `bfio.simulate`.
+        If the run ends before such a decision, or for an error of `bfio.simulate`.
     """
     integer(step, "step")
     integer(look_ahead, "look_ahead", maximum=10_000)
@@ -303,7 +307,7 @@ class _FirstDecision:
         self.state: DecodeState | None = None
 
     def on_step(self, view: StepView) -> None:
-        """Keep the state that the policy saw, if it is the first one wanted."""
+        """Keep the state before the decision, if it is the first at or after the step."""
         if self.state is None and view.step >= self.step and view.state is not None:
             self.step, self.state = view.step, view.state
 
@@ -325,7 +329,7 @@ def clusters(lengths: IntArray, count: int) -> IntArray:
     groups = np.array_split(np.lexsort(lengths.T), min(count, len(lengths)))
     first = np.unique([scaled[group].mean(axis=0) for group in groups], axis=0)
     with warnings.catch_warnings():
-        # A cluster may become empty; it is left out.
+        # SciPy warns of an empty cluster, which is left out here.
         warnings.simplefilter("ignore")
         _, labels = kmeans2(scaled, first, minit="matrix", iter=50)
     _, labels = np.unique(labels, return_inverse=True)
@@ -338,12 +342,12 @@ def clusters(lengths: IntArray, count: int) -> IntArray:
 def _lost(
     lengths: IntArray, centres: IntArray, problem: FluidProblem, total: Fraction
 ) -> dict[str, float]:
-    """Return what classes lose: shares of variance that they keep, and the error in mean work."""
+    """Return the shares of variance that the classes explain, and their error in mean work."""
     within = ((lengths - centres) ** 2).sum(axis=0)
     whole = ((lengths - lengths.mean(axis=0)) ** 2).sum(axis=0)
-    # Lengths that do not vary lose nothing.
+    # If all lengths are equal, the classes are exact.
     kept = np.where(whole > 0, 1 - within / np.where(whole > 0, whole, 1), 1)
-    # In Python integers, as squares of long outputs add up beyond 64 bits.
+    # Python integers, because the sum of squared outputs may exceed 64 bits.
     work = sum((o + 1) * (2 * s + o) // 2 for s, o in lengths.tolist())
     error = float(problem.work_rate / total * len(lengths) / work - 1)
     return {
@@ -363,7 +367,7 @@ def _arrival_rate(workload: Workload) -> Fraction:
 
 
 def _fitting(workload: Workload, most: int | None, *, leave_out: bool) -> tuple[BoolArray, int]:
-    """Return which requests have prompt + output up to ``most``, and the number of others."""
+    """Return which requests have prompt + output <= ``most``, and how many do not."""
     check_kind(workload, Workload, "workload", "a Workload first")
     truth(leave_out, "leave_out_oversized")
     if most is None:

@@ -49,31 +49,31 @@ if TYPE_CHECKING:
     from bfio.common.figure_style import ShownFigure
 
 #: The rule by which `keep_worst` selects the steps to keep.
-RULE = "largest objective minus bound, steps without a bound first; of equals the earliest"
-#: Columns of tables: two over the proven steps, one over all that were solved.
+RULE = "largest objective minus bound, steps without a bound first; ties go to the earliest step"
+#: Columns of tables: two over steps with a proven optimum, one over all solved steps.
 COLUMNS = ("same number admitted", "full use of slots", "certified gap, every step")
 
 
 @dataclass(frozen=True)
 class StepRegret:
-    """One decision against the optimum of its step.
+    """The objective of one decision, compared with the optimum of its step.
 
-    Objectives are scaled by ``GapReport.scale``; None where no bound or solution was found.
+    Objectives are integers: tokens times ``GapReport.scale``. None: no bound or no solution found.
 
     Parameters
     ----------
     step : int
         Decode step.
     waiting, admitted : int
-        Number of requests waiting, and of those that the policy admitted.
+        Number of waiting requests, and number of requests that the policy admitted.
     objective : int
         Objective of the decision.
     optimum : int or None
         Least objective with the same number of admissions, if proven.
     bound : int or None
-        Best proven lower bound on that objective; always given by `measure_gap`.
+        Best proven lower bound on this least objective; `measure_gap` always gives one.
     full_use_optimum : int or None
-        Least objective if every slot that can be filled is filled, if proven.
+        Least objective among decisions that fill as many slots as possible, if proven.
     seconds : float
         Time of the solve [s].
     ticks : int or None
@@ -106,18 +106,18 @@ class StepRegret:
 
     @property
     def full_use_regret(self) -> int | None:
-        """Objective minus the optimum with full use of slots; negative where refusing pays."""
+        """Objective minus `full_use_optimum`; negative if admitting fewer requests is better."""
         return None if self.full_use_optimum is None else self.objective - self.full_use_optimum
 
 
 @dataclass(frozen=True)
 class KeptStep:
-    """A step of a run, kept with its program and its regret.
+    """A step of a run with its program, decision and regret.
 
     Parameters
     ----------
     problem : StepProblem
-        Program of the step, with the number of admissions fixed to that of the decision.
+        Program of the step; it admits as many requests as the decision.
     decision : tuple of (int or None)
         Decision of the policy.
     row : StepRegret
@@ -159,7 +159,7 @@ class GapReport:
     scale : int
         Factor by which the objectives of the rows are scaled, due to a fractional discount.
     unseen : tuple of str
-        One sentence per schedule of the run of which no event took place.
+        One sentence per event schedule of the run (e.g. failures) of which no event took place.
     """
 
     rows: tuple[StepRegret, ...]
@@ -176,7 +176,7 @@ class GapReport:
         return data_frame([_document(row) for row in self.rows])
 
     def plot(self, label: str = "regret") -> ShownFigure:
-        """Draw the distribution of the regret over the steps not decided optimally."""
+        """Draw the distribution of the regret over the steps with a regret above 0."""
         from matplotlib.ticker import MaxNLocator
 
         from bfio.common.figure_style import styled
@@ -245,7 +245,7 @@ class GapReport:
         return [row.regret for row in self.rows if row.regret is not None]
 
     def full_use_regrets(self) -> list[int]:
-        """Return the scaled regret against full use of slots, where proven."""
+        """Return the scaled `full_use_regret` of every step where it is proven, in order."""
         return [row.full_use_regret for row in self.rows if row.full_use_regret is not None]
 
     def certified_gaps(self) -> list[int]:
@@ -253,12 +253,12 @@ class GapReport:
         return [row.regret_at_most for row in self.rows if row.regret_at_most is not None]
 
     def relative_certified_gap(self) -> float | None:
-        """Return the sum of certified gaps over that of objectives; None if the latter is 0."""
+        """Return (sum of certified gaps) / (sum of objectives); None if the latter is 0."""
         bounded = [row for row in self.rows if row.bound is not None]
         return _share(sum(self.certified_gaps()), sum(row.objective for row in bounded))
 
     def _distribution(self, regrets: list[int]) -> dict[str, float | int | None]:
-        """Describe the distribution of regrets in tokens; None for each value without any."""
+        """Return statistics of the regrets [tokens]; each is None if there are no regrets."""
         optimal = sum(regret == 0 for regret in regrets)
         return _spread([regret / self.scale for regret in regrets]) | {
             "share_optimal": _share(optimal, len(regrets))
@@ -305,7 +305,7 @@ class GapObserver:
     every : int
         Solve every ``every``-th decision.
     keep : int
-        Number of problems to keep in ``worst``: the steps with the largest possible regret.
+        Number of steps to keep in ``worst``, by largest certified gap (`keep_worst`).
     on_solved : callable, optional
         Called with each row, for progress.
     """
@@ -334,7 +334,7 @@ class GapObserver:
         self.gamma = exact_rational(self.gamma, "gamma")
         self.objective = member(Objective, self.objective, "objective")
         checked_work_limit(self.work_limit)
-        # Enumeration counts no ticks: `solve_step` refuses a limit.
+        # Enumeration counts no ticks, so `solve_step` would refuse a work limit.
         if self.method != "brute-force":
             self.work_limit = work_limit_beside(self.time_limit, self.work_limit)
         self.rows: list[StepRegret] = []
@@ -343,7 +343,7 @@ class GapObserver:
         self._scale = 1
 
     def on_step(self, view: StepView) -> None:
-        """Solve the step if the policy decided something."""
+        """Solve the program of the step, if the policy took a decision."""
         if view.state is None or view.decision is None:
             return
         self.num_decisions += 1
@@ -358,9 +358,9 @@ class GapObserver:
             admit=admitted,
         )
         if problem.token_capacity is not None:
-            # Memory may keep slots empty, so full use of slots is no option. A decision may also
-            # exceed the capacity of the window: then the program gets the capacity that the
-            # decision uses.
+            # A memory limit may keep slots empty, so there is no optimum with full use of slots.
+            # If the decision exceeds the memory in the look-ahead window, the capacity of the
+            # program is raised to the use of the decision.
             held = problem.loads(view.decision).max(axis=1)
             problem = replace(problem, token_capacity=np.maximum(problem.token_capacity, held))
         self._scale = problem.scale
@@ -434,10 +434,10 @@ def measure_gap(
     workload, policy, cluster, engine, observers, options
         As in `bfio.simulate`.
     observer : GapObserver, optional
-        The program to solve, and the solver settings. The default is the imbalance objective,
-        solved exactly, with the look-ahead ``horizon`` if given, else over the current step alone.
+        The program to solve, and the solver settings. By default the objective is the imbalance,
+        solved exactly, over the look-ahead ``horizon`` if given, else over the current step alone.
     **policy_options
-        Options of the policy. Without an observer, the program reads ``horizon`` as well.
+        Options of the policy. Without an observer, ``horizon`` also applies to the program.
 
     Returns
     -------
@@ -447,9 +447,9 @@ def measure_gap(
     Raises
     ------
     InputError
-        As `bfio.simulate`. Also with immediate dispatch, since the program decides when requests
-        start; with a policy that pauses requests; and with token budgets, which the program does
-        not model.
+        For an error of `bfio.simulate`; with immediate dispatch, since the program decides when
+        requests start; with a policy that pauses requests; with token budgets, which the program
+        does not model.
     """
     check_arguments(workload, policy, cluster, "measure_gap(workload, policy, cluster)")
     name = policy.partition(":")[0] if isinstance(policy, str) else ""
@@ -470,7 +470,7 @@ def measure_gap(
         if "horizon" not in read:
             policy_options.pop("horizon", None)
     if asked.dispatch is Dispatch.IMMEDIATE:
-        what = "the program decides when requests start, and immediate dispatch binds them before"
+        what = "immediate dispatch assigns requests on arrival, the step program when they start"
         raise InputError("dispatch", what, "use dispatch pooled")
     run = observed_run(
         workload,
@@ -497,9 +497,11 @@ def observed_run(
     engine: str = "auto",
     until: int | None = None,
 ) -> Run:
-    """Run a policy as `bfio.simulate` does, while observers see a window of ``horizon`` steps.
+    """Run a policy as `bfio.simulate`, with observers that see ``horizon`` look-ahead steps.
 
-    With ``until``, the run ends with the first decision at or after this step.
+    If ``horizon`` > 0, a second run repeats the recorded decisions for the observers, so that the
+    policy does not see the window. With ``until``, the run ends with the first decision at or
+    after this step.
     """
     recorded, repeated = Decisions(until), Decisions(until)
     again = deepcopy(options.predictor)
@@ -542,12 +544,12 @@ class Decisions:
         self._answers.append(decision)
 
     def on_step(self, view: StepView) -> None:
-        """Note the first decision at or after the last step."""
+        """End the run after the first decision at or after the step ``until``."""
         if self._until is not None and view.step >= self._until and view.state is not None:
             self._is_over = True
 
     def is_over(self) -> bool:
-        """Return whether the run may end."""
+        """Return whether the last required decision has been taken."""
         return self._is_over
 
     def again(self, state: DecodeState) -> Assignment:
@@ -558,4 +560,4 @@ class Decisions:
 
 def _rests(policy: str) -> InputError:
     what = "pauses active requests, but the step program runs all of them"
-    return InputError(f"policy {policy}", what, "measure the gap of the policy that routes")
+    return InputError(f"policy {policy}", what, "measure its routing policy, without pauses")

@@ -1,7 +1,8 @@
-"""Kernel groups: the kernels of this project that are compiled together.
+"""Kernel groups: the compiled functions (Numba kernels) of this project, by shared compilation.
 
-Each kind of decode policy has two loops: one without the features of the machine, and one with all
-of them. A loop contains the decisions of its policies, so that a run compiles no further kernel.
+Each kind of decode policy has two compiled simulation loops: one without optional features of the
+machine (memory limits, failures, ...), and one with all of them. A loop includes the code of its
+policies, so a run compiles no further kernel.
 """
 
 from functools import partial
@@ -12,8 +13,8 @@ from bfio.common.kernel_groups import KernelGroup
 if TYPE_CHECKING:
     from bfio.decode.machine.whole_run import CompiledLoop
 
-#: The loop of each kind of policy, one of its policies, and the compile time of the loop without
-#: and with features [s].
+#: By kind of policy: its loop, one policy of this kind, and the compile times of the loop without
+#: and with optional features [s].
 _LOOPS = {
     "baselines": ("bfio.decode.policy_registry:run_greedy", "fcfs", (14, 22)),
     "two-stage": ("bfio.decode.machine.two_stage:run", "br-0", (20, 35)),
@@ -31,7 +32,7 @@ def _loop(kind: str, features: bool) -> "CompiledLoop":
 
 
 def _warm_up(kind: str, features: bool) -> None:
-    """Compile a loop of runs in this process, or load it from disk."""
+    """Compile the loop of a kind of policy in this process, or load it from disk."""
     from bfio.decode.machine.whole_run import EVERY_PART, loop_of, warm_up
     from bfio.decode.policy_registry import built_in
 

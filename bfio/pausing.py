@@ -42,7 +42,7 @@ _BESIDE = 3
 
 
 def quick_step(problem: PausingProblem) -> Solution | None:
-    """Return a step of low time per token, or None if required requests could not be placed.
+    """Return a step of low time per token by the heuristic; None if it finds no feasible step.
 
     The step lengths tried are those at which another request fits: first a coarse sample, then two
     finer samples around the best length. A call takes milliseconds for 16 workers of 72 slots.
@@ -89,7 +89,7 @@ def _lengths(relaxation: Relaxation) -> IntArray:
         relaxation.joins,
         relaxation.first_fit[relaxation.candidates],
         *(first + rates * tokens for tokens in beside),
-        # Where required requests must share workers, a step may have to last for all.
+        # Required requests may have to share a worker, which may need the longest step.
         [relaxation.never - 1],
     )
     times = np.unique(np.concatenate([np.asarray(part, dtype=np.int64) for part in parts]))
@@ -105,7 +105,7 @@ class Filled:
     runs : BoolArray
         Shape (number of optional requests,): whether each of `Relaxation.optional` runs.
     starts : tuple of (int, int)
-        Waiting request and its worker.
+        Pairs of a waiting request that starts and its worker.
     time, tokens : int
         Duration in units of time, and tokens emitted.
     """
@@ -254,20 +254,21 @@ def solve_pausing(
     problem : PausingProblem
         The pausing problem.
     method : str
-        ``exact`` (ours), ``heuristic`` (fast, without a bound), ``brute-force``, or a backend:
-        ``cp-sat``, ``highs``, ``pyomo``, ``pyomo:SOLVER``; or ``lp`` (the bound of the linear
-        relaxation).
+        ``exact`` (this project's method, see the module docstring), ``heuristic`` (fast, without a
+        bound), ``brute-force`` (tiny problems), ``lp`` (only the bound of the linear relaxation),
+        or a backend: ``cp-sat``, ``highs``, ``pyomo``, ``pyomo:SOLVER``.
     time_limit : float or Deadline, optional
         Wall-clock seconds.
     seed : int
         Random seed of the backends.
     fallback : str, optional
-        Backend for the gap that ``exact`` leaves; None leaves the gap.
+        Backend that continues if the bound of ``exact`` does not prove its step optimal; None:
+        return the step with this bound.
 
     Raises
     ------
     InputError
-        If the method is unknown or the time limit negative.
+        If the method is unknown or the time limit is negative.
     CapabilityError
         If the problem is too large for a backend or for enumeration.
     """

@@ -1,4 +1,4 @@
-"""One face of all programs: build, solve, relaxation, check and write, by kind of problem."""
+"""The common interface to all programs: build, solve, relaxation, check and write."""
 
 import importlib
 from collections.abc import Mapping, Sequence
@@ -23,19 +23,19 @@ class ProgramKind:
     command : str
         Command of `bfio` that reads files of this kind.
     problem, program, solve : str
-        ``module:name`` of the class of its data, of its `Statement`, and of the function
+        ``module:name`` of the data class, of the `Statement` of the program, and of the function
         ``solve(problem, method=..., time_limit=..., seed=...)``.
     methods : tuple of str
-        Methods, ``exact`` first if it is one; ``pyomo:SOLVER`` is also allowed.
+        Methods, with ``exact`` first if available; ``pyomo:SOLVER`` is also allowed.
     fields : frozenset of str
         Fields by which a document of this kind is recognised.
     name : str
-        Name of the program, if a file has several; the first is the default.
+        Name of the program, if one problem file has several programs; otherwise empty.
     made : str
-        ``module:name`` of the function that converts the problem of the file to the data; empty
-        if they are equal.
+        ``module:name`` of the function that converts the fluid problem of the file to ``problem``;
+        empty if the file holds ``problem`` itself.
     exact : str
-        Method that is passed to ``solve`` for ``exact``.
+        Method that is passed to ``solve`` in place of ``exact``.
     """
 
     command: str
@@ -59,13 +59,13 @@ class ProgramKind:
         return self.load("made")(_load(FLUID).from_mapping(document))
 
     def solved(self, problem: Any, method: str, time_limit: TimeLimit, seed: int) -> Any:
-        """Return the result of a problem by a method."""
+        """Solve a problem by a method and return the result."""
         solve, method = self.load("solve"), self.exact if method == "exact" else method
         return solve(problem, method=method, time_limit=time_limit, seed=seed)
 
     @property
     def options(self) -> str:
-        """Further arguments of the command for this program of the file."""
+        """Arguments that select this program on the command line; empty for the default."""
         return "" if self.name in ("", FLUID_KINDS[0].name) else f" --program {self.name}"
 
 
@@ -160,7 +160,7 @@ def _thresholds(name: str, made: str) -> ProgramKind:
     )
 
 
-#: The programs of a fluid problem and of its thresholds, the default first.
+#: Programs of a fluid problem and of its WAIT thresholds; the first is the default.
 FLUID_KINDS = (
     _linear("throughput", "ThroughputProgram"),
     _linear("margin", "MarginProgram"),
@@ -177,7 +177,7 @@ FLUID_KINDS = (
         exact="cp-sat",
     ),
 )
-#: The kinds, those with the most fields first: a makespan document may have a memory, too.
+#: All kinds, ordered so that the first match is correct: a makespan document may have a memory.
 KINDS = (STEP, SECOND, PAUSING, MAKESPAN, LATENCY, BATCH, CAPACITY, *FLUID_KINDS)
 
 
@@ -187,7 +187,7 @@ def kind_of(document: object, where: str, program: str | None = None) -> Program
     Raises
     ------
     InputError
-        If it is none of `KINDS`, or has no program of this name.
+        If the document matches none of `KINDS`, or has no program of this name.
     """
     fields = document.keys() if isinstance(document, Mapping) else ()
     kinds = [kind for kind in KINDS if kind.fields <= set(fields)]
@@ -208,7 +208,7 @@ def _kind_for(problem: object, program: str | None) -> ProgramKind:
 
 
 def chosen_kind(kinds: Sequence[ProgramKind], program: str | None, where: str) -> ProgramKind:
-    """Return the kind with the name ``program``, by default the first; errors are at ``where``."""
+    """Return the kind named ``program``, by default the first; errors name the place ``where``."""
     if program is None:
         return kinds[0]
     if (names := [kind.name for kind in kinds]) == [""]:
@@ -234,23 +234,23 @@ def build(problem: Any, *, program: str | None = None) -> Any:
     ----------
     problem : StepProblem, SecondProblem, LatencyProblem, MakespanProblem, PausingProblem, \
             BatchProblem, AgentNetwork, FluidProblem, WaitProblem or NestedProblem
-        Data; except for `solve` also a `Statement` of them, such as `LimitedProgram`.
+        Data; except in `solve`, a `Statement` of a problem, such as `LimitedProgram`, is allowed.
     program : str, optional
-        Of a fluid problem ``throughput`` (default), ``margin`` or ``equilibrium``; of a nested
+        For a fluid problem ``throughput`` (default), ``margin`` or ``equilibrium``; for a nested
         problem ``nested`` (default) or ``segments``.
 
     Returns
     -------
     pyomo.environ.ConcreteModel
-        Its objective is the value of `solve` in units (`Statement.units`), or the negative of a
-        value that is maximised. Rows may be added, and the model given to `solve`.
+        The objective is the value of `solve` times `Statement.units`, or its negative if the
+        value is maximised. Constraints may be added before the model is passed to `solve`.
 
     Raises
     ------
     InputError
         If the problem is of another kind, or has no program of this name.
     CapabilityError
-        If nothing is to be decided.
+        If there is nothing to decide, for example without requests.
     """
     from formulations.exchange.solution import refuse_settled
 
@@ -275,16 +275,16 @@ def solve(
     problem, program
         See `build`.
     method : str
-        ``exact`` (this project's own method, else CP-SAT or HiGHS), ``cp-sat``, ``highs``,
-        ``pyomo`` or ``pyomo:SOLVER``, ``brute-force`` (tiny problems), ``lp`` (the bound of the
-        linear relaxation); for a step also ``two-stage``, for pausing also ``heuristic``. Linear
-        programs take ``exact``, ``highs``, ``pyomo`` and ``lp``.
+        ``exact`` (this project's own method; CP-SAT or HiGHS where there is none), ``cp-sat``,
+        ``highs``, ``pyomo`` or ``pyomo:SOLVER``, ``brute-force`` (tiny problems), ``lp`` (only the
+        bound of the linear relaxation); for a step also ``two-stage``, for pausing also
+        ``heuristic``. Linear programs accept ``exact``, ``highs``, ``pyomo`` and ``lp``.
     time_limit : float or Deadline, optional
-        Wall-clock seconds. A closed form needs none.
+        Wall-clock seconds; no effect on closed forms.
     seed : int
-        Random seed of the solver. A closed form needs none.
+        Random seed of the solver; no effect on closed forms.
     model : pyomo.environ.ConcreteModel, optional
-        The statement of `build` with rows added, or another objective (`formulations.changed`);
+        The model of `build` with constraints added or another objective (`formulations.changed`);
         not for pausing and linear programs.
 
     Returns
@@ -305,7 +305,7 @@ def solve(
 
     statement = kind.load("program")(problem)
     if not isinstance(statement, Formulation):
-        what = f"a {type(problem).__name__} is not solved from one model"
+        what = f"a {type(problem).__name__} is not solved from one model: it cannot be changed"
         raise InputError("model", what, "leave it out")
     return solve_changed(statement, model, method, time_limit=time_limit, seed=seed)
 
@@ -313,10 +313,10 @@ def solve(
 def relaxation(
     problem: Any, *, program: str | None = None, time_limit: float | None = None
 ) -> float | None:
-    """Return the value of the linear relaxation in floats, by HiGHS.
+    """Return the value of the linear relaxation, computed by HiGHS in floats.
 
-    It bounds the value of `solve`: from below, or from above if the value is maximised. As a float
-    it proves nothing; method ``lp`` of `solve` states which bound is proven.
+    The relaxation bounds the value of `solve` from below, or from above if the value is maximised.
+    A float proves nothing; method ``lp`` of `solve` returns the bound and whether it is proven.
 
     Parameters
     ----------
@@ -345,14 +345,14 @@ def value_of(result: Any) -> Any:
 def check(
     problem: Any, solution: Any, value: Any = None, *, program: str | None = None
 ) -> Mapping[str, Any]:
-    """Check a solution by the problem's checker, which knows the data only.
+    """Check a solution by the problem's checker, which uses only the data, not the program.
 
     Parameters
     ----------
     problem, program
         See `build`.
     solution
-        A result of `solve`, whose value is checked too, or its ``solution`` alone.
+        A result of `solve`, or the ``solution`` of a result. The value of a result is checked too.
     value : int or Fraction, optional
         A claimed value, compared with the recomputed one.
 
@@ -371,7 +371,7 @@ def check(
     if isinstance(solution, Solved):
         value, solution = value_of(solution) if value is None else value, solution.solution
     if solution is None:
-        raise InputError("solution", "there is none", "give a result of solve that has one")
+        raise InputError("solution", "there is none", "give a result of solve with a solution")
     return _statement(problem, program).violations(solution, value)
 
 
@@ -392,15 +392,15 @@ def write(
     Returns
     -------
     dict
-        Sizes, source and digest; value of the model = ``multiplier`` times the objective of the
-        file.
+        Sizes, source and digest of the program, and ``multiplier``: the value of the model is
+        ``multiplier`` times the objective in the file.
 
     Raises
     ------
     InputError
         If the file exists or has another suffix.
     CapabilityError
-        If nothing is to be decided, or the program is too large.
+        If there is nothing to decide, or the program is too large.
     """
     statement = _statement(problem, program)
     back = "bfio.check(problem, solution)"
@@ -412,7 +412,7 @@ def write(
 def write_statement(
     statement: "Statement[Any]", file: str | Path, back: str, *, overwrite: bool
 ) -> dict[str, object]:
-    """Write a stated program as a file; ``back`` is what checks a solution. See `write`."""
+    """Write a program as `write` does; ``back`` is the call or command that checks a solution."""
     from bfio.common.provenance import version_and_commit
     from bfio.workloads.tables import atomic_file
     from formulations.exchange import FORMATS, exact_program, program_text

@@ -1,9 +1,9 @@
 """A program whose Pyomo statement the user has changed: rows added, or another objective.
 
-``build(problem)`` states a program; the user adds constraints to the model, or replaces its
-objective, and `solve_changed` solves the result. Every row of the
-original program must still be there, so that its checker holds for every solution. The added rows
-and the objective are evaluated from the model, in integers.
+``build(problem)`` returns the model of a program. The user adds constraints to the model or
+replaces its objective, and `solve_changed` solves the result. The model must keep every row of the
+original program, so that the original checker applies to every solution. The added rows and the
+objective are evaluated from the model, in integers.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ from formulations.statement import P
 _TOLERANCE = Fraction(1, 1_000_000)
 _KEEP = "keep the rows and variables of build(problem); add rows, or replace model.objective"
 
-#: Methods of this project that know a program's data only.
+#: Methods that solve from the problem data and therefore ignore changes of the model.
 OWN_METHODS = ("exact", "two-stage", "brute-force")
 
 #: A row of a standard form: its coefficients by column name, and its two sides.
@@ -105,7 +105,7 @@ class ChangedProgram(Formulation[P, Changed[S], R], Generic[P, S, R]):
         return ours.offset == theirs.offset and _costs(ours) == _costs(theirs)
 
     def lower_bound(self) -> int:
-        """Return the original bound; with another objective, that of the variables' bounds."""
+        """Return the original bound; for another objective, its least value within all bounds."""
         if self.keeps_objective:
             return self.original.lower_bound()
         form = self.standard_form
@@ -133,7 +133,7 @@ class ChangedProgram(Formulation[P, Changed[S], R], Generic[P, S, R]):
         return int(form.offset) + int(sum(int(c) * solution.values[n] for n, c in costs.items()))
 
     def violations(self, solution: Changed[S], objective: int | None = None) -> dict[str, int]:
-        """Return what the original checker finds, and every violated row of the model."""
+        """Return the violations that the original checker finds, and violated model rows."""
         found = dict(self.original.violations(solution.solution))
         for name, (entries, lower, upper) in self._rows.items():
             value = Fraction(0)
@@ -153,7 +153,7 @@ class ChangedProgram(Formulation[P, Changed[S], R], Generic[P, S, R]):
         return self.result.fields_of(None if solution is None else solution.solution)
 
     def details(self) -> dict[str, Any]:
-        """Return the original fields; a scale only if it is still that of the objective."""
+        """Return the details of the original; with another objective, its scale is 1."""
         details = self.original.details()
         return details if self.keeps_objective else {**details, "scale": 1}
 
@@ -163,7 +163,7 @@ class ChangedProgram(Formulation[P, Changed[S], R], Generic[P, S, R]):
 
     def _refuse_missing(self) -> None:
         """Refuse a model without a row or a bound of the original program."""
-        # Compiled too, so that both forms write a row with the same signs.
+        # Compile the original model as well, so that both forms have rows with equal signs.
         theirs, ours = self._rows, compile_model(self.original.model)
         form = self.standard_form
         columns = form.column_index()
@@ -212,10 +212,10 @@ def solve_changed(
     InputError
         As `ChangedProgram`, or if the method is unknown.
     CapabilityError
-        If the method is one of our own, which do not read the rows of a model.
+        If the method ignores the rows of the model, as this project's own methods do.
     """
     if method in OWN_METHODS:
-        what = f"{method} does not read the rows of a model"
+        what = f"{method} solves the original problem and ignores changes of the model"
         raise CapabilityError("method", what, 'use method="cp-sat" or "highs"')
     check_method(method, ("lp",))
     limits = SolveLimits(time_limit, seed, work_limit=work_limit)

@@ -9,8 +9,8 @@ A *tick* of work is about a microsecond on one core of 2023. Seconds depend on t
 its load. Ticks depend on the problem alone, so that the same command stops at the same point on
 every machine. Definition of a tick for each method:
 
-- our own exact search counts operations (cells of tables, swaps, pivots, nodes, each phase with
-  its own constant), 1,000 per tick, and checks the limit before each piece of work;
+- this project's exact search counts operations (cells of tables, swaps, pivots, nodes, with a
+  constant for each phase), 1,000 per tick, and checks the limit before each piece of work;
 - CP-SAT counts its own deterministic seconds, 2,000,000 ticks each, with one worker;
 - HiGHS counts nodes of its tree, 5,000 ticks each, or iterations of the simplex, 50 ticks each,
   if the program is continuous. Presolve, cuts, heuristics and the iterations at a node are not
@@ -256,10 +256,10 @@ def _wait_for_another(thread: int) -> None:
 
 #: Ticks of a solve in runs, gaps and studies unless another limit is given: about a second.
 DEFAULT_WORK_LIMIT = 1_000_000
-#: Largest accepted limit; no search reaches it.
+#: Largest accepted work limit [ticks]; no search reaches it.
 MAX_WORK_LIMIT = 10**15
 
-#: Operations of our own search per tick.
+#: Operations of this project's exact search per tick.
 OPERATIONS = 1_000
 #: Ticks per deterministic second of CP-SAT.
 CP_SAT_SECOND = 2_000_000

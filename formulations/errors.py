@@ -23,7 +23,7 @@ class InputError(ValueError):
     """
 
     def __init__(self, where: str, what: str, remedy: str) -> None:
-        # On one line, even where a name or a value of the user has several.
+        # Join lines, because a user's name or value may contain line breaks.
         super().__init__(" ".join(f"{where}: {what}; {remedy}".splitlines()))
         self.where = where
         self.what = what

@@ -86,7 +86,7 @@ class Formulation(Statement[P], Generic[P, S, R]):
         )
 
     def settled(self, method: str) -> R | None:
-        """Return the result if nothing is to be decided; None for all other problems."""
+        """Return the result if there is nothing to decide, e.g. no requests; otherwise None."""
         return None
 
     def details(self) -> dict[str, Any]:
@@ -196,7 +196,7 @@ class Formulation(Statement[P], Generic[P, S, R]):
 
     def _relaxed(self, lower: int, deadline: Deadline) -> R:
         """Return the bound of the linear relaxation: HiGHS's value, rounded up within 1e-6."""
-        # Without a solution of the relaxation there is none of the program.
+        # If the relaxation is infeasible, so is the program.
         outcome = self._confirmed(self._relaxation(deadline), SolveLimits(deadline))
         if outcome.termination is not Termination.OPTIMAL:
             outcome = trusted_outcome(outcome, None)
@@ -223,10 +223,10 @@ class Formulation(Statement[P], Generic[P, S, R]):
         )
 
     def _check_read(self, method: str, limits: SolveLimits, hint: S | None) -> None:
-        """Refuse a hint that is no solution, and what the linear relaxation does not read."""
+        """Refuse a hint that is not a solution, and options that the linear relaxation ignores."""
         for where, value in (("hint", hint), ("work_limit", limits.work_limit)):
             if value is not None and method == "lp":
-                what = "the linear relaxation (lp) does not read it"
+                what = "has no effect on the linear relaxation (lp)"
                 raise CapabilityError(where, what, "leave it out")
         is_feasible(hint, self.violations)
 
@@ -253,7 +253,7 @@ class Formulation(Statement[P], Generic[P, S, R]):
         return replace(outcome, bound_kind=asked.bound_kind, details=details)
 
     def _misstated(self, solution: S, objective: int | None) -> dict[str, int]:
-        """Return the error of a claimed objective, as a violation; empty if there is none."""
+        """Return the error of a claimed objective as a violation; empty if it is correct."""
         error = 0 if objective is None else abs(objective - self.objective_value(solution))
         return {"objective": error} if error else {}
 
@@ -287,7 +287,7 @@ class Formulation(Statement[P], Generic[P, S, R]):
         work_limit: int | None = None,
         own: Mapping[str, Callable[[], R]] | None = None,
     ) -> R:
-        """Solve by a backend, by enumeration, or by a method of the caller's own.
+        """Solve by a backend, by enumeration, or by one of the methods in ``own``.
 
         Parameters
         ----------
@@ -413,7 +413,7 @@ def is_feasible(hint: S | None, violated: Callable[[S], object]) -> bool:
     Raises
     ------
     InputError
-        If the checker ``violated`` cannot read it, as it is no solution of the problem at all.
+        If the checker ``violated`` cannot read the hint, e.g. because it has another length.
     """
     if hint is None:
         return False

@@ -11,7 +11,7 @@ _OF_ALL = ("__all__", "__doc__", "__file__", "__name__", "__path__", "__spec__")
 def lazy_attributes(
     package: str, names_of: Mapping[str, str]
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """Return ``__getattr__`` and ``__dir__`` for a package that imports each name at first use.
+    """Return the functions ``__getattr__`` and ``__dir__`` of a package with lazy imports.
 
     Parameters
     ----------

@@ -69,7 +69,7 @@ class LinearSolve:
 
 
 class LinearProgram(Statement[P], Generic[P, R]):
-    """A linear program in the form that `formulations.linear.exact_linear` converts."""
+    """Base class of linear programs, in the form that `formulations.linear.exact_linear` reads."""
 
     maximised, fractional = True, True
     units = 1
@@ -85,7 +85,7 @@ class LinearProgram(Statement[P], Generic[P, R]):
         return None
 
     def told_prices(self) -> list[str]:
-        """Return what the dual prices of the rows mean, as lines."""
+        """Return lines that explain the dual prices of the rows."""
         families = {name.partition("[")[0] for name in self.linear.rows}
         return [
             "dual prices: price of a row = value factor above * factor of the row (default 1) * "
@@ -137,7 +137,8 @@ class LinearProgram(Statement[P], Generic[P, R]):
             HiGHS), ``highs``, ``pyomo``, ``pyomo:SOLVER``, or ``lp``: the program is its own
             linear relaxation, so this is ``highs``. Every answer is made exact in rationals.
         time_limit : float or Deadline, optional
-            Seconds for the backend. If it fails, the exact method solves from the start.
+            Seconds for the backend. If the backend returns no point, the exact simplex method
+            starts from the slack basis, without a time limit.
         seed : int
             Random seed of the backend.
 

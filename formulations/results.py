@@ -77,7 +77,7 @@ def check_bound(method: str, objective: Any, bound: Any, *, checked: bool) -> No
 
 
 def own_solver(**details: object) -> dict[str, object]:
-    """Return the solver details of a result of one of our own methods."""
+    """Return the solver details of a result of one of this project's methods."""
     return {"name": "bfio", "version": _own_version(), **details}
 
 
@@ -118,9 +118,9 @@ class Solved:
     Parameters
     ----------
     method : str
-        The method: a backend, one of our own methods or ``brute-force``.
+        The method: a backend, a method of this project, or ``brute-force``.
     termination : Termination
-        ``OPTIMAL`` only with an equal bound, derived exactly.
+        ``OPTIMAL`` only if the objective equals a bound derived exactly.
     seconds : float
         Wall-clock time of the solve itself.
     compile_seconds : float
@@ -145,7 +145,7 @@ class Solved:
     ticks: int | None = None
 
     def __init_subclass__(cls, **keywords: Any) -> None:
-        """Give every result the short text, instead of all arrays that a dataclass would print."""
+        """Give every result the short ``repr`` of this class instead of that of a dataclass."""
         super().__init_subclass__(**keywords)
         cls.__repr__ = Solved.__repr__  # type: ignore[method-assign]
 
@@ -217,8 +217,8 @@ class ProgramResult(Solved, Generic[S]):
     violations : mapping
         Violations found by the checker; empty for a feasible solution.
     scale : int
-        Units of objective and bound per unit of the problem's own objective, whose weights or
-        times may be fractional.
+        Units of objective and bound per unit of the problem's objective: a factor that makes
+        fractional weights or times integers.
     """
 
     objective: int | None = None

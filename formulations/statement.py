@@ -1,4 +1,4 @@
-"""What every program has: statement, standard form, descriptions, linear relaxation."""
+"""The base class of all programs: statement, standard form, descriptions, linear relaxation."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -54,9 +54,9 @@ class Statement(ABC, Generic[P]):
         return compile_model(self.model)
 
     def settled(self, method: str) -> Any:
-        """Return the result of a problem in which nothing is to be decided; None for all others.
+        """Return the result if there is nothing to decide, e.g. no requests; otherwise None.
 
-        Such a problem is never stated or written.
+        The program of such a problem is never stated or written.
         """
         return None
 
@@ -65,11 +65,11 @@ class Statement(ABC, Generic[P]):
         return ()
 
     def told_prices(self) -> Sequence[str]:
-        """Return what the dual prices of the rows mean, as lines; empty for integer programs."""
+        """Return lines that explain the dual prices of the rows; empty for integer programs."""
         return ()
 
     def optimum_near(self, point: Sequence[Fraction]) -> tuple[Fraction | None, bool]:
-        """Return the exact optimum of a `fractional` program, and whether a point describes it.
+        """Return the exact optimum of a `fractional` program, and whether a point leads to it.
 
         Parameters
         ----------

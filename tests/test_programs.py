@@ -304,7 +304,7 @@ def test_the_limited_program_has_the_face_too(
     Path("p.json").write_text(json.dumps(document | {"workers": 2}))
     for command in ("fluid", "show"):
         assert main([command, "p.json", "--latency", "3"]) == 2
-        assert "p.json: workers: 2 of them; give one worker" in capsys.readouterr().err
+        assert "p.json: workers: found 2; give one worker" in capsys.readouterr().err
 
 
 def test_an_infeasible_relaxation_is_infeasible() -> None:

@@ -108,7 +108,7 @@ def test_steps_left_are_cut_to_the_window(given: int, meant: int) -> None:
 
 def test_what_is_no_predictor_is_told() -> None:
     """A class in place of an object, or an object without the method, is rejected as predictor."""
-    with pytest.raises(InputError, match="dict is a class; give an object of it"):
+    with pytest.raises(InputError, match="dict is a class; give an instance of the class"):
         bfio.simulate(LOAD, "br-h", CLUSTER, predictor=dict)
     with pytest.raises(InputError, match="has no method remaining or estimate; write remaining"):
         bfio.simulate(LOAD, "br-h", CLUSTER, predictor=3)

@@ -120,5 +120,5 @@ def _check(scenario: Scenario) -> None:
     for agent in network.agents:
         policy = scenario.serving_of(agent.name).policy
         if not isinstance(policy, TokenBudgetPolicy) or not policy.mixes:
-            what = f"{agent.name} has no built-in policy that mixes phases"
+            what = f"agent {agent.name} has no built-in policy that mixes phases"
             raise InputError("scenario", what, "use sarathi, orca or another mixing policy")

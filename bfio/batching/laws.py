@@ -61,7 +61,7 @@ class Law(Validated):
         if not 1 <= value <= _MAX_MEAN:
             raise InputError("mean", f"{value} is out of range", f"use 1 to {_MAX_MEAN}")
         if name is LawName.FIXED and value.denominator != 1:
-            what = f"a fixed number of {float(value):.6g} is not whole"
+            what = f"the fixed number {float(value):.6g} is not whole"
             raise InputError("mean", what, "use a whole number or another law")
         self._set(name=name, parameter=value)
 

@@ -13,7 +13,7 @@ For a request in its prefill phase the number is the length of its next chunk. I
 it is 1 or 0, as in (2.5). If all numbers are 0, the engine idles for a slot. Optional attributes:
 
 ``knows_lengths``
-    True if the policy may read ``state.decode``; otherwise that raises an error.
+    True if the policy may read ``state.decode``; otherwise reading it raises an error.
 ``for_engine``
     Called before a run for each engine; returns the policy object of this engine, so that a
     policy with memory starts each run with a fresh state.
@@ -250,12 +250,12 @@ class TokenBudgetPolicy(Validated):
         if self.decode_order is Order.LONGEST:
             raise InputError(
                 "decode_order",
-                "longest rest first is not supported",
+                "`longest` is not supported for decode tokens",
                 "use arrival, entry or shortest",
             )
         for name, order in (("kp", self.prefill_order), ("kd", self.decode_order)):
             if getattr(self, name) and order in (Order.SHORTEST, Order.LONGEST):
-                what = f"{order} first excludes a limit to the oldest requests"
+                what = f"order {order} excludes a limit to the oldest requests"
                 raise InputError(name, what, "order by arrival, or omit kp and kd")
 
     @property

@@ -59,7 +59,7 @@ class Limited:
 
 @dataclass(frozen=True)
 class LimitedDecode(Limited):
-    """The same for a policy that mixes no phases: its limit is on decode tokens."""
+    """A policy that does not mix phases; its only option limits the decode tokens of a batch."""
 
     limit: int = option(0, WHOLE, "M", _DECODE_LIMIT)
 

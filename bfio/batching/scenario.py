@@ -269,7 +269,7 @@ def _arrival_slots(network: AgentNetwork, workload: Workload, scale: Fraction) -
     if not len(slots) or int(slots[-1]) >= MAX_SLOT:
         raise InputError(
             "trace",
-            f"{len(slots)} requests, too late for the clock",
+            f"the last of {len(slots)} requests arrives too late for the clock",
             "use another trace or rate scale",
         )
     return np.asarray(slots, dtype=np.int64)

@@ -3,8 +3,8 @@
 A step is the computation of a serving engine for one new token of each of B requests. Each layer
 has an RMS norm, projections of query, key and value, attention over the cache, the output
 projection, and a gated feed-forward part with its own norm. All B caches have the same length T in
-a step, so its load is B·T tokens and no kernel pads. The queries of a group take the place of
-query positions, which is equivalent to grouped attention of a single token.
+a step, so the load of the step is B·T tokens and no kernel pads. The queries of a group are passed
+as query positions, which is equivalent to grouped attention of a single token.
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
 """Fit the step-time model ``C + t_l·max load + t_m·mean load`` to measured steps.
 
-With several workers, overhead and time per token of each one are fitted too. A step takes
-``max_g (C_g + τ_g·L_g) + t_m·mean``. So its duration depends only on its *critical* worker, which
-attains the maximum; for the others it gives an upper bound. The critical worker depends on the
-unknown constants. Two operations alternate: each step is assigned to the worker that is critical
-under the present lines, and the line of each worker is fitted to its steps (A. Magnani and S.
-Boyd, Convex piecewise-linear fitting, 2009). This ends in a local optimum, not a proven global
-one. Its start is the result of a smooth fit.
+With several workers, overhead and time per token of each worker (its *line*) can be fitted too. A
+step takes ``max_g (C_g + τ_g·L_g) + t_m·mean``. So its duration depends only on the *critical*
+worker, which attains the maximum; for all other workers it gives an upper bound. The critical
+worker depends on the unknown constants. Two operations alternate: each step is assigned to the
+worker that is critical under the present lines, and the line of each worker is fitted to its
+steps (A. Magnani and S. Boyd, Convex piecewise-linear fitting, 2009). This ends in a local
+optimum, not a proven global one. The first lines come from a smooth fit.
 
 In the smooth fit the maximum over workers is replaced by ``T·log Σ_g exp(· / T)``, to which every
 worker contributes, and fitted by the Levenberg-Marquardt method while the temperature T falls. So
 a worker whose line starts too low to be critical is still fitted to the steps nearest to it; fits
-of the maximum itself would ignore it. A small ridge keeps undetermined constants at their initial
-values.
+of the maximum itself would ignore that worker. A small ridge keeps undetermined constants at their
+initial values.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def evenly_spaced(number: int, most: int) -> IntArray:
 def annealed_lines(
     duration: FloatArray, loads: FloatArray, mean: FloatArray | None, start: FloatArray
 ) -> tuple[FloatArray, float]:
-    """Return overhead and time per token of each worker, shape (G, 2), and the mean's time.
+    """Return overhead and time per token of workers, (G, 2), and the coefficient of the mean load.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def annealed_lines(
     loads : FloatArray
         Shape (K, G) [tokens].
     mean : FloatArray, optional
-        Shape (K,): mean load, if it has a term.
+        Shape (K,): mean load [tokens]; None if the model has no term for it.
     start : FloatArray
         Shape (3,): overhead, time per token and coefficient of the mean for equal workers.
     """
@@ -145,7 +145,7 @@ def _cost(residuals: FloatArray, noise: float, off: FloatArray) -> float:
     return float(loss.mean() + _RIDGE * (off @ off) / 2)
 
 
-#: Minimum critical steps of a fitted worker; any line explains fewer.
+#: Minimum number of steps in which a worker must be critical for its line to be fitted.
 LEAST_CRITICAL = 10
 _MAX_ROUNDS, _LAST_ROUNDS = 50, 4
 #: Maximum number of steps, evenly spaced, in all rounds except the last ones.
@@ -163,11 +163,11 @@ class WorkerLines:
     critical : IntArray
         Shape (K,): the critical worker of each step, fitted or not.
     used : BoolArray
-        Shape (K,): whether a step is fitted, that is, its critical worker has a line.
+        Shape (K,): whether a step is used in the fit: its critical worker has a line.
     regression : Regression
         Regression over the used steps. Columns: overhead and time per token of each fitted worker,
-        then the coefficient of the mean, if it has a term. Intervals assume that the critical
-        workers are known.
+        then the coefficient of the mean load, if the model has this term. Intervals assume that
+        the critical workers are known.
     """
 
     fitted: tuple[int, ...]
@@ -200,9 +200,10 @@ def fit_lines(
     loads : FloatArray
         Shape (K, G) [tokens].
     mean : FloatArray, optional
-        Shape (K,): mean load, if it has a term.
+        Shape (K,): mean load [tokens]; None if the model has no term for it.
     start : FloatArray
-        Shape (3,): overhead, time per token and coefficient of the mean for equal workers [s].
+        Shape (3,): overhead [s], time per token and coefficient of the mean [s/token] for equal
+        workers.
     loss : Loss
         Loss to minimise.
 
@@ -272,7 +273,7 @@ def _is_enough(loads: FloatArray) -> bool:
 
 
 def _misfit(steps: _Steps, lines: FloatArray, mean_time: float) -> float:
-    """Return the mean error of the model over all steps, in the norm of the loss."""
+    """Return the mean absolute (Huber) or mean squared error of the model over all steps."""
     found = (lines[:, 0] + lines[:, 1] * steps.loads).max(axis=1)
     if steps.mean is not None:
         found = found + mean_time * steps.mean
@@ -334,7 +335,7 @@ class WorkerConstants:
     worker : int
         Number of the worker.
     critical_steps : int
-        Number of steps in which it was the slowest.
+        Number of steps in which the worker was the slowest.
     overhead, token_time : Constant, optional
         ``C_g`` [s] and ``τ_g`` [s/token]; None if the worker was critical too rarely.
     """
@@ -617,7 +618,7 @@ def _columns(steps: MeasuredSteps, with_mean: bool) -> dict[int, FloatArray]:
 
 
 def _tells_mean(steps: MeasuredSteps) -> bool:
-    """Return whether the mean load has an own effect: independent of peak and constant."""
+    """Return whether mean load, peak and constant are linearly independent over the steps."""
     if steps.mean_load is None:
         return False
     table = np.column_stack([np.ones(len(steps)), steps.max_load, steps.mean_load])
@@ -683,14 +684,14 @@ def _notes_on_mean(
         yield "the mean load is unknown, so mean_time is not fitted"
     elif not _tells_mean(steps):
         yield (
-            "peak and mean of these loads go together, so their coefficients cannot be separated: "
-            "mean_time is not fitted; the other constants include its effect"
+            "peak and mean load are linearly dependent, so their coefficients cannot be "
+            "separated: mean_time is not fitted; the other constants include its effect"
         )
     elif 2 in which and correlation is not None and abs(correlation) > _CLOSE:
         yield (
             f"peak and mean have correlation {correlation:.4f}, so their coefficients are hard "
             f"to separate: intervals are {number((1 - correlation**2) ** -0.5, 2)} times as wide "
-            "as without it; measure steps of unequal loads"
+            "as without this correlation; measure steps of unequal loads"
         )
 
 
@@ -699,8 +700,8 @@ def _notes_on_fit(goodness: Goodness, terms: _Terms) -> Iterator[str]:
         yield "no intervals, because there are as many constants as steps"
     if abs(goodness.total_ratio - 1) > _LEFT_OUT:
         yield (
-            f"all steps together took {percent(goodness.total_ratio - 1)} more than these "
-            'constants say: the tail counts little (loss="squares" keeps the total)'
+            f"all steps together took {percent(goodness.total_ratio - 1)} more than the fit "
+            'gives, because slow outliers have little weight (loss="squares" keeps the total)'
         )
 
 
@@ -724,8 +725,8 @@ def _bend(steps: MeasuredSteps, fitted: FloatArray, *, are_equal: bool) -> Itera
             " or workers differ (per_worker=True)" if are_equal and steps.workers != 1 else ""
         )
         yield (
-            f"durations are not linear in the load{workers}: steps with a peak of {least:,.0f} to "
-            f"{most:,.0f} tokens are typically {percent(middle)} off the fit"
+            f"durations are not linear in the load{workers}: for peak loads of {least:,.0f} to "
+            f"{most:,.0f} tokens they typically differ by {percent(middle)} from the fit"
         )
 
 
@@ -785,8 +786,8 @@ def _notes_on_workers(own: WorkerFit) -> Iterator[str]:
             constant = getattr(worker, name)
             if constant is not None and constant.value < 0:
                 yield (
-                    f"worker {worker.worker}: {name} came out negative, {constant}; "
-                    "its steps do not determine it, measure more loads"
+                    f"worker {worker.worker}: the fitted {name} is negative, {constant}, because "
+                    "the steps of this worker do not determine it; measure more loads"
                 )
 
 

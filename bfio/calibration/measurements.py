@@ -1,6 +1,6 @@
-"""Hold measured steps: durations, and loads of the workers.
+"""Measured steps: durations, and loads of the workers.
 
-`read_steps` reads them from CSV or JSON Lines, one row per step, optionally compressed.
+`read_steps` reads measured steps from CSV or JSON Lines, one row per step, plain or compressed.
 """
 
 from __future__ import annotations
@@ -148,9 +148,9 @@ def read_steps(
         A file with a header. Columns: ``duration_s`` [s]; ``load_0``, ``load_1``, ... [tokens], or
         ``max_load`` with ``mean_load`` or ``total_load``. Other columns are ignored.
     workers : int, optional
-        ``G``, to compute the mean from a total.
+        ``G``, needed to compute the mean load from ``total_load``.
     duration : str, optional
-        Name of the column of durations, if not the usual one.
+        Name of the column of durations; by default the first of `DURATIONS` that exists.
 
     Raises
     ------

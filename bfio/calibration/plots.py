@@ -26,8 +26,8 @@ _LINEAR, _LEAST_LINEAR = 3, 0.01
 def fit_figure(fit: "StepTimeFit") -> ShownFigure:
     """Draw durations with the fitted line, and residuals in percent, by peak load.
 
-    The term of the mean load is subtracted from durations. With constants of each worker, the
-    residuals are those of that fit, with one colour per critical worker.
+    The term of the mean load is subtracted from durations. If each worker has its own constants,
+    the residuals are those of that fit, with one colour per critical worker.
     """
     steps = fit.steps
     fitted = fit.fitted_s if fit.own is None else fit.own.fitted_s

@@ -41,12 +41,12 @@ POLICIES = textwrap.fill(
 _SYNTHETIC_REQUESTS = 4000
 
 
-#: Whether arguments contradict each other, what is wrong then, and the remedy.
+#: A check of arguments: whether they contradict each other, the fault, and the remedy.
 Conflict: TypeAlias = tuple[bool, str, str]
 
 
 def refuse_first(conflicts: "Iterable[Conflict]") -> None:
-    """Raise an `InputError` for the first conflict of arguments that there is."""
+    """Raise an `InputError` for the first of these checks that finds contradictory arguments."""
     for is_there, what, remedy in conflicts:
         if is_there:
             raise InputError("command line", what, remedy)
@@ -55,7 +55,7 @@ def refuse_first(conflicts: "Iterable[Conflict]") -> None:
 def unread_without_trace(
     args: argparse.Namespace, *names: str, remedy: str = "add --trace, or omit the option"
 ) -> "Iterator[Conflict]":
-    """Yield a conflict for each argument that is given but has no effect without ``--trace``."""
+    """Yield for each named argument the check that it is not given without ``--trace``."""
     for name in names:
         is_unread = args.trace is None and getattr(args, name) not in (None, False)
         yield is_unread, f"{flag(name)} has no effect without --trace", remedy
@@ -103,7 +103,7 @@ def add_seed(parser: argparse._ActionsContainer) -> None:
 
 
 def add_time_limit(parser: argparse.ArgumentParser, default: str = "none") -> None:
-    """Add ``--time-limit``; ``default`` is said in its help."""
+    """Add ``--time-limit``; its help shows the text ``default``."""
     parser.add_argument(
         "--time-limit",
         type=_seconds,

@@ -275,7 +275,7 @@ def limited_program(
 
     limits: dict[str, Any] = given_limits(args)
     if limits and kind.name != "throughput":
-        what = f"no limit of program {kind.name or kind.command}"
+        what = f"program {kind.name or kind.command} has no such limit"
         raise InputError(flag(next(iter(limits))), what, "omit it")
     if not limits:
         return None

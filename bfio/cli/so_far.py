@@ -131,14 +131,14 @@ def limit(seconds: float | None) -> None:
 
 
 def answer_begins() -> None:
-    """Tell the guard process that the final answer is being printed, so no kept answer may be."""
+    """Tell the guard process that printing of the final answer begins; drop the kept answer."""
     if not _state.has_begun:
         _state.has_begun = True
         _tell(BEGUN)
 
 
 def serves() -> None:
-    """Tell the guard process that a service runs, which says farewell and completes its log."""
+    """Tell the guard process that a service runs, which needs time to complete its log."""
     _tell(SERVES)
 
 
@@ -224,7 +224,7 @@ class View:
 
 #: Time for the work to end by itself [s]; `bfio.cli.main` allows slightly more.
 _ORDERLY_S = 0.9
-#: Signals within this time [s] count as one, passed on by several processes.
+#: Signals within this time [s] count as one: several processes may forward the same Ctrl-C.
 ONE_SIGNAL_S = 0.2
 
 

@@ -45,7 +45,7 @@ def styled(
 
 
 def label_pair(figure: Figure, pair: Any, xlabel: str, *labels: tuple[str, str]) -> None:
-    """Give two panels over one time axis a title and an unit each, and one legend below both."""
+    """Label two panels: a common x axis, a title and a unit each, and one legend below both."""
     for axes, (title, ylabel) in zip(pair, labels, strict=True):
         axes.set(title=title, ylabel=ylabel, ylim=(0, None))
     pair[1].set_xlabel(xlabel)

@@ -36,9 +36,10 @@ if TYPE_CHECKING:
 
 #: Entry-point group for kernel groups of other packages.
 GROUP = "bfio.kernels"
-#: Time between two checks of the progress of processes [s].
+#: Time between two checks of the progress of compiling processes [s].
 _LOOK_S = 0.2
-#: Garbage collection is off: it takes a seventh of the time, and the process ends anyway.
+#: Program of a compiling process. Garbage collection is off, because it takes a seventh of the
+#: time, and the process ends soon.
 _COMPILE = (
     "import gc, sys; gc.disable(); from bfio.common import kernel_groups as g; "
     "g.compile_here(sys.argv[1:])"
@@ -326,9 +327,9 @@ class Engine(StrEnum):
     REFERENCE = "reference"
 
 
-#: Time to load Numba with the machine code of a group, and the code alone [s].
+#: Time to load Numba and the machine code of a group, and the machine code alone [s].
 LOADING_S, CODE_S = 0.5, 0.1
-#: Time that compiled runs would have saved in this process so far, by group of kernels [s].
+#: Time that compiled runs would have saved in this process so far, by kernel group [s].
 _saveable_s: dict[str, float] = {}
 
 

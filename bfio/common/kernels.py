@@ -129,7 +129,7 @@ class _Walk:
         return "\n".join([how, _code_text(code, bool(function.__doc__)), *values])
 
     def _value(self, value: Any, names: tuple[str, ...]) -> str:
-        """Return the description of a value of which a function reads the given attributes."""
+        """Describe a value; ``names`` are the attributes of it that the function may read."""
         if isinstance(value, _PLAIN) or value is NotImplemented:
             return f"{type(value).__name__} {value!r}"
         if isinstance(value, Enum):

@@ -11,7 +11,7 @@ import numpy as np
 from formulations.arrays import BoolArray
 from formulations.errors import InputError
 
-#: Memory that a computation may take [GiB], in place of a share of the free memory.
+#: Environment variable: memory limit of a computation [GiB]; default: a share of free memory.
 VARIABLE = "BFIO_MEMORY_GIB"
 #: Share of the free memory that one estimate may take. Estimates are rough.
 _SHARE = 0.5
@@ -40,10 +40,10 @@ def require_memory(num_bytes: int, where: str, size: str, remedy: str) -> None:
     allowed = allowed_bytes()
     if num_bytes > allowed:
         what = (
-            f"{size} take about {num_bytes / _GIBIBYTE:,.1f} GiB, "
-            f"of which {allowed / _GIBIBYTE:,.1f} are allowed"
+            f"{size} take about {num_bytes / _GIBIBYTE:,.1f} GiB; "
+            f"the limit is {allowed / _GIBIBYTE:,.1f} GiB"
         )
-        raise InputError(where, what, f"{remedy}, or allow more with {VARIABLE}")
+        raise InputError(where, what, f"{remedy}, or raise the limit with {VARIABLE}")
 
 
 def allowed_bytes() -> int:

@@ -147,7 +147,7 @@ class Metric(Generic[Record]):
     domain : Domain
         Domain of its values. Intervals over rows of a study stay within it.
     together : callable, optional
-        Function from a record to the values, by name, of all metrics that share its quantity.
+        Function from a record to the values, by name, of all metrics of one distribution.
     """
 
     name: str

@@ -140,7 +140,7 @@ class _DiskCache:
         rtsys.initialize(target)
         payload = self._kept.read(_types_text(signature, target.codegen()))
         if payload is not None:
-            # Code of what has moved may name a module that is gone: then it is compiled again.
+            # Stored code may name a module that no longer exists; then compile again.
             with suppress(ModuleNotFoundError, AttributeError):
                 return CompileResult._rebuild(target, *pickle.loads(payload))  # noqa: SLF001
         if not self._is_linked:

@@ -249,7 +249,7 @@ def is_read(entry: Option, *owners: object) -> bool:
             if other.name == name:
                 value = getattr(owner, other.field)
                 return str(value) == wanted if wanted else value != other.default
-    raise LookupError(f"{entry.name} is read beside {name}, which is no option here")
+    raise LookupError(f"{entry.name} depends on {name}, which is not an option here")
 
 
 def options_of(owner: type[Any]) -> tuple[Option, ...]:
@@ -443,7 +443,7 @@ def read_texts(
     for key, text in texts.items():
         name = key.replace("-", "_")
         if name not in kinds:
-            remedy = use_one_of(name, kinds) if kinds else "leave it out; there is no option here"
+            remedy = use_one_of(name, kinds) if kinds else "leave it out; no options are accepted"
             raise InputError(where, f"unknown option {name!r}", remedy)
         try:
             values[name] = kinds[name].from_text(text)

@@ -54,7 +54,7 @@ def installed(group: str) -> dict[str, EntryPoint]:
 
 @cache
 def _entry_points(group: str, path: tuple[str, ...]) -> EntryPoints:
-    """Return the entry points; to read those of 100 packages takes as long as a small run."""
+    """Return the entry points, cached: to read those of 100 packages takes as long as a run."""
     return entry_points(group=group)
 
 
@@ -107,7 +107,7 @@ def call_check(policy: object, name: str, instance: object) -> None:
         If the check rejects the instance, cannot be called, or raises another exception.
     """
     if (check := getattr(policy, "check", None)) is not None:
-        with users_code(f"policy {name}", "its check ", remedy="mend the policy"):
+        with users_code(f"policy {name}", "its check ", remedy="correct the policy"):
             check(instance)
 
 
@@ -146,7 +146,7 @@ def checked_choice(answer: object, present: Collection[int], where: str, noun: s
     remedy = f"return {noun}s of the state, each once"
     if not isinstance(answer, Iterable) or isinstance(answer, str | bytes):
         raise InputError(where, f"returned {answer!r:.40}", remedy)
-    with users_code(where, "its answer ", remedy="mend the policy"):
+    with users_code(where, "its answer ", remedy="correct the policy"):
         # Read at most one entry too many, because an iterator may be infinite.
         entries = list(islice(answer, len(present) + 1))
     for entry in entries:

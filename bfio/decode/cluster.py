@@ -83,11 +83,11 @@ class Cluster:
         TOKEN_TIME_S,
         PER_WORKER,
         "T",
-        "time per token of the peak [s] (1.00524902e-7)",
+        "time per token of the largest load [s] (1.00524902e-7)",
         name="token_time",
     )
     mean_time_s: float = option(
-        0.0, NUMBER, "T", "time per token of the mean (0)", name="mean_time"
+        0.0, NUMBER, "T", "time per token of the mean load [s] (0)", name="mean_time"
     )
     memory: int | tuple[int, ...] | None = option(
         None, PER_WORKER, "K", "KV cache of a worker [tokens], or one each (default: no limit)"

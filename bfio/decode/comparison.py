@@ -315,7 +315,7 @@ def _chosen(policies: Sequence[str | Policy], task: RunTask) -> Iterator[ChosenP
         if labels.count(label) > 1:
             raise InputError("policies", f"{label} is named twice", "name each policy once")
         if isinstance(policy, str) and "," in policy:
-            what = f"{policy!r:.60} is one text"
+            what = f"{policy!r:.60} is a single text"
             raise InputError("policies", what, 'give a list: ["fcfs", "br-0"]')
         if not callable(policy) and not isinstance(policy, str):
             what = f"{kind_of(policy)} is not a policy"

@@ -47,7 +47,7 @@ class Clash(NamedTuple):
 
 
 def _is_predicted(asked: Asked) -> bool:
-    """Return whether a predictor fills the window; predictors do not count rests."""
+    """Return whether a predictor fills the window; predictors do not count paused steps."""
     known = (LengthSource.UNKNOWN, LengthSource.KNOWN)
     return asked.steps > 0 and lengths_of(asked.options.predictor) not in known
 
@@ -77,7 +77,7 @@ FACTS: Mapping[str, Callable[[Asked], bool]] = {
     "token budget": lambda asked: asked.cluster.token_budget is not None,
 }
 
-#: Facts that a policy does not support by itself.
+#: Facts that some policies do not support, whatever the other settings.
 POLICIES = (
     Clash(
         "policy",
@@ -91,52 +91,52 @@ _OTHER = "or another policy"
 _NO_EVENTS = 'use overflow="reserve", no failures and no cancellations'
 _NO_WINDOW = f"use {LOOK_AHEAD} 0, or predictor none or oracle"
 
-#: Conflicts of policies that track requests; each message begins "tracks requests that".
+#: Conflicts of policies that track requests; each message begins "assumes that requests".
 _TRACKED = (
-    ("delay", "start at once, and decisions take effect later", "use delay 0"),
-    ("interruptions", "run to their end, and these may be interrupted", _NO_EVENTS),
-    ("telemetry", "run, and telemetry shows reports of workers only", "use no telemetry"),
+    ("delay", "start at once, but with a delay they start later", "use delay 0"),
+    ("interruptions", "run to their end, but here they may be interrupted", _NO_EVENTS),
+    ("telemetry", "are known one by one, but telemetry reports only workers", "use no telemetry"),
 )
 _TRACKED_TOKENS = (
     (
         "token budget",
-        "emit a token at each step, and with a token budget prompts take steps",
+        "emit a token at each step, but with a token budget prompts take steps",
         "use no token budget",
     ),
     (
         "prefill",
-        "become ready in order of arrival, and prefill ends in another order",
+        "become ready in order of arrival, but prefill ends in another order",
         "use no prefill",
     ),
 )
 #: Conflicts with token budgets.
 _BUDGETED = (
-    ("interruptions", "requests may leave their worker, with prompts half computed", _NO_EVENTS),
+    ("interruptions", "requests may leave their worker during their prefill", _NO_EVENTS),
     ("prefill", "the prefill tier computes prompts as well", "use one of the two"),
     ("telemetry", "reports do not include the progress of prompts", "use no telemetry"),
     (
         "prefix cache",
-        "hits of prefix caches are only counted, and do not save chunks",
+        "prefix cache hits would not shorten prompts computed in chunks",
         "use no prefix cache",
     ),
     ("offered load", "the offered load is defined for decode tokens only", "use rate_scale"),
 )
-#: Conflicts of policies that pause requests; each message begins "pauses, and".
+#: Conflicts of policies that pause requests; each message begins "pauses requests, but".
 _PAUSED = (
     (
         "immediate dispatch",
-        "must decide about each arriving request separately",
+        "immediate dispatch decides about each arriving request separately",
         "use pooled dispatch",
     ),
     ("delay", "decisions take effect later", "use delay 0"),
-    ("telemetry", "telemetry shows reports of workers only", "use no telemetry"),
-    ("predicted window", "predictors count steps without rests", _NO_WINDOW),
+    ("telemetry", "telemetry reports only workers", "use no telemetry"),
+    ("predicted window", "predictors do not count paused steps", _NO_WINDOW),
 )
 
 
 def _tracking(rows: Iterable[tuple[str, str, str]]) -> Iterator[Clash]:
     for fact, why, remedy in rows:
-        what = f"tracks requests that {why}"
+        what = f"assumes that requests {why}"
         yield Clash("own tracking", fact, what, f"{remedy}, {_OTHER}")
 
 
@@ -147,20 +147,20 @@ TOGETHER = (
     Clash(
         "own tracking",
         "ties",
-        "tracks workers by index, and with ties workers are permuted",
+        "tracks workers by index, but other tie rules permute the workers",
         f"use ties lowest, {_OTHER}",
     ),
     Clash(
         "no ties",
         "ties",
-        "uses or tracks the indices of workers, or draws a worker",
+        "uses worker indices or draws workers, so tie rules do not apply",
         f"use ties lowest, {_OTHER}",
     ),
     *_tracking(_TRACKED_TOKENS),
     Clash(
         "pausing program",
         "mean time",
-        "its program has no step time by the mean load (mean_time_s)",
+        "its program does not model the mean-load term of the step time (mean_time_s)",
         f"use mean_time_s 0, {_OTHER}",
     ),
     Clash(
@@ -174,24 +174,27 @@ TOGETHER = (
     Clash(
         "growth by age",
         "interruptions",
-        "differs with age, and requests may be interrupted",
+        "growth depends on the age of a request, and requests may be interrupted",
         f"use equal increments or global-step, or {_NO_EVENTS.removeprefix('use ')}",
         where="drift",
     ),
     Clash(
         "pauses",
         "token budget",
-        "decides which requests rest, and with a token budget batches do",
+        "decides which requests rest, but with a token budget the batches decide this",
         "use another policy, or no token budget",
     ),
     Clash(
         "token budget",
         "predicted window",
-        "predictors count decode steps, and prompts take further steps",
+        "predictors count decode steps, but prompts take further steps",
         _NO_WINDOW,
         where="token_budget",
     ),
-    *(Clash("pauses", fact, f"pauses, and {why}", remedy) for fact, why, remedy in _PAUSED),
+    *(
+        Clash("pauses", fact, f"pauses requests, but {why}", remedy)
+        for fact, why, remedy in _PAUSED
+    ),
 )
 
 #: Facts that compiled runs do not support; ``what`` is the object of a sentence.

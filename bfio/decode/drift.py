@@ -85,12 +85,12 @@ class Drift:
         if not self.may_fall:
             return
         if self.reading is DriftReading.GLOBAL_STEP:
-            what = f"{min(self.increments)} for all requests, including new ones"
-            raise InputError("drift", what, "let increments fall by age, as in age:1,1,-1")
+            what = f"the negative increment {min(self.increments)} also applies to new requests"
+            raise InputError("drift", what, "give negative increments by age, as in age:1,1,-1")
         below = np.flatnonzero(self._prefix < 0)
         if len(below):
-            what = f"loads fall below those at the start after {below[0]} steps"
-            raise InputError("drift", what, "let no partial sum be below 0, as in age:1,1,-1")
+            what = f"after {below[0]} steps the load of a request is below its prompt"
+            raise InputError("drift", what, "keep all partial sums >= 0, as in age:1,1,-1")
 
     @classmethod
     def from_rate(cls, rate: Fraction) -> "Drift":

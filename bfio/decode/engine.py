@@ -330,7 +330,7 @@ class Interpreted:
         order = None if self.orders is None else next(self.orders)
         shown = self.seen if order is None else in_places(self.seen, order)
         began = perf_counter()
-        with users_code(f"policy {self.name}, step {step}", remedy="mend the policy"):
+        with users_code(f"policy {self.name}, step {step}", remedy="correct the policy"):
             answer = self.policy(shown)
         self.decide_s += perf_counter() - began
         self.decision = checked_decision(answer, len(requests), len(free), self.name, step)

@@ -182,12 +182,13 @@ def measured_part(workload: Workload, cluster: Cluster, options: RunOptions) -> 
     why_not = ""
     if steps < LEAST_STEPS:
         enough = _repeats(workload, cluster, options, warm_up + LEAST_STEPS)
-        remedy = f"requests repeated {enough} times would do"
+        remedy = f"repeat the requests {enough} times"
         if options.steps is not None:
             remedy = "use a run of more steps"
         why_not = (
             f"{len(workload):,} requests keep all slots busy for {max(0, int(steps + warm_up)):,} "
-            f"steps, and {warm_up:,} of warm-up and {LEAST_STEPS} to measure are needed; {remedy}"
+            f"steps, but {warm_up:,} warm-up steps and {LEAST_STEPS} measured steps are needed; "
+            f"{remedy}"
         )
     return MeasuredPart(is_timed, begin, end, first, max(first, last), why_not)
 

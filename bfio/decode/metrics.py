@@ -190,8 +190,8 @@ def _barrier_loss(part: RunPart) -> Value:
 @METRICS.metric(
     "barrier_loss_loads",
     "1",
-    "that share if batches took no time for their tokens, of the same time of steps: what loads "
-    "alone would cost",
+    "share of worker time in steps lost to unequal loads alone: waiting time if the tokens of a "
+    "batch took no time, over the same time of steps",
     domain=Domain.SHARE,
 )
 def _barrier_loss_loads(part: RunPart) -> Value:
@@ -205,7 +205,8 @@ def _barrier_loss_loads(part: RunPart) -> Value:
 @METRICS.metric(
     "barrier_loss_batches",
     "1",
-    "the same if steps lasted as their batches alone: what unequal numbers of tokens would cost",
+    "share of worker time in steps lost to unequal batches alone: waiting time if only the tokens "
+    "of a batch took time, over the same time of steps",
     domain=Domain.SHARE,
 )
 def _barrier_loss_batches(part: RunPart) -> Value:
@@ -621,7 +622,7 @@ def own_metric(name: str, function: Callable[[RunPart], Value]) -> Metric[RunPar
 
     def compute(part: RunPart) -> Value:
         where = f"metric {name}"
-        with users_code(where, remedy="mend the metric"):
+        with users_code(where, remedy="correct the metric"):
             value = function(part)
         plain = value.item() if isinstance(value, np.generic) else value
         is_number = isinstance(plain, int | float) and not isinstance(plain, bool)

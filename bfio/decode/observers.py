@@ -75,7 +75,7 @@ class Watching:
     stop: Callable[[], bool] | None = None
 
     def __post_init__(self) -> None:
-        """Validate."""
+        """Check the types of the observers and of the stop condition."""
         truth(self.keep_trajectory, "keep_trajectory")
         for k, observer in enumerate(entries(self.observers, "observers")):
             if not callable(getattr(observer, "on_step", None)):

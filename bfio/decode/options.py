@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 #: Number of the random stream that policies draw from; predictors use another stream.
 _POLICY_STREAM = 1
 _POOL = 128
-#: Time that a swapped token is away [s]: half a MiB of KV cache per token, moved to the host and
-#: back over a link of 50 GB/s.
+#: Time per token to swap its KV cache to the host and back [s]: half a MiB, moved twice over a
+#: link of 50 GB/s.
 SWAP_TIME_S = 2e-5
 #: A schedule without events.
 NO_EVENTS = "none"
@@ -276,7 +276,7 @@ class RunOptions(CheckedOptions):
         SWAP_TIME_S,
         checked(NUMBER, _swap_time),
         "T",
-        "time a swapped token is away [s] (2e-5)",
+        "time per token to swap to the host and back [s] (2e-5)",
         name="swap_time",
     )
     batching: str = option(
@@ -315,7 +315,7 @@ class RunOptions(CheckedOptions):
         Ties.LOWEST,
         _word_of(Ties),
         "RULE",
-        "which of equally good workers: lowest (default), rotating or random (seeded)",
+        "choice among equally good workers: lowest (default), rotating or random (seeded)",
     )
     seed: int = 0
 
@@ -349,8 +349,8 @@ class Settings(NamedTuple):
     #: With immediate dispatch: requests in flight to a worker beyond its slots; -1 for no limit.
     margin: int
     delay: int  #: Steps after which decisions take effect.
-    pool: int  #: ``R``, waiting requests to reveal.
-    steps: int  #: Most steps; -1 for no limit.
+    pool: int  #: ``R``: number of waiting requests up to which a pool reveals requests.
+    steps: int  #: Largest number of steps; -1 for no limit.
     #: Whether the growth of a request depends on its age, so that requests grow differently.
     by_age: bool
     look_ahead: int  #: ``H``: length of the ring buffer of endings [steps].
@@ -360,7 +360,7 @@ class Settings(NamedTuple):
     one_pace: bool  #: Whether the same load takes the same time on all workers at every step.
     interrupts: bool  #: Whether requests may leave their worker before they finish.
     overflow: int  #: The overflow rule; NONE if memory is not limited.
-    swap_time_s: float  #: Time that a swapped token is away [s/token].
+    swap_time_s: float  #: Time to swap a token's cache to the host and back [s/token].
     caches: bool  #: Whether workers have prefix caches.
 
 

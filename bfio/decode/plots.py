@@ -32,7 +32,7 @@ def trajectory_figure(comparison: "Comparison") -> ShownFigure:
         panels = list(grid.flat)
         for panel, label, run in zip(panels, comparison.labels, comparison.measured, strict=False):
             _draw_trajectory(panel, label, run)
-        # The panels share their axes; a bound set before the last panel would cut it off.
+        # The panels share their axes, so set the bound after the last panel is drawn.
         panels[0].set_ylim(bottom=0)
         panels[0].legend(loc="upper right")
         for panel in panels[num_panels:]:

@@ -193,7 +193,7 @@ def look_ahead(in_force: Mapping[str, object]) -> int:
 
 
 def check_policy(policy: object, *, may_be_class: bool = True) -> None:
-    """Refuse an object that is no policy."""
+    """Raise InputError for an object that is not a policy."""
     remedy = "give a name, a function of the state, or a callable object"
     if isinstance(policy, type) and not may_be_class:
         raise InputError("policy", f"{policy.__name__} is a class", remedy)

@@ -149,7 +149,7 @@ class Replay:
             if request != before:
                 before, load, emitted = request, int(self.workload.prompt_tokens[request]), 0
             steps = end - start
-            # One step more than the stint: the load with which the next stint would begin.
+            # One step beyond the stint gives the load with which the next stint would begin.
             loads = profile(drift, load, start, steps + 1, emitted, rests)
             yield request, worker, start, end, loads[:steps]
             load, emitted = int(loads[-1]), emitted + steps - rested

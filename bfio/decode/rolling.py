@@ -154,7 +154,10 @@ def sampled(weights: list[int]) -> dict[int, int]:
 
 
 def open_slots(free: IntArray, running: IntArray, last: int, most_now: int) -> Iterator[Slot]:
-    """Yield the slots in the order in which they become free, at most ``most_now`` at step 0."""
+    """Yield the slots of the window in the order in which they become free.
+
+    At most ``most_now`` slots are free at step 0.
+    """
     left = free.tolist()
     for _ in range(min(sum(left), most_now)):
         worker = max(range(len(left)), key=lambda g: left[g])
@@ -239,7 +242,7 @@ class Plan(NamedTuple):
     """A plan: the request of each of N positions, those with a slot first."""
 
     worker: IntArray  #: Shape (N,): worker of the slot; -1 without slot.
-    #: Shape (N,): first sampled step at which its request counts; T without slot.
+    #: Shape (N,): index of the first sampled step at which its request has load; T without slot.
     since: IntArray
     request: IntArray  #: Shape (N,): rank of its request by size.
     place: IntArray  #: Shape (N,): position of each rank.

@@ -282,7 +282,7 @@ class Run:
 
     @cached_property
     def step_energies(self) -> "dict[tuple[EnergyModel, EnergyReading], FloatArray]":
-        """Energies and busy times of steps computed so far; see `bfio.decode.energy`."""
+        """Cache of energies and busy times of steps; see `bfio.decode.energy`."""
         return {}
 
     def resting(self) -> IntArray:

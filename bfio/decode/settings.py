@@ -30,12 +30,12 @@ from formulations.scalars import percentage
 
 #: Limits of a solve: options of policies, also recorded in their statistics.
 LIMITS = ("work_limit", "time_limit")
-#: From this share of rows out of order on, the arrival times of a trace are questioned.
+#: Share of rows out of order above which a remark doubts the arrival times of a trace.
 _DISORDER = 0.2
-#: A measured part is called not stationary if its mean load differs by more than this share
-#: between its first and its last fifth.
+#: A measured part is reported as not stationary if its mean load differs by more than this share
+#: between the first and the last fifth of its steps.
 _MOST_DRIFT, _FIFTHS = 0.2, 5
-#: A policy as it was named, and its options in force (`Run.policy_options`).
+#: A policy as the user wrote it, and its options in force (`Run.policy_options`).
 NamedPolicy: TypeAlias = tuple[str, Mapping[str, object]]
 
 
@@ -260,8 +260,8 @@ def unused_arrivals(has_arrival_times: bool, options: RunOptions) -> Iterator[st
     """Yield a hint if the requests have arrival times that the run does not use."""
     if has_arrival_times and options.arrivals is ArrivalMode.POOL:
         yield (
-            "The requests have arrival times, which are not used: a pool refills as requests "
-            'start. Use arrivals="timed" to run with these times.'
+            "The requests have arrival times, which are not used: a pool reveals requests as "
+            'others start. Use arrivals="timed" to run with these times.'
         )
 
 
@@ -400,7 +400,7 @@ def _of_measured_part(runs: Sequence[Run]) -> Iterator[str]:
     warm_up = min(int(steps[0]) for _, steps in found)
     longest, who = max((part.mser_steps(run), run.policy) for run, _ in found)
     judged = f"{who}, so it may be too short there" if longest > warm_up else "any policy"
-    yield f"Warm-up: {warm_up:,} steps; MSER-5 asks for at most {longest:,} under {judged}."
+    yield f"Warm-up: {warm_up:,} steps; rule MSER-5 gives at most {longest:,} under {judged}."
     busiest = max(float(run.active[steps].max()) for run, steps in found)
     share = busiest / runs[0].cluster.total_slots
     if share < 1:

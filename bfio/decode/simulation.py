@@ -104,7 +104,7 @@ def simulate(
     check_options_are_read([chosen], policy_options, asked, machine)
     run = _run(workload, chosen, machine, engine, watching, history, asked)
     measured = measured_part(workload, run.cluster, run.options)
-    # The arrays of the workload replace the copies that the engines wrote on, to save memory.
+    # To save memory, replace the engine's copies of arrays by the arrays of the workload.
     emitted = workload.output_tokens if run.is_drained else run.emitted_tokens
     prompts = workload.prompt_tokens
     return replace(run, measured=measured, prompt_tokens=prompts, emitted_tokens=emitted)

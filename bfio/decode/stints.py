@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 class Cause(IntEnum):
     """Cause of a stint's end before the request finished: a column of `Run.interruptions`."""
 
-    #: The memory of its worker overflowed; it waits again and is recomputed.
+    #: The memory of the worker overflowed; the request waits again, and its cache is recomputed.
     RECOMPUTATION = 0
-    #: The memory of its worker overflowed; its cache is held on the host.
+    #: The memory of the worker overflowed; the cache of the request is moved to the host.
     SWAP = 1
-    #: Its worker failed; it waits again.
+    #: The worker failed; the request waits again.
     FAILURE = 2
-    #: Its client cancelled it.
+    #: The client cancelled the request.
     CANCELLATION = 3
 
 

@@ -1,4 +1,4 @@
-"""Tallies of workers' slots, memory and load in a step, for policies that assign in turn."""
+"""Running counts of slots, memory and load per worker, for policies that assign one by one."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class WorkerTally(NamedTuple):
     """The slots, memory and load of one worker during a decision."""
 
     number: int  #: Index of the worker.
-    free: int  #: Slots still free.
-    requests: int  #: Its requests: running, queued and assigned at this step.
-    tokens: int  #: Its load with queued and newly assigned prompts [tokens].
-    queued: int  #: Requests bound to it that are not running.
-    queued_tokens: int  #: Prompt tokens of these.
+    free: int  #: Number of free slots left.
+    requests: int  #: Number of requests: running, queued and assigned in this step.
+    tokens: int  #: Load, including queued and newly assigned prompts [tokens].
+    queued: int  #: Number of requests bound to the worker that are not running.
+    queued_tokens: int  #: Prompt tokens of the queued requests.
     room: int  #: Memory still free for requests [tokens].
 
 

@@ -245,10 +245,12 @@ def integers(
     """
     values = field_of(document, name)
     if len(values) != length:
-        raise InputError(name, f"{len(values)} entries", f"give {length}, one per request")
+        what = f"has {len(values)} entries"
+        raise InputError(name, what, f"give {length}, one per request")
     for i, value in enumerate(values):
         if type(value) is not int and not (or_none and value is None):
-            raise InputError(f"{name}[{i}]", "no integer", "write one" + " or null" * or_none)
+            remedy = "write an integer" + " or null" * or_none
+            raise InputError(f"{name}[{i}]", "is not an integer", remedy)
     return tuple(values)
 
 
@@ -267,7 +269,7 @@ def fractions_of(values: object, where: str) -> tuple[Fraction, ...]:
 
 
 def check_certificate(certificate: object, known: Mapping[str, tuple[str, ...]]) -> str:
-    """Return the kind of a certificate after checking that it has exactly the fields of its kind.
+    """Return the kind of a certificate, after a check that its fields are those of its kind.
 
     Parameters
     ----------
@@ -283,6 +285,6 @@ def check_certificate(certificate: object, known: Mapping[str, tuple[str, ...]])
     """
     kind = str(certificate.get("kind")) if isinstance(certificate, Mapping) else ""
     if kind not in known:
-        raise InputError("certificate.kind", f"{kind!r}", use_one_of(kind, known))
+        raise InputError("certificate.kind", f"{kind!r} is unknown", use_one_of(kind, known))
     check_keys(certificate, "certificate", ("kind", *known[kind]))
     return kind

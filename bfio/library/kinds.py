@@ -69,7 +69,8 @@ class Fluid(Kind):
             for j, row in enumerate(field_of(document, "routing"))
         ]
         if len(rows) != shape[0] or any(len(row) != shape[1] for row in rows):
-            raise InputError("routing", "another shape", f"give {shape[0]} rows of {shape[1]}")
+            what, remedy = "has the wrong shape", f"give {shape[0]} rows of {shape[1]} rates"
+            raise InputError("routing", what, remedy)
         return tuple(rows)
 
     def certified_bound(self, problem: FluidProblem, certificate: Mapping[str, Any]) -> Value:
@@ -77,7 +78,8 @@ class Fluid(Kind):
         check_certificate(certificate, {"prices": self.prices})
         work = fractions_of(certificate["work_prices"], "certificate.work_prices")
         if len(work) != len(problem.workers):
-            raise InputError("certificate.work_prices", f"{len(work)}", "give one per worker")
+            what = f"has {len(work)} prices"
+            raise InputError("certificate.work_prices", what, "give one per worker")
         return self._bound(problem, work, certificate)
 
     @abstractmethod
@@ -103,7 +105,8 @@ class Throughput(Fluid):
     ) -> Value:
         rates = fractions_of(certificate["rate_prices"], "certificate.rate_prices")
         if len(rates) != len(problem.classes):
-            raise InputError("certificate.rate_prices", f"{len(rates)}", "give one per class")
+            what = f"has {len(rates)} prices"
+            raise InputError("certificate.rate_prices", what, "give one per class")
         refused = admission_price_violations(problem, work, rates, self.fluid_objective)
         if refused:
             what = f"dual prices are infeasible at {next(iter(refused))}"
@@ -156,7 +159,7 @@ class Margin(Fluid):
 
 
 class Thresholds(Kind):
-    """Thresholds with minimum memory; the bound is recomputed by iteration from all ones."""
+    """Thresholds with minimum memory; the bound is recomputed, iterating from thresholds of 1."""
 
     unit = "tokens"
     problem = FluidProblem
@@ -290,7 +293,7 @@ def read_prices(document: Mapping[str, Any]) -> PriceCertificate:
     Raises
     ------
     InputError
-        If it contains values other than integers, or a round has not one price per cell.
+        If a value is not an integer, or a round does not have one price per cell.
     """
     (scale,) = integers({"scale": [document.get("scale")]}, "scale", 1)
     if document["kind"] == "token-prices":
@@ -307,7 +310,7 @@ def read_prices(document: Mapping[str, Any]) -> PriceCertificate:
     return PriceCertificate(scale, rows)
 
 
-#: Kind of an empty certificate: a tiny problem is enumerated.
+#: Kind of an empty certificate: the verifier enumerates all assignments of a tiny problem.
 EVERY_ASSIGNMENT = "every-assignment"
 #: Kind of certificate with multipliers of the interval relaxation.
 INTERVAL = "interval"
@@ -366,14 +369,15 @@ def _interval_bound(problem: StepProblem, certificate: Mapping[str, Any]) -> int
     """Return the bound of multipliers; the flow has a row per worker and a column per step."""
     relaxation = interval_relaxation(problem)
     if relaxation is None:
-        raise InputError("certificate.kind", INTERVAL, "it only covers requests with equal growth")
+        what = f"{INTERVAL} certificates only cover requests with equal growth"
+        raise InputError("certificate.kind", what, "use another kind of certificate")
     (price,) = integers({"price": [certificate["price"]]}, "price", 1)
     width = relaxation.times.shape[1]
     flow = [integers({"flow": line}, "flow", width) for line in field_of(certificate, "flow")]
     if max(map(abs, (price, *(y for line in flow for y in line)))) > sum(problem.weights) * len(
         relaxation.times
     ):
-        raise InputError("certificate.flow", "larger than all supplies", "solve again")
+        raise InputError("certificate.flow", "exceeds the sum of all supplies", "solve again")
     return relaxation.bound(np.array(flow, dtype=np.int64), price)
 
 
@@ -412,7 +416,7 @@ def _tuples(value: object, where: str, is_word: bool) -> Any:
     if isinstance(value, list | tuple):
         return tuple(_tuples(part, where, False) for part in value)
     if (type(value) is not int) if not is_word else not isinstance(value, str):
-        raise InputError(f"certificate.{where}", "not integers", "solve again")
+        raise InputError(f"certificate.{where}", "contains non-integers", "solve again")
     return value
 
 

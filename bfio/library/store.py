@@ -134,7 +134,7 @@ class BestKnown:
         claimed = "claim" in fields
         if claimed != ("claimed_by" in fields):
             raise InputError(
-                f"{where}.claim", "given alone", "give claim and claimed_by, or neither"
+                f"{where}.claim", "lacks claimed_by", "give claim and claimed_by, or neither"
             )
         return cls(
             objective=read_value(fields["objective"], f"{where}.objective"),
@@ -289,7 +289,7 @@ def entry(name: str, folder: Path = DATA) -> Entry:
     known = _read(folder)
     if name not in known:
         remedy = f"{did_you_mean(name, known)}see bfio library list"
-        raise InputError(name, "no such entry of the library", remedy)
+        raise InputError(name, "the library has no such entry", remedy)
     return known[name]
 
 
@@ -308,7 +308,7 @@ def write_problem(folder: Path, made: Entry, document: Any) -> None:
         If the entry exists with another problem, since problems are frozen.
     """
     if digest_of(document) != made.digest:
-        raise InputError(made.name, "its problem has changed", "give it another name")
+        raise InputError(made.name, "the problem of this entry has changed", "use another name")
     _write(folder / "problems" / f"{made.name}.json.xz", packed(document))
 
 
@@ -371,7 +371,7 @@ def _versioned(path: Path, name: str) -> Any:
     document = check_keys(read_plain(path), str(path), ("version", name))
     if document["version"] != VERSION:
         what = f"version {document['version']}, not {VERSION}"
-        raise InputError(str(path), what, "use the bfio that it came with")
+        raise InputError(str(path), what, "use the version of bfio that contains these files")
     return document[name]
 
 
@@ -448,9 +448,9 @@ def verify(entry: Entry, *, bounds: bool = True) -> Verdict:
     is_certified = False
     try:
         if digest_of(entry.document) != entry.digest:
-            faults.append("digest: the problem is not the one that was frozen")
+            faults.append("digest: the problem differs from the frozen problem")
         elif entry.best is None:
-            faults.append("best known: nothing")
+            faults.append("best known: no solution and bound are stored")
         else:
             faults += _faults_of_solution(entry, entry.best)
             faults += _contradictions(entry, entry.best)
@@ -507,7 +507,9 @@ def check_solution_text(entry: Entry, text: str) -> SolutionVerdict:
     program = entry.kind.program(entry.problem)
     if program is None:
         raise InputError(
-            "solution", f"of kind {entry.kind_name}", "give the JSON answer of a command"
+            "solution",
+            f"kind {entry.kind_name} has no MPS or LP file",
+            "give the JSON answer of a command",
         )
     result = judge(program, parse_solution(text)).result
     if result.violations or result.solution is None:
@@ -539,7 +541,7 @@ def _faults_of_bound(entry: Entry, best: BestKnown) -> list[str]:
     certificate = entry.certificate
     assert certificate is not None
     if certificate.get("kind") != best.certificate:
-        return [f"certificate: of kind {certificate.get('kind')}, not {best.certificate}"]
+        return [f"certificate: its kind is {certificate.get('kind')}, not {best.certificate}"]
     derived = entry.kind.certified_bound(entry.problem, certificate)
     if entry.kind.is_tighter(best.bound, derived):
         return [f"bound: the certificate proves {derived}, not {best.bound}"]

@@ -1,9 +1,10 @@
-"""Policies of the toolkit inside other routers: verl's and TensorRT-LLM's; Ray Serve's beside.
+"""Adapters to let a policy route inside verl and TensorRT-LLM; Ray Serve: `bfio.live.ray_serve`.
 
-Each hook tells a part of a policy's state. `Choices` keeps the rest in the table of the live
-router (`bfio.live.decisions`): which request is on which server, and its prompt. Hooks do not
-report tokens while a request runs, so loads are prompts until it ends. Nothing of the other
-libraries is imported here: their hooks are called by shape. `bfio.live.ray_serve` imports Ray.
+The hooks of these libraries report only a part of the state that a policy reads. `Choices` keeps
+the other part in the table of the live router (`bfio.live.decisions`): the server and the prompt
+of each request. Hooks do not report tokens while a request runs, so the load of a request is its
+prompt length until it ends. This module does not import verl or TensorRT-LLM: the adapters only
+have the methods that these libraries call.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from formulations.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
-#: Most servers at once.
+#: Default of the largest number of servers at a time.
 SERVERS = 64
-#: Most requests at once.
+#: Largest number of unfinished requests at a time.
 _ROWS = 2**12
 
 
@@ -31,12 +32,12 @@ class Choices:
     Parameters
     ----------
     policy : str
-        Its name and options, such as ``br-h:horizon=20``.
+        Name and options of the policy, such as ``br-h:horizon=20``.
     dispatch : Dispatch
-        ``POOLED``: a request may wait until the policy sends it. ``IMMEDIATE``: it is sent at
-        once, to queue at its server.
+        ``POOLED``: a request may wait until the policy sends it. ``IMMEDIATE``: each request is
+        sent to a server on arrival, and waits in the queue of that server.
     servers : int
-        Most servers at once.
+        Largest number of servers at a time.
     **run : object
         Fields of `bfio.decode.options.RunOptions`, such as ``predictor`` and ``ties``.
 
@@ -54,24 +55,24 @@ class Choices:
         self._table.slots[:] = 0
         self._columns: dict[Hashable, int] = {}
         self._servers: dict[int, Hashable] = {}
-        #: Per request its row, and whether its server has been told.
+        #: By request: its row in the table, and whether `server_of` has returned its server.
         self._rows: dict[Hashable, tuple[int, bool]] = {}
 
     @property
     def loads(self) -> dict[Hashable, int]:
-        """The prompts on each server [tokens]."""
+        """Sum of the prompts of the requests on each server [tokens]."""
         loads = self._table.loads()
         return {server: int(loads[g]) for server, g in self._columns.items()}
 
     def serve(self, slots: Mapping[Any, int]) -> None:
-        """Set the servers, and how many requests of this router each accepts.
+        """Set the available servers, and the number of requests of this router that each accepts.
 
-        Requests on servers that are gone return to the pool.
+        Requests on servers that are no longer listed return to the pool.
 
         Raises
         ------
         InputError
-            If there are more servers than were announced.
+            If there are more servers than the parameter ``servers`` of `Choices` allows.
         """
         for server in self._columns.keys() - slots.keys():
             g = self._columns.pop(server)
@@ -85,8 +86,8 @@ class Choices:
             if server not in self._columns:
                 free = set(range(len(self._table.slots))) - self._servers.keys()
                 if not free:
-                    what = f"{len(slots)} of them at once"
-                    raise InputError("servers", what, "announce more servers")
+                    what = f"{len(slots)} servers are more than the limit"
+                    raise InputError("servers", what, "raise the parameter servers")
                 self._columns[server] = min(free)
                 self._servers[min(free)] = server
             self._table.set_slots(self._columns[server], max(0, most))
@@ -94,18 +95,20 @@ class Choices:
     def server_of(self, request: Hashable, tokens: int) -> Hashable | None:
         """Return the server of a request, or None if the policy lets it wait.
 
-        The policy decides about all requests that wait. A request that is asked about again
-        after its server was told has been refused there, and is decided anew.
+        The policy decides about all waiting requests. If this method has already returned a server
+        for the request, a second call means that this server refused the request, and the policy
+        decides about the request again.
 
         Raises
         ------
         InputError
-            If the policy fails, or too many requests are at once.
+            If the policy fails, or there are too many unfinished requests.
         """
         row, is_told = self._rows.get(request, (-1, False))
         if row < 0:
             if self._table.is_full:
-                raise InputError("requests", f"{_ROWS} at once", "send fewer")
+                what = f"{_ROWS} requests are unfinished, which is the limit"
+                raise InputError("requests", what, "send new requests after some have ended")
             row = self._table.arrive(max(1, tokens), 1)
         elif is_told:
             self._table.again(row)
@@ -118,7 +121,7 @@ class Choices:
         return self._servers[int(self._table.worker[row])]
 
     def end(self, request: Hashable) -> None:
-        """Forget a request that has ended or was given up; nothing happens if it is unknown."""
+        """Remove a request that has ended or was cancelled; do nothing if it is unknown."""
         row, _ = self._rows.pop(request, (-1, False))
         if row >= 0:
             self._table.leave(row, finished=False)
@@ -133,24 +136,24 @@ class Choices:
 class VerlRouter:
     """The ``router_class`` of verl's rollout: a policy chooses the server of each generation.
 
-    Its YAML file names this class and the policy: ``router_class:
+    The YAML file of verl names this class and the policy: ``router_class:
     bfio.live.adapters.VerlRouter`` and ``policy: br-0``; other entries are fields of `RunOptions`.
-    verl waits for a server, so policies decide at once; those that need a pool are refused.
-    Turns of one conversation are decided one by one.
+    verl expects a server for each request immediately, so dispatch is immediate, and policies that
+    need a pool are refused. The server of each turn of a conversation is chosen separately.
 
     Parameters
     ----------
     servers : dict
         Handles of servers by name.
     router_kwargs : dict
-        The YAML file.
+        Entries of the YAML file.
     """
 
     def __init__(self, servers: dict[str, Any], router_kwargs: dict[str, Any]) -> None:
         run = {name: value for name, value in router_kwargs.items() if name != "router_class"}
         self._choices = Choices(run.pop("policy"), Dispatch.IMMEDIATE, **run)
         self._servers: dict[str, Any] = {}
-        #: Requests under way by server, each with the number of its acquisition.
+        #: Unfinished requests by server, each with the sequence number of its `acquire_server`.
         self._under_way: dict[str, list[tuple[str | None, int]]] = {}
         self._count = 0
         self.add_servers(servers)
@@ -183,7 +186,7 @@ class VerlRouter:
         return name, self._servers[name]
 
     def release_server(self, server_id: str, request_id: str | None = None) -> None:
-        """Note the end of a request; of the oldest one on its server if it has no name."""
+        """Remove a request that has ended; without ``request_id``, the oldest of the server."""
         under_way = self._under_way.get(server_id, [])
         for i, (name, number) in enumerate(under_way):
             if request_id in (None, name):
@@ -199,7 +202,7 @@ class VerlRouter:
         self._choices.serve(dict.fromkeys(self._servers, 1))
 
     def remove_servers(self, server_ids: list[str]) -> None:
-        """Remove servers; their requests are under way no longer."""
+        """Remove servers; their requests no longer count as unfinished."""
         for name in server_ids:
             self._servers.pop(name, None)
             for _, number in self._under_way.pop(name, []):
@@ -228,17 +231,18 @@ class VerlRouter:
         }
 
     def clear_sticky_cache(self) -> dict[str, Any]:
-        """Return the loads: no conversation is bound to its server."""
+        """Return the loads; there is no cache to clear, as no conversation stays on its server."""
         return {"cleared_entries": 0, "server_loads": self.get_status()["servers"]}
 
 
 class RankRouter:
-    """A policy for TensorRT-LLM's attention data parallelism; mix it into ``DefaultADPRouter``.
+    """Mixin for TensorRT-LLM's ``DefaultADPRouter``: a policy for attention data parallelism.
 
-    Every rank decides from the same states, so all decide alike. The hook tells requests and
-    prompt tokens of a rank, not of each request: the policy sees equal requests with these sums.
-    The hook has no pool, so a request that the policy lets wait goes to the rank of fewest tokens
-    among those with a free slot. Requests that name their rank go there while it has a slot.
+    Every rank computes the same decisions from the same states. The hook reports the number of
+    requests and prompt tokens of each rank, but not single requests. So the policy sees running
+    requests of equal size with these sums. The hook has no pool: a request that the policy lets
+    wait goes to the rank with the fewest tokens among those with a free slot. A request that names
+    its rank goes to this rank if the rank has a free slot.
     """
 
     #: The policy with its options, and fields of `RunOptions`.
@@ -249,7 +253,7 @@ class RankRouter:
     def route_requests(
         self, all_rank_states: list[Any], new_requests: list[Any], max_num_active_requests: int
     ) -> tuple[dict[int, list[Any]], int]:
-        """Return the new requests of each rank, and the most requests of a rank afterwards.
+        """Return the new requests of each rank, and the largest number of requests of a rank then.
 
         Parameters
         ----------

@@ -1,8 +1,8 @@
-"""Events of the streams of workers: what a router reads in them, and what it passes on.
+"""Events in the streams of workers: the fields that the router reads, and the text it forwards.
 
-The rule that counts tokens stands here, in `Chunk.count`. Nearly all events have the form in which
-vLLM and SGLang write one more piece of text; a pattern reads these without a parser, and a test
-holds it to the plain reading, which takes every other event.
+`Chunk.count` defines how tokens are counted. Nearly all events have the same form, in which vLLM
+and SGLang write one more piece of text. A regular expression reads these events without a JSON
+parser; all other events are parsed. A test checks that both ways of reading agree.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 _TEXT = rb'([^"\\\x00-\x1f]*)'
 _COUNT = rb"(?:0|[1-9]\d{0,15})"
-# One choice that goes on, and perhaps the usage at the end. No name can come twice with another
-# meaning: the last one would count.
+# One choice that continues, optionally followed by the usage. The pattern excludes duplicate keys
+# with different meanings, of which a JSON parser would keep the last one.
 _USUAL = re.compile(
     rb'\{(?:"(?:id|object|created|model|system_fingerprint)":(?:"[ !#-\[\]-~]*"|%b|null),)*'
     rb'"choices":\[\{"index":0,"(?:text":"%b"|delta":\{"content":"%b"\})'
@@ -37,23 +37,23 @@ class Chunk:
     Parameters
     ----------
     data : bytes
-        Its text.
+        Data of the event, a JSON text.
 
     Raises
     ------
     ValueError
-        If it is no event of a stream of completions.
+        If the data is not an event of a completion stream.
     """
 
-    ids: tuple[int, ...] = ()  #: New token ids, if the worker tells them.
+    ids: tuple[int, ...] = ()  #: New token ids, if the worker reports them.
     has_choices = True
-    ends = False  #: Whether this is the last text.
-    stops = False  #: Whether the request is to be sent again with its tokens.
-    error: Any = None  #: What the worker says instead of an answer.
+    ends = False  #: Whether this event ends the text.
+    stops = False  #: Whether the worker asks to resend the request with its tokens so far.
+    error: Any = None  #: Error that the worker reports in the stream, or None.
     _document: dict[str, Any] | None = None
 
     def __init__(self, data: bytes) -> None:
-        #: The text, while it may be passed on as it came.
+        #: The received data while it is unchanged; None after a change of `document`.
         self.data: bytes | None = data
         found = _USUAL.fullmatch(data)
         self._is_usual = found is not None
@@ -62,7 +62,7 @@ class Chunk:
             return
         text, content, prompt, output = found.groups()
         self.text = (content if text is None else text).decode()  #: New text of all choices.
-        #: Tokens of prompt and output so far, if the worker tells them.
+        #: Number of prompt tokens and of output tokens so far, if the worker reports them.
         self.usage = None if prompt is None else (int(prompt), int(output))
 
     def _read_plainly(self, data: bytes) -> None:
@@ -85,25 +85,25 @@ class Chunk:
 
     @property
     def document(self) -> dict[str, Any]:
-        """The event as a document."""
+        """The event as a JSON object."""
         if self._document is None:
             assert self.data is not None
             self._document = json.loads(self.data)
         return self._document
 
     def count(self, before: int, so_far: int) -> int:
-        """Return how many tokens are new, and none of them twice.
+        """Return the number of tokens that this event adds.
 
-        An event may have several tokens or none: the usage tells, where there is one. Without it
-        an event with choices counts as one token. The request had ``before`` tokens when it was
-        sent to this worker, and has ``so_far``.
+        If the event has a usage, the number follows from it (possibly 0 or several). Otherwise an
+        event with choices counts as one token. ``before`` is the number of output tokens of the
+        request when it was sent to this worker, ``so_far`` the number counted until this event.
         """
         if self.usage is None:
             return int(self.has_choices)
         return before + self.usage[1] - so_far
 
     def tell_usage(self, prompt: int, output: int) -> None:
-        """Write these counts of tokens in place of those of the worker."""
+        """Replace the token counts of the worker by these counts."""
         self.document["usage"] = {
             "prompt_tokens": prompt,
             "completion_tokens": output,
@@ -112,13 +112,13 @@ class Chunk:
         self.data = None
 
     def go_on(self) -> None:
-        """Write no reason for an end, as another worker goes on."""
+        """Remove the finish and stop reasons, because another worker continues the request."""
         for choice in self.document["choices"]:
             choice["finish_reason"] = choice["stop_reason"] = None
         self.data, self.ends = None, False
 
     def shown(self, payload: Payload) -> bytes:
-        """Return the event as its client asked for it; nothing if only its usage is left."""
+        """Return the event for its client; empty if it would hold only usage not asked for."""
         data = self.data
         if self._is_usual and data is not None:
             is_told = self.usage is None or payload.continuous_usage

@@ -1,9 +1,9 @@
 """The decisions of a live router, without any network: its table of requests, and the policy.
 
-The table mirrors the workers (BalanceRoute, section 5.1 and D.1): per request its prompt, the
-tokens it has emitted and its prediction. A policy of `bfio.decode` reads it through the same
-`DecodeState` as in a simulation. The router reports what it sees: `arrive`, `start`, `emit`,
-`leave`, `set_slots`; and asks `decide` at each boundary between two steps.
+The table mirrors the workers (BalanceRoute, section 5.1 and D.1). It holds the prompt, the emitted
+tokens and the prediction of each request. A policy of `bfio.decode` sees the table as a
+`DecodeState`, as in a simulation. The router reports events by `arrive`, `start`, `emit`, `leave`
+and `set_slots`, and calls `decide` at each boundary between two steps.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from bfio.decode.policy_registry import ChosenPolicy
     from bfio.workloads.workload import Workload
 
-#: Most requests that are in the table at once.
+#: Largest number of requests in the table.
 ROWS = 2**15
 #: States of a row: unused, in the pool, sent to a worker but not started, running, ended, and held
 #: back until `Decisions.again`.
@@ -51,13 +51,13 @@ class Taken:
     Parameters
     ----------
     state : DecodeState
-        What the policy saw.
+        State that the policy saw.
     rows : tuple of int
         The waiting requests of that state, in order of arrival.
     answer : tuple of (int or None)
-        The worker of each of them, or None to keep waiting.
+        The worker of each of these requests, or None to keep waiting.
     prepare_s, policy_s : float
-        Time to write the state, and of the policy [s].
+        Time to create the state, and time of the policy's decision [s].
     """
 
     state: DecodeState
@@ -81,17 +81,17 @@ class Decisions:
     policy : ChosenPolicy
         The policy with its options.
     cluster : Cluster
-        Workers, slots and memory; times matter to policies that know speeds.
+        Workers, slots and memory; step times are used only by policies that weigh loads by speed.
     options : RunOptions
-        Those that a live router has: ``dispatch``, ``margin``, ``projection``, ``predictor``,
+        A live router reads ``dispatch``, ``margin``, ``projection``, ``predictor``,
         ``window_knows``, ``ties`` and ``seed``.
     rows : int
-        Most requests at once.
+        Largest number of requests in the table.
     history : Workload, optional
         Past requests for predictors that learn.
     predictor : CheckedPredictor, optional
-        A predictor made for a known list of requests, whose indices are the rows; by default the
-        one that the options name, over the rows of the table.
+        A predictor made for a known list of requests, whose indices are the rows; by default a
+        new predictor as the options name it, for the rows of the table.
 
     Raises
     ------
@@ -115,7 +115,7 @@ class Decisions:
         self.options = with_margin(made, options)
         check_live(policy, made, cluster, self.options, self.look_ahead)
         self.immediate = options.dispatch is Dispatch.IMMEDIATE
-        #: Shape (rows,): prompt, most output and emitted tokens, worker, and state of each row.
+        #: Shape (rows,): prompt, largest output and emitted tokens, worker, and prompt key.
         self.prompt, self.output, self.emitted, self.worker, self.key = (
             np.zeros(rows, dtype=np.int64) for _ in range(5)
         )
@@ -124,9 +124,9 @@ class Decisions:
         self.status = np.zeros(rows, dtype=np.int8)
         #: Shape (rows,): number in order of arrival, and the step at which it joined the pool.
         self.number, self.revealed = (np.zeros(rows, dtype=np.int64) for _ in range(2))
-        # Tokens emitted at the last prediction, and at the predicted end.
+        # Shape (rows,): tokens emitted at the last prediction, and at the predicted end.
         self._asked, self._until = (np.full(rows, -1, dtype=np.int64) for _ in range(2))
-        # Started requests that are still to be predicted, with the tokens emitted before.
+        # Started requests that have not been predicted yet, with the tokens emitted before.
         self._fresh: dict[int, int] = {}
         self._ended: list[int] = []
         self._unused = deque(range(rows))
@@ -146,7 +146,7 @@ class Decisions:
     def _made(self, name: str, history: Workload | None) -> CheckedPredictor:
         spec = predictors.find(name)
         if spec.name == "noisy-oracle":
-            what = "draws its errors for a list of requests, and live requests are not known"
+            what = "draws errors for a list of requests, but live requests are unknown in advance"
             raise InputError("predictor noisy-oracle", what, "use oracle, or noisy-classifier")
         task = PredictionTask(
             self.prompt,
@@ -156,21 +156,21 @@ class Decisions:
             self.output if spec.knows_future else None,
             self.key,
         )
-        with users_code(f"predictor {name}", "making it ", remedy="mend the predictor"):
+        with users_code(f"predictor {name}", "making it ", remedy="correct the predictor"):
             return CheckedPredictor(spec.build(task), name)
 
     @property
     def num_waiting(self) -> int:
-        """Requests in the pool, or held back from it."""
+        """Number of requests in the pool or held back from the pool."""
         return int(np.count_nonzero((self.status == WAITING) | (self.status == HELD)))
 
     @property
     def is_full(self) -> bool:
-        """Whether no row is left."""
+        """Whether no row is free."""
         return not self._unused
 
     def rows_of(self, status: int) -> IntArray:
-        """Return the rows of this state, in order of arrival."""
+        """Return the rows with a status (such as `WAITING`), in order of arrival."""
         rows = np.flatnonzero(self.status == status)
         in_order: IntArray = rows[np.argsort(self.number[rows], kind="stable")]
         return in_order
@@ -192,7 +192,7 @@ class Decisions:
     def arrive(self, prompt: int, output: int, key: int = 0) -> int:
         """Add a request to the pool, and return its row.
 
-        ``prompt`` and the most ``output`` are in tokens; ``key`` is equal for equal prompts.
+        ``prompt`` and the largest ``output`` are in tokens; ``key`` is equal for equal prompts.
         """
         row = self._unused.popleft()
         self.prompt[row], self.output[row], self.key[row] = prompt, output, key
@@ -203,26 +203,26 @@ class Decisions:
         return row
 
     def start(self, row: int) -> None:
-        """Note that a bound request runs."""
+        """Record that a bound request has started to run."""
         self.status[row] = RUNNING
         self._fresh[row] = int(self.emitted[row])
 
     def emit(self, row: int, tokens: int) -> None:
-        """Note tokens of a running request."""
+        """Record that a running request has emitted ``tokens`` further tokens."""
         self.emitted[row] += tokens
 
     def hold(self, row: int) -> None:
-        """Take a request off its worker, but not yet into the pool."""
+        """Remove a request from its worker, and hold it back from the pool until `again`."""
         self._fresh.pop(row, None)
         self.status[row], self.worker[row] = HELD, -1
 
     def again(self, row: int) -> None:
-        """Return a request to the pool, at its place by arrival; its tokens join its prompt."""
+        """Return a request to the pool in order of arrival; add its emitted tokens to its size."""
         self.hold(row)
         self.status[row] = WAITING
 
     def leave(self, row: int, *, finished: bool) -> None:
-        """Note the end of a request; learners are told of those that ``finished``."""
+        """Record the end of a request; predictors learn its length only if it ``finished``."""
         self._fresh.pop(row, None)
         if finished:
             self._ended.append(row)
@@ -232,11 +232,11 @@ class Decisions:
             self._unused.append(row)
 
     def set_slots(self, worker: int, slots: int) -> None:
-        """Set the slots of a worker: 0 while it is down."""
+        """Set the number of slots of a worker; 0 while the worker is down."""
         self.slots[worker] = slots
 
     def end_step(self) -> None:
-        """Begin the next step: tell learners who finished, and ask for the predictions due."""
+        """Begin the next step: report finished requests to learners, update due predictions."""
         self._ask_fresh()
         self.step += 1
         ended = sorted(self._ended, key=self.number.__getitem__)
@@ -254,11 +254,11 @@ class Decisions:
             self._ask(rows[due], ages[due])
 
     def decide(self) -> list[Taken]:
-        """Ask the policy about the waiting requests, and bind or start those that it admits.
+        """Ask the policy about the waiting requests, and bind the requests that it admits.
 
-        With pooled dispatch there is at most one decision, with immediate dispatch one per
-        request, unless the policy decides about all arrivals at once (`binds_together`). Nothing
-        is asked without a request or a worker that accepts one.
+        With pooled dispatch there is at most one decision; with immediate dispatch one per
+        request, unless the policy decides about all arrivals together (`binds_together`). The
+        policy is not called if no request waits or no worker accepts a request.
 
         Raises
         ------
@@ -285,7 +285,7 @@ class Decisions:
         order = None if self._orders is None else next(self._orders)
         shown = state if order is None else in_places(state, order)
         where, asked = f"policy {self.name}, step {self.step}", perf_counter()
-        with users_code(where, remedy="mend the policy"):
+        with users_code(where, remedy="correct the policy"):
             answer = self.policy(shown)
         done = perf_counter()
         checked = checked_decision(answer, len(rows), len(free), self.name, self.step)
@@ -303,7 +303,7 @@ class Decisions:
         return taken
 
     def _fitting(self, answer: Sequence[int | None], state: DecodeState) -> tuple[int | None, ...]:
-        """Return the answer without the requests that do not fit the memory of their worker."""
+        """Return the answer, with None for requests that do not fit the memory of their worker."""
         room, kept = state.room.copy(), []
         for g, need in zip(answer, state.needs.tolist(), strict=True):
             fits = g is not None and need <= room[g]
@@ -391,7 +391,7 @@ class Decisions:
         return left
 
     def _steps_of_waiting(self, rows: IntArray) -> IntArray:
-        """Return the steps of waiting requests, if the window has them and they are known."""
+        """Return the predicted steps of waiting requests; H + 1 if the window has none."""
         beyond = np.full(len(rows), self.look_ahead + 1)
         if self.options.window_knows is not WindowKnows.ALL or not self.look_ahead:
             return beyond
@@ -419,7 +419,7 @@ class Decisions:
         self._asked[rows], self._until[rows] = ages, ages + steps
 
     def _sums(self, rows: IntArray) -> tuple[IntArray, IntArray]:
-        """Return number and tokens of rows by worker, each of shape (G,)."""
+        """Return the number and the total load [tokens] of rows by worker, each of shape (G,)."""
         workers, tokens = self.worker[rows], self.prompt[rows] + self.emitted[rows]
         G = len(self.slots)
         return np.bincount(workers, minlength=G), np.bincount(workers, tokens, G).astype(np.int64)
@@ -439,19 +439,19 @@ def check_live(
     """Raise InputError if a policy or an option of runs cannot be used with live requests."""
     where = f"policy {policy.name}"
     if max_pauses_of(made) is not None:
-        what = "pauses requests, and no engine pauses a request when asked to"
+        what = "pauses requests, but serving engines cannot pause a request on demand"
         raise InputError(where, what, "use the policy of its option base")
     if not policy.spec.interruptible:
-        what = "tracks requests that run to their end, and clients may go or workers be lost"
+        what = "assumes that requests run to their end, but clients may cancel and workers fail"
         raise InputError(where, what, "use another policy")
     check_together(Asked(policy.name, policy.spec, cluster, options, steps))
     if options.drift != LLM:
-        raise InputError("drift", "live requests grow by their tokens", "leave it out")
+        raise InputError("drift", "live requests grow by one token per step", "leave it out")
 
 
 @dataclass(frozen=True)
 class _PromptKeys:
-    """Prefix information of waiting prompts: their keys alone, as the caches are not known."""
+    """Prefix information of waiting prompts: only keys, because worker caches are unknown."""
 
     key: IntArray
     num_workers: int

@@ -1,10 +1,11 @@
 """The emulator: a fleet of workers in lockstep behind the OpenAI-compatible API of vLLM.
 
-Its machine is `bfio.live.fleet`. There are two clocks. On a *running* clock, one second of the
-fleet takes ``1/speed`` seconds; the tokens of a step leave ``settle_s`` seconds (by the wall
-clock) before its end, so that a router can fill the slots that they free before the next step
-begins. On a *stepped* clock, a step is run by ``POST /bfio/step`` alone, and takes no time: what
-was received until then takes part in it, so runs can equal those of the simulator exactly.
+`bfio.live.fleet` is the emulated machine. There are two clocks. On a *running* clock, one second
+of fleet time takes ``1/speed`` seconds of wall-clock time. The tokens of a step are sent
+``settle_s`` wall-clock seconds before the step ends, so that a router can refill freed slots
+before the next step begins. On a *stepped* clock, only ``POST /bfio/step`` runs a step, which
+takes no wall-clock time. All requests received before take part in this step. So runs can equal
+those of the simulator exactly.
 
 Control routes: ``POST /bfio/step``, ``POST /bfio/faults`` (`bfio.live.fleet`), ``GET
 /bfio/state``.
@@ -75,13 +76,13 @@ class Emulator:
     fleet : Fleet
         The machine.
     speed : float or None
-        Seconds of the fleet per second; None for the stepped clock.
+        Seconds of fleet time per wall-clock second; None for the stepped clock.
     settle_s : float
-        On a running clock, time from the tokens of a step to the next step [s].
+        On a running clock, time from the tokens of a step to the next step [wall-clock s].
     model : str
         Name of the model.
     first_port : int or None
-        Port of worker 0 if each worker has its own address; None for one address.
+        Port of worker 0 if each worker has its own port; None for one port for all workers.
     prefill : PrefillTier, optional
         Prefill workers, served under ``/prefill``.
     """
@@ -97,7 +98,7 @@ class Emulator:
     ) -> None:
         self.fleet, self.speed, self.settle_s, self.model = fleet, speed, settle_s, model
         self.first_port = first_port
-        self.lag_s = 0.0  #: Time by which the clock of the fleet is behind the wall clock [s].
+        self.lag_s = 0.0  #: Delay of the fleet clock behind its schedule by the wall clock [s].
         self._numbers = itertools.count(1)
         self._received = asyncio.Event()
         self.prefill = None if prefill is None else PrefillWorkers(prefill, speed, model)
@@ -135,9 +136,9 @@ class Emulator:
             if step is None:
                 self._received.clear()
                 with suppress(TimeoutError):
-                    # A stalled worker goes on by itself.
+                    # A stalled worker continues at a known time.
                     await asyncio.wait_for(self._received.wait(), None if fleet.is_idle else 0.01)
-                # So the tokens of the first step, too, come a whole step after its requests.
+                # So the tokens of the first step also arrive a whole step after its requests.
                 await asyncio.sleep(self.settle_s)
                 fleet.now_s = max(fleet.now_s, (clock() - origin) * speed)
                 continue
@@ -159,11 +160,11 @@ class Emulator:
         worker = self.fleet.workers[number]
         if worker.errors > 0:
             worker.errors -= 1
-            raise WireError(500, f"Worker {number} answers with an error, as ordered.")
+            raise WireError(500, f"Worker {number} answers with an error (requested by a fault).")
         params = payload.fields.get("kv_transfer_params") or {}
         if params.get("do_remote_prefill"):
             if self.prefill is None:
-                raise WireError(500, "No prefill worker is here; start with --prefill.")
+                raise WireError(500, "There are no prefill workers; start with --prefill.")
             self.prefill.take(params)
         told: asyncio.Queue[tuple[int, int, End | None]] = asyncio.Queue()
         job = Job(
@@ -177,7 +178,7 @@ class Emulator:
         return _Answer(self, payload, next(self._numbers), number, job, told, wants_steps)
 
     def _worker_of(self, request: Request) -> int:
-        """Return the worker that a request is for: by port, by header, or the least busy one."""
+        """Return the worker of a request: given by port or header, else the least busy one."""
         workers = self.fleet.workers
         first, last = 0, len(workers)
         if self.first_port is not None:
@@ -236,7 +237,7 @@ class Emulator:
         return JSONResponse(self.state())
 
     def state(self) -> dict[str, Any]:
-        """Return the machine as a document: clock, counts, and its workers."""
+        """Return the state of the machine as a JSON object: clock, counts, and workers."""
         fleet = self.fleet
         return {
             "step": fleet.steps,
@@ -256,25 +257,25 @@ class Emulator:
         }
 
     async def _step(self, request: Request) -> Response:
-        """Run one step: after ``received`` requests in all, at ``at_s`` or later."""
+        """Run one step, after ``received`` requests have arrived and not before time ``at_s``."""
         if self.speed is not None:
             raise WireError(409, "The clock runs by itself; start with --clock stepped.")
         order = await body_of(request)
         received, at_s = order.get("received", 0), order.get("at_s", 0.0)
         if type(received) is not int or not isinstance(at_s, int | float):
-            raise WireError(400, "Give received as a whole number, at_s in seconds.")
+            raise WireError(400, "Give received as a whole number and at_s as seconds.")
         fleet, give_up = self.fleet, time.monotonic() + _PATIENCE_S
         while fleet.submitted < received:
             self._received.clear()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._received.wait(), give_up - time.monotonic())
             if time.monotonic() >= give_up:
-                what = f"{fleet.submitted} of {received} requests have come"
-                raise WireError(409, f"{what} in {_PATIENCE_S:g} s; send them first.")
+                what = f"{fleet.submitted} of {received} requests have arrived"
+                raise WireError(409, f"{what} within {_PATIENCE_S:g} s; send all of them first.")
         fleet.now_s = max(fleet.now_s, float(at_s))
         step = fleet.begin()
         if step is None:
-            raise WireError(409, "Nothing runs; send a request first.")
+            raise WireError(409, "No request is running; send a request first.")
         fleet.emit()
         fleet.advance()
         return JSONResponse(step._asdict())
@@ -286,7 +287,7 @@ class Emulator:
 
 
 class _Answer(Completion):
-    """The answer to a completion: a stream of events, or one document."""
+    """The answer to a completion: a stream of events, or one JSON object."""
 
     def __init__(
         self,
@@ -321,7 +322,7 @@ class _Answer(Completion):
         while end is None:
             step, tokens, end = await self._told.get()
             if end in (End.LOST, End.CANCELLED):
-                # Without a last message the connection is closed in the middle of the stream.
+                # Send no last message, so that the connection closes in the middle of the stream.
                 return
             document = self._document(step, tokens, end)
             if self._payload.continuous_usage:
@@ -333,7 +334,7 @@ class _Answer(Completion):
         await send_body(send, DONE)
 
     async def whole(self, send: Send) -> None:
-        """Send all pieces as one document."""
+        """Send all pieces as one JSON object."""
         step, all_tokens, end = 0, 0, None
         while end is None:
             step, tokens, end = await self._told.get()
@@ -378,7 +379,7 @@ class _Answer(Completion):
 
 
 def check_emulated(cluster: Cluster) -> None:
-    """Raise InputError for parts of the machine that the emulator lacks."""
+    """Raise InputError for options of the machine that the emulator does not model."""
     for name in ("prefix_cache", "token_budget"):
         if getattr(cluster, name) is not None:
             flag = f"--{name.replace('_', '-')}"
@@ -414,9 +415,9 @@ def serve(
     cluster : Cluster
         The machine.
     options : EmulateOptions
-        How it is served.
+        Clock, addresses and further options of the emulator.
     announce : callable
-        Called with the URLs once they listen.
+        Called with the URLs as soon as the sockets listen.
 
     Raises
     ------
@@ -426,7 +427,8 @@ def serve(
     emulator = new_emulator(cluster, options)
     is_each = options.addresses == "each"
     if is_each and options.port == 0:
-        raise InputError("--port", "0 with one port for each worker", "name the first port")
+        what = "0 (any port) cannot be used with one port per worker"
+        raise InputError("--port", what, "give the first port")
     sockets = listen(options.host, options.port, cluster.workers if is_each else 1)
     announce(addresses_of(sockets, options.host))
     with suppress(KeyboardInterrupt):

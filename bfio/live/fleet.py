@@ -1,14 +1,14 @@
-"""The emulated machine: workers in lockstep, whose requests come from outside.
+"""The emulated machine: workers in lockstep that receive requests over the network.
 
-A step follows the rules of `bfio.decode.machine`: requests start in their worker's order while a
-slot is free and their memory fits; the step lasts as its loads say (`Cluster.step_time`); each
-running request emits a token; what is complete ends; if the rest has outgrown the memory of its
-worker, the youngest requests stop for recomputation. The simulator knows all requests in advance
-and keeps arrays of them; here they come and go one by one. A test holds both to the same loads,
-times, starts and ends.
+A step follows the rules of `bfio.decode.machine`. Requests start in the order of their worker's
+queue while a slot is free and memory suffices. The duration of the step follows from the loads
+(`Cluster.step_time`). Each running request emits a token, and complete requests end. If the other
+requests exceed the memory of their worker, the youngest ones stop for recomputation. The simulator
+knows all requests in advance and stores them in arrays; here requests arrive and leave one by one.
+A test checks that both have the same loads, times, starts and ends.
 
-``POST /bfio/faults`` lets a worker have a fault. The body is ``{"worker": g, "fault": NAME}`` and
-the field of the fault, if it has one.
+``POST /bfio/faults`` causes a fault of a worker. The body is ``{"worker": g, "fault": NAME}``,
+with the field of the fault, if the fault has one.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 
 class End(StrEnum):
-    """Why a request has left the machine."""
+    """Reason why a request has left the machine."""
 
-    LENGTH = "length"  #: All its tokens are out.
-    RECOMPUTED = RECOMPUTED  #: It lost its cache and is to come again with its tokens.
+    LENGTH = "length"  #: All its tokens have been emitted.
+    RECOMPUTED = RECOMPUTED  #: Its cache was dropped; the client must resend it with its tokens.
     LOST = "lost"  #: Its worker died, or its stream was dropped.
-    CANCELLED = "cancelled"  #: Its client left.
+    CANCELLED = "cancelled"  #: Its client has disconnected.
 
 
 @dataclass(eq=False, slots=True)
@@ -46,7 +46,7 @@ class Job:
     #: Called with the number of new tokens and the end, if this is the last call.
     report: Callable[[int, End | None], None]
     emitted: int = 0  #: Tokens emitted so far.
-    unreported: int = 0  #: Those of them that have not been reported.
+    unreported: int = 0  #: Emitted tokens that have not been reported.
     end: End | None = None
 
     @property
@@ -62,30 +62,32 @@ class Job:
 
 @dataclass(eq=False, slots=True)
 class Worker:
-    """One worker of the fleet."""
+    """One worker of the fleet, and its faults."""
 
     slots: int
-    memory: int  #: [tokens]
+    memory: int  #: KV-cache memory [tokens].
     queue: deque[Job] = field(default_factory=deque)
-    running: dict[Job, None] = field(default_factory=dict)  #: In order of their starts.
-    untold: dict[Job, None] = field(default_factory=dict)  #: With something to report.
+    running: dict[Job, None] = field(default_factory=dict)  #: Running requests in order of start.
+    untold: dict[Job, None] = field(
+        default_factory=dict
+    )  #: Requests with unreported tokens or end.
     load: int = 0  #: Sum of the loads of its running requests [tokens].
-    reserved: int = 0  #: Sum of their peaks [tokens].
+    reserved: int = 0  #: Sum of the peak loads of its running requests [tokens].
     is_up: bool = True
-    stalled_until_s: float = -math.inf  #: It does not run before this time [s].
+    stalled_until_s: float = -math.inf  #: The worker does not run before this time [s].
     report_every: int = 1  #: Steps between its reports.
-    errors: int = 0  #: Number of its next requests that are answered by an error.
-    prompt_tokens: int = 0  #: Prompt tokens of the requests that it has started.
-    tokens: int = 0  #: Tokens that it has emitted.
+    errors: int = 0  #: Number of next requests that the worker answers with an error.
+    prompt_tokens: int = 0  #: Prompt tokens of all requests started so far.
+    tokens: int = 0  #: Tokens emitted so far.
 
     def remove(self, job: Job) -> None:
-        """Take a running request off the worker."""
+        """Remove a running request from the worker."""
         del self.running[job]
         self.load -= job.load
         self.reserved -= peak(job)
 
     def report(self) -> None:
-        """Report what its requests have not been told."""
+        """Report all unreported tokens and ends of the worker's requests."""
         told, self.untold = list(self.untold), {}
         for job in told:
             job.tell()
@@ -151,7 +153,7 @@ class Fleet:
         self.submitted += 1
 
     def cancel(self, job: Job, number: int, end: End = End.CANCELLED) -> None:
-        """Take a request off the machine, wherever it is; nothing happens if it has ended."""
+        """Remove a queued or running request from the machine; do nothing if it has ended."""
         worker = self.workers[number]
         if job.end is not None:
             return
@@ -166,7 +168,7 @@ class Fleet:
             self._report_all()
 
     def begin(self) -> Step | None:
-        """Start what waits and fits, and begin a step; None if nothing runs."""
+        """Start queued requests that fit, and begin a step; return None if no request runs."""
         self._stepping = [
             worker
             for worker in self.workers
@@ -209,24 +211,24 @@ class Fleet:
                 worker.report()
 
     def advance(self) -> None:
-        """End the step that has begun: the clock goes on."""
+        """End the step that has begun: advance the clock by the duration of the step."""
         assert self._step is not None
         self.now_s += self._step.duration_s
         self.steps += 1
         self._step, self._stepping = None, []
 
     def recompute(self, worker: Worker) -> None:
-        """Stop the youngest running request of a worker; its next report says so."""
+        """Stop the youngest running request of a worker for recomputation, and mark it as such."""
         job = next(reversed(worker.running))
         worker.remove(job)
         worker.untold[job] = None
         self._end(job, End.RECOMPUTED)
 
     def die(self, number: int) -> None:
-        """Let a worker die: all its requests are lost, and what it has not reported."""
+        """Let a worker die: all its requests and its unreported tokens are lost."""
         worker = self.workers[number]
         worker.is_up = False
-        # Taken first: the last cancellation leaves the machine idle, and all reports go out.
+        # Clear this first: the last cancellation leaves the machine idle and sends all reports.
         lost, worker.untold = worker.untold, {}
         for job in lost:
             job.unreported = 0
@@ -238,7 +240,7 @@ class Fleet:
             self.cancel(job, number, End.LOST)
 
     def _report_all(self) -> None:
-        """Report everything: with no step to come, late reports would never arrive."""
+        """Send all reports now; without a further step, delayed reports would never be sent."""
         for worker in self.workers:
             worker.report()
 
@@ -260,12 +262,12 @@ class Fleet:
 
 
 class Fault(NamedTuple):
-    """One fault."""
+    """A fault of a worker that a request to ``/bfio/faults`` can cause."""
 
-    #: Takes the fleet, the worker and the value of the field.
+    #: Function of the fleet, the worker and the value of the field.
     apply: Callable[[Any, int, float], None]
-    field: str | None  #: Name of its field.
-    default: float  #: Value of this field if it is not given.
+    field: str | None  #: Name of the field in the request body; None if the fault has no field.
+    default: float  #: Default value of this field.
     meaning: str
 
 
@@ -302,23 +304,23 @@ def _late(fleet: Fleet, g: int, value: float) -> None:
 FAULTS = {
     "die": Fault(
         lambda fleet, g, value: fleet.die(g), None, 0,
-        "loses its requests: their streams break; new ones and /health are answered 503",
+        "loses its requests: their streams break; new requests and /health get status 503",
     ),
     "return": Fault(_return, None, 0, "is up and healthy again, empty after a death"),
     "stall": Fault(
         _stall, "seconds", math.inf,
-        "keeps its requests and emits nothing for so long [s of the fleet]; others go on",
+        "keeps its requests and emits nothing for this time [fleet s]; other workers continue",
     ),
-    "error": Fault(_error, "count", 1, "answers so many of its next requests with status 500"),
+    "error": Fault(_error, "count", 1, "answers this number of next requests with status 500"),
     "drop": Fault(
-        _drop, "count", 1, "breaks the streams of so many running requests, oldest first"
+        _drop, "count", 1, "breaks the streams of this number of running requests, oldest first"
     ),
     "recompute": Fault(
         _recompute, "count", 1,
-        "stops so many running requests, youngest first, with stop_reason recomputed",
+        "stops this number of running requests, youngest first, with stop_reason recomputed",
     ),
     "late": Fault(
-        _late, "steps", 4, "reports only every so many steps: late, several tokens in an event"
+        _late, "steps", 4, "reports only once in this number of steps, several tokens in an event"
     ),
 }  # fmt: skip
 _MOST = 10**9
@@ -327,7 +329,7 @@ _MOST = 10**9
 def apply_fault(
     fleet: Fleet | PrefillWorkers, order: dict[str, Any], known: Collection[str] = FAULTS.keys()
 ) -> None:
-    """Do what an order says; ``known`` are the faults that the workers have.
+    """Apply the fault in a request body; ``known`` are the faults that the workers support.
 
     Raises
     ------

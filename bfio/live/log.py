@@ -1,8 +1,9 @@
-"""The log of a router: what it decided, seeing what, and what became of each request.
+"""The log of a router: its decisions, the states they are based on, and the end of each request.
 
-A folder with two files. ``requests.csv`` has a line per request that has ended, with the columns
-of this project's traces, so it is a trace for every command. ``decisions.jsonl`` has a first line
-about the router, then one per step, decision and event: loads and lengths, no text of prompts.
+A log is a folder with two files. ``requests.csv`` has one line per ended request, with the columns
+of this project's traces, so every command can read it as a trace. ``decisions.jsonl`` has a first
+line about the router, then one line per step, decision and event. These lines hold loads and
+lengths, but no prompt texts.
 """
 
 from __future__ import annotations
@@ -36,47 +37,49 @@ _COLUMNS = (
     "arrival_time_s", "prompt_tokens", "output_tokens", "prompt_key",
     "number", "worker", "sent_s", "first_token_s", "end_s", "end",
 )  # fmt: skip
-#: Fields of a state that a decision is logged with.
+#: Fields of a policy's state that are logged with each decision.
 _FIELDS = (
     "loads", "projected_loads", "free_slots", "running", "projected_running", "queued",
     "queued_tokens", "sizes", "ages", "contributions", "bound_loads", "token_time",
     "overhead_tokens",
 )  # fmt: skip
 _REMEDY = "name the folder of bfio route --log"
-#: Work of a solve that the page's regret takes [ticks].
+#: Work limit of each solve for the regret on the router's page [ticks].
 _TICKS = 100_000
 
 
 class RunLog:
-    """Writes the log of a router.
+    """Writer of the log of a router.
 
     Parameters
     ----------
     folder : Path
-        Where; it must not hold a log already.
+        Folder of the log; it must not contain a log yet.
     about : dict
-        First line: policy, options and workers.
+        First line of ``decisions.jsonl``: policy, options and workers.
 
     Raises
     ------
     InputError
-        If the folder cannot be written, or holds a log.
+        If the folder cannot be written, or contains a log.
     """
 
     def __init__(self, folder: Path, about: dict[str, Any]) -> None:
         from bfio.gap import GapObserver
         from bfio.step.exact.prepare import prepare
 
-        # Here, as the requests of a running service would wait for the compiler.
+        # Compile here, because later the requests of a running service would wait for it.
         prepare()
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._decisions = (folder / DECISIONS).open("x", encoding="utf-8", buffering=2**20)
             self._requests = (folder / REQUESTS).open("x", encoding="utf-8", newline="")
         except FileExistsError:
-            raise InputError(str(folder), "holds a log already", "name another folder") from None
+            raise InputError(str(folder), "contains a log already", "use another folder") from None
         except OSError as error:
-            raise InputError(str(folder), f"cannot be written: {error}", "name another") from None
+            raise InputError(
+                str(folder), f"cannot be written: {error}", "name another folder"
+            ) from None
         self._rows = csv.writer(self._requests)
         self._rows.writerow(_COLUMNS)
         self._began = time.monotonic()
@@ -86,7 +89,7 @@ class RunLog:
         self.event("start", **about)
 
     def event(self, name: str, *, at: float | None = None, **told: Any) -> None:
-        """Write one line, about now or a time of `time.monotonic`."""
+        """Write one line about an event now, or at a time ``at`` of `time.monotonic` [s]."""
         at = time.monotonic() if at is None else at
         line = {"event": name, "t": round(at - self._began, 6)} | told
         self._decisions.write(json.dumps(line, separators=(",", ":"), default=str) + "\n")
@@ -100,9 +103,10 @@ class RunLog:
         self.event("step", at=at, late=late, loads=table.loads().tolist())
 
     def flush(self) -> None:
-        """Write what is buffered, and add the last decision to the regret.
+        """Write the buffered lines, and add the last decision to the regret.
 
-        Not at once, as the requests that it admits would wait for the solve.
+        The regret needs a solve. It is postponed until this call, so that the requests that the
+        decision admits do not wait for the solve.
         """
         self._decisions.flush()
         self._requests.flush()
@@ -115,7 +119,7 @@ class RunLog:
             self._best += row.objective
 
     def decision(self, taken: Taken, numbers: list[int], step: int) -> None:
-        """Write a decision about these requests."""
+        """Write a decision; ``numbers`` are the numbers of its waiting requests."""
         state = {name: _plain(getattr(taken.state, name)) for name in _FIELDS}
         self.event(
             "decision",
@@ -132,7 +136,7 @@ class RunLog:
             self._sampled = step, taken
 
     def regret(self) -> float | None:
-        """Return the share of the objective that sampled decisions lose at most; None if none."""
+        """Return the largest share of the objective that sampled decisions may lose, or None."""
         return self._lost / self._best if self._best else None
 
     def request(self, ticket: Ticket, began: float) -> None:
@@ -144,7 +148,7 @@ class RunLog:
         self._rows.writerow((*head, *cells, ticket.end))
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write all buffered lines, and close the files."""
         self._decisions.close()
         self._requests.close()
 
@@ -155,20 +159,20 @@ def about(folder: Path) -> dict[str, Any]:
     Raises
     ------
     InputError
-        If there is no log.
+        If the folder has no log.
     """
     for _, told in _lines(folder):
         if told.get("event") == "start" and isinstance(told.get("policy"), str):
             return told
         break
-    raise InputError(str(folder), "holds no log of a router", _REMEDY)
+    raise InputError(str(folder), "contains no log of a router", _REMEDY)
 
 
 def read_steps(folder: Path) -> tuple[MeasuredSteps, IntArray]:
-    """Return the steps of a log whose begin is known, and the loads of all.
+    """Return the steps of a log with known start time, and the loads of all steps.
 
-    A step ends when every request that ran has reported a token. Its begin is the end of the step
-    before, unless the router has decided in between or nothing ran.
+    A step ends when every running request has reported a token. The step starts at the end of the
+    previous step. If the router has decided in between, or no request ran, the start is unknown.
 
     Returns
     -------
@@ -180,7 +184,7 @@ def read_steps(folder: Path) -> tuple[MeasuredSteps, IntArray]:
     Raises
     ------
     InputError
-        If the log cannot be read, or holds no step.
+        If the log cannot be read, or has no step with known start time.
     """
     loads, timed, durations = [], [], []
     last: dict[str, Any] | None = None
@@ -195,8 +199,8 @@ def read_steps(folder: Path) -> tuple[MeasuredSteps, IntArray]:
                     durations.append(told["t"] - last["t"])
         last = told
     if not timed:
-        what = "holds no step that begins and ends with a report of every request"
-        remedy = "log workers in lockstep, with --tick above the time of a step"
+        what = "has no step at whose start and end every running request reported a token"
+        remedy = "log workers in lockstep, with --tick longer than a step"
         raise InputError(str(folder), what, remedy)
     seconds = np.maximum(np.array(durations, dtype=np.float64), MIN_TIME_S)
     steps = MeasuredSteps.from_loads(seconds, np.array(timed, dtype=np.float64))
@@ -204,12 +208,12 @@ def read_steps(folder: Path) -> tuple[MeasuredSteps, IntArray]:
 
 
 def read_decisions(folder: Path) -> Iterator[StepView]:
-    """Yield the decisions of a log, as an observer of a run sees them.
+    """Yield the decisions of a log in the form that an observer of a run gets.
 
     Raises
     ------
     InputError
-        If the log cannot be read, or a line is damaged; a last line that is cut off is left out.
+        If the log cannot be read, or a line is damaged. An incomplete last line is skipped.
     """
     for where, told in _lines(folder):
         if told["event"] == "decision":

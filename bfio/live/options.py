@@ -1,4 +1,4 @@
-"""Options of the commands that serve; reading them imports no server."""
+"""Options of the commands that serve requests; this module imports no server library."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bfio.decode.option_kinds import PrefillTier
 from formulations.errors import InputError, known_fields
 from formulations.scalars import real
 
-#: The clock on which steps are run by request alone.
+#: Value of ``clock`` with which a step runs only when it is requested.
 STEPPED = "stepped"
 _SLOWEST, _FASTEST = 1e-6, 1e6
 _MOST_SECONDS = 60.0
@@ -32,22 +32,22 @@ def _clock(value: object, name: str) -> str | float:
 def _settle(value: object, name: str) -> float:
     time = float(real(value, name))
     if not 0 <= time <= _MOST_SECONDS:
-        raise InputError(name, f"{time} s", f"give one in [0, {_MOST_SECONDS:g}]")
+        raise InputError(name, f"{time} s is out of range", f"use 0 to {_MOST_SECONDS:g} s")
     return time
 
 
 def _wait(value: object, name: str) -> float:
     time = float(real(value, name))
     if not _SHORTEST_WAIT <= time <= _LONGEST_WAIT:
-        rule = f"give one in [{_SHORTEST_WAIT:g}, {_LONGEST_WAIT:g}]"
-        raise InputError(name, f"{time} s", rule)
+        rule = f"use {_SHORTEST_WAIT:g} to {_LONGEST_WAIT:g} s"
+        raise InputError(name, f"{time} s is out of range", rule)
     return time
 
 
 @known_fields
 @dataclass(frozen=True)
 class EmulateOptions(CheckedOptions):
-    """Options of the emulator beside its machine.
+    """Options of the emulator, except those of its machine.
 
     Raises
     ------
@@ -96,7 +96,7 @@ class EmulateOptions(CheckedOptions):
 @known_fields
 @dataclass(frozen=True)
 class RouteOptions(CheckedOptions):
-    """Options of the router beside its policy.
+    """Options of the router, except its policy and the policy's options.
 
     Raises
     ------

@@ -1,9 +1,10 @@
-"""The prefill workers of the emulator: they compute prompts, and keep caches behind handles.
+"""The prefill workers of the emulator, which compute prompts and keep their KV caches.
 
-A probe asks for one token with ``kv_transfer_params`` of ``do_remote_decode``; its answer has the
-handle with which a decode worker takes the cache, once (BalanceRoute, D.2; vLLM's names). The
-times are those of `bfio.decode.features.prefill`: a worker computes one prompt at a time, and the
-answer comes after the transfer. A cache that nobody takes within ``ttl_s`` is dropped.
+A router sends a probe: a request for one token, with ``do_remote_decode`` in its
+``kv_transfer_params``. The answer contains a handle, with which a decode worker takes the cache,
+once (BalanceRoute, D.2; names as in vLLM). Times are those of `bfio.decode.features.prefill`: a
+worker computes one prompt at a time, and the answer is sent after the transfer. A cache that no
+decode worker takes within ``ttl_s`` is dropped.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from bfio.decode.option_kinds import PrefillTier
 
-#: Where the emulator serves its prefill workers.
+#: Path under which the emulator serves its prefill workers.
 PREFIX = "/prefill"
 
 
@@ -36,7 +37,7 @@ class PrefillWorker:
 
     def __init__(self) -> None:
         self.is_up, self.errors = True, 0
-        self.turn = asyncio.Lock()  # Held while it computes a prompt.
+        self.turn = asyncio.Lock()  # Locked while the worker computes a prompt.
         self.tasks: set[asyncio.Task[dict[str, Any]]] = set()
 
 
@@ -48,7 +49,7 @@ class PrefillWorkers:
     options : PrefillTier
         Number of workers, and times.
     speed : float or None
-        Seconds of the fleet per second; None if nothing takes time.
+        Seconds of fleet time per wall-clock second; None if computations take no time.
     model : str
         Name of the model.
     """
@@ -56,7 +57,7 @@ class PrefillWorkers:
     def __init__(self, options: PrefillTier, speed: float | None, model: str) -> None:
         self.options, self.speed, self.model = options, speed, model
         self.workers = [PrefillWorker() for _ in range(options.workers)]
-        #: By block of the cache: its worker, and what drops it.
+        #: By block of the cache: its worker, and the timer that drops the cache.
         self.held: dict[int, tuple[int, asyncio.TimerHandle | None]] = {}
         self._made = 0
         self.app = application(
@@ -72,12 +73,13 @@ class PrefillWorkers:
         Raises
         ------
         WireError
-            With status 500 if there is none: unknown, taken, dropped, or lost with its worker.
+            With status 500 if the cache is unknown, already taken, dropped, or lost with its
+            worker.
         """
         blocks = params.get("remote_block_ids")
         block = blocks[0] if isinstance(blocks, list) and len(blocks) == 1 else None
         if type(block) is not int or block not in self.held:
-            what = "No cache is behind kv_transfer_params; compute the prompt again."
+            what = "There is no cache for these kv_transfer_params; compute the prompt again."
             raise WireError(500, what)
         _, timer = self.held.pop(block)
         if timer is not None:
@@ -120,8 +122,8 @@ class PrefillWorkers:
         payload = read_payload(await request.body(), PATHS[path])
         params = payload.fields.get("kv_transfer_params") or {}
         if payload.stream or params.get("do_remote_decode") is not True:
-            what = "A prefill worker answers whole, and leaves the decoding to others"
-            remedy = "send kv_transfer_params with do_remote_decode"
+            what = "A prefill worker does not stream, and decodes only the first token"
+            remedy = "send kv_transfer_params with do_remote_decode, without stream"
             raise WireError(400, f"{what}; {remedy}.", "kv_transfer_params")
         number = rank_of(request.headers, len(self.workers)) or 0
         worker = self.workers[number]
@@ -129,7 +131,9 @@ class PrefillWorkers:
             raise WireError(503, f"Prefill worker {number} is down; send to another one.")
         if worker.errors > 0:
             worker.errors -= 1
-            raise WireError(500, f"Prefill worker {number} answers with an error, as ordered.")
+            raise WireError(
+                500, f"Prefill worker {number} answers with an error (requested by a fault)."
+            )
         return _Answer(self, payload, number)
 
     async def _health(self, request: Request) -> Response:
@@ -142,7 +146,7 @@ class PrefillWorkers:
         return JSONResponse(self.state())
 
     def state(self) -> list[dict[str, Any]]:
-        """Return the workers as a document: prompts under way, and caches held."""
+        """Return the state of the workers for JSON: prompts in computation, and caches held."""
         owners = [number for number, _ in self.held.values()]
         return [
             {"is_up": worker.is_up, "computing": len(worker.tasks), "held": owners.count(g)}
@@ -161,7 +165,7 @@ class PrefillWorkers:
 
 
 class _Answer(Completion):
-    """The answer to a probe: one token, and the handle."""
+    """The answer to a probe: one token, and the handle of the cache."""
 
     def __init__(self, tier: PrefillWorkers, payload: Payload, number: int) -> None:
         super().__init__(is_stream=False)
@@ -172,15 +176,15 @@ class _Answer(Completion):
         self._task.add_done_callback(tasks.discard)
 
     def cancel(self) -> None:
-        """Stop computing."""
+        """Cancel the computation of the prompt."""
         self._task.cancel()
 
     async def stream(self, send: Send) -> None:
-        """Send the document: a probe never asks for a stream."""
+        """Send the answer as one JSON object, because a probe never asks for a stream."""
         await self.whole(send)
 
     async def whole(self, send: Send) -> None:
-        """Send the document."""
+        """Send the answer as one JSON object."""
         await asyncio.wait([self._task])
         if self._task.cancelled():
             what = f"Prefill worker {self._number} lost the request; send it again."

@@ -1,9 +1,10 @@
-"""The prefill workers of a router: which one computes a prompt, and what they hold.
+"""The prefill workers of a router: choice of the worker for each prompt, and their requests.
 
-Rule *least held*: a prompt goes to the worker that holds the fewest requests of this router, ties
-to the lowest; a request is held from its probe until its first token from a decode worker, which
-says that the cache has been transferred. Workers whose KV cache was nearly full at the last
-sample get nothing, and a failed sample counts as full (BalanceRoute, D.1 to D.3).
+A prompt goes to the prefill worker that holds the fewest requests of this router; ties go to the
+lowest index. A worker holds a request from the probe (the request for one token that computes the
+prompt) until the first token from a decode worker, which shows that the cache has been
+transferred. Workers whose KV cache was nearly full at the last sample get no prompts; a failed
+sample counts as full (BalanceRoute, D.1 to D.3).
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from bfio.live.wire import WireError
 if TYPE_CHECKING:
     from bfio.live.upstream import Upstream
 
-#: Share of the KV cache at which a worker gets no more prompts, and time for a sample [s].
+#: Share of KV cache in use from which a worker gets no prompts; and time limit of a sample [s].
 _FULL, _SAMPLE_S = 0.9, 5.0
-#: Metrics that tell this share.
+#: Names of the metric of this share in vLLM and SGLang.
 _USAGES = ("vllm:kv_cache_usage_perc", "sglang:token_usage")
-#: Asks an engine to keep the cache for another one, as vLLM's connectors have it.
+#: Fields that ask an engine to keep the cache for another engine, as for vLLM's KV connectors.
 _ASKED = {
     "do_remote_decode": True, "do_remote_prefill": False, "remote_engine_id": None,
     "remote_block_ids": None, "remote_host": None, "remote_port": None,
@@ -44,25 +45,25 @@ class Prefillers:
     Parameters
     ----------
     upstream : Upstream
-        Their addresses.
+        Connections to the prefill workers.
     """
 
     def __init__(self, upstream: Upstream) -> None:
         self.upstream = upstream
-        #: Per worker: requests that it holds, and the last sample of the share of its KV cache.
+        #: Per worker: number of requests held, and last sampled share of the KV cache in use.
         self.held = [0] * len(upstream.workers)
         self.usage = [1.0] * len(upstream.workers)
         self._stir = asyncio.Event()
 
     async def handle(self, path: str, fields: dict[str, Any]) -> Handle:
-        """Let a worker compute the prompt of a request, as soon as one has room.
+        """Let a prefill worker compute a prompt as soon as a worker has room; return the handle.
 
         Raises
         ------
         LostError
-            If the worker is lost, or answers a status of 500 or more.
+            If the worker is lost, or answers with a status of 500 or more.
         WireError
-            If it refuses the request, or returns no handle.
+            If the worker refuses the request, or returns no handle.
         """
         while (worker := self._choice()) is None:
             self._stir.clear()
@@ -87,11 +88,11 @@ class Prefillers:
         return found
 
     def release(self, handle: Handle) -> None:
-        """Count a request no longer: its cache is transferred, or its handle given up."""
+        """Stop counting a request whose cache is transferred or whose handle is not used."""
         self.held[handle.worker] -= 1
 
     async def sample(self, worker: int) -> None:
-        """Read the share of the KV cache in use."""
+        """Read and store the share of a worker's KV cache in use."""
         usage = 1.0
         try:
             async with asyncio.timeout(_SAMPLE_S):
@@ -108,7 +109,7 @@ class Prefillers:
 
 
 def _probe(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the request for one token and a handle."""
+    """Return the probe of a request: its payload, but for one token and a handle."""
     probe = fields | {"stream": False, "min_tokens": 1, "kv_transfer_params": _ASKED}
     for name in {"max_tokens", "max_completion_tokens"} & probe.keys() | {"max_tokens"}:
         probe[name] = 1

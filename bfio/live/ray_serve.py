@@ -1,7 +1,7 @@
 """A policy of the toolkit as the request router of a deployment of Ray Serve.
 
 ``request_router_config=RequestRouterConfig(request_router_class="bfio.live.ray_serve:PolicyRouter",
-request_router_kwargs={"policy": "br-0"})``. Ray is imported here, and by nothing else.
+request_router_kwargs={"policy": "br-0"})``. Only this module imports Ray.
 """
 
 from __future__ import annotations
@@ -21,34 +21,34 @@ from bfio.decode.options import Dispatch
 from bfio.live.adapters import SERVERS, Choices
 from formulations.named_objects import load_object
 
-#: Longest time between two decisions about a request that waits [s].
+#: Longest time between two decisions about a waiting request [s].
 _PERIOD_S = 0.1
 
 
 def words(request: PendingRequest) -> int:
-    """Return the number of words in the arguments of a request: as many tokens as are counted."""
+    """Return the number of words in the arguments of a request, as an estimate of its tokens."""
     given = [*request.args, *request.kwargs.values()]
     return max(1, sum(len(str(value).split()) for value in given))
 
 
 class PolicyRouter(RequestRouter):  # type: ignore[misc]  # Ray is not typed here
-    """A policy chooses the replica of each request.
+    """A request router in which a policy chooses the replica of each request.
 
-    Requests wait in this router until the policy sends them. A replica has as many slots as
-    ``max_ongoing_requests``, less those that other routers fill as far as Ray has told.
+    Requests wait in this router until the policy sends them. A replica has
+    ``max_ongoing_requests`` slots, minus the requests of other routers that Ray has reported.
     """
 
     def initialize_state(
         self, policy: str = "br-0", servers: int = SERVERS, tokens: str = "", **run: Any
     ) -> None:
-        """Take the keywords of the configuration.
+        """Initialise the router from the keywords of the configuration.
 
         Parameters
         ----------
         policy : str
-            Name and options.
+            Name and options of the policy.
         servers : int
-            Most replicas at once.
+            Largest number of replicas at a time.
         tokens : str
             ``module:function`` that returns the prompt tokens of a ``PendingRequest``; by default
             its words are counted.
@@ -66,7 +66,7 @@ class PolicyRouter(RequestRouter):  # type: ignore[misc]  # Ray is not typed her
         candidate_replicas: list[RunningReplica],
         pending_request: PendingRequest | None = None,
     ) -> list[list[RunningReplica]]:
-        """Return the replica that the policy chooses, once it sends the request."""
+        """Wait until the policy sends the request, and return the replica that it chooses."""
         if pending_request is None:
             return [candidate_replicas]
         pending_request.routing_context.should_backoff = True
@@ -99,7 +99,7 @@ class PolicyRouter(RequestRouter):  # type: ignore[misc]  # Ray is not typed her
         self._stir.set()
 
     def _look(self) -> None:
-        """Take over the replicas with their free slots, and forget cancelled requests."""
+        """Update the replicas and their free slots, and remove cancelled requests."""
         for name in [name for name, each in self._known.items() if each.future.cancelled()]:
             self._forget(name)
         mine = list(self._on.values())

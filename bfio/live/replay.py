@@ -1,4 +1,4 @@
-"""What a router measured, beside a simulation of the same requests on the machine of its log."""
+"""Compare the measurements of a router with a simulation of the same requests and machine."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Served:
-    """Requests that were served, and the loads of the steps that served them.
+    """Times of served requests, and the loads of the steps that served them.
 
     Parameters
     ----------
     arrival_s, start_s, first_s, end_s : FloatArray
         Shape (n,): arrival, start on a worker, first and last token of each request [s].
     tokens : IntArray
-        Shape (n,): its output tokens, at least 1.
+        Shape (n,): output tokens of each request, at least 1.
     loads : IntArray
         Shape (K, G): loads of the workers at each step [tokens].
     """
@@ -64,7 +64,7 @@ class Served:
 
 
 def of_run(run: Run) -> Served:
-    """Return what a drained simulation with timed arrivals and its trajectory served."""
+    """Return the times and loads of a drained simulation with timed arrivals and trajectory."""
     assert run.loads is not None
     assert run.arrival_s is not None
     start, end = run.start_s[run.start_step], run.end_s()
@@ -73,12 +73,12 @@ def of_run(run: Run) -> Served:
 
 
 class Replay:
-    """A log, and a simulation of its requests.
+    """A log of a router, and a simulation of its requests.
 
     Parameters
     ----------
     folder : Path
-        The log.
+        Folder of the log.
 
     Raises
     ------
@@ -92,17 +92,17 @@ class Replay:
         self.measured = _of_requests(folder / REQUESTS, loads)
 
     def simulated(self, fit: StepTimeFit) -> Run:
-        """Simulate the requests with policy, options and workers of the log.
+        """Simulate the requests with the policy, options and workers of the log.
 
         Parameters
         ----------
         fit : StepTimeFit
-            Times of a step.
+            Fitted constants of the step time.
 
         Raises
         ------
         InputError
-            If the log does not say how it was made, or its policy cannot be made again.
+            If the log lacks policy, options or workers, or its policy cannot be created.
         """
         told = about(self.folder)
         try:
@@ -111,13 +111,13 @@ class Replay:
             asked = RunOptions(arrivals=ArrivalMode.TIMED, **told["run"])
             given = dict(told["policy_options"])
         except (KeyError, TypeError, ValueError) as error:
-            what = f"does not say how it was made ({error})"
-            raise InputError(str(self.folder), what, "make a log with this version") from None
+            what = f"lacks the policy, options or workers of the router ({error})"
+            raise InputError(str(self.folder), what, "record a log with this version") from None
         requests = read_trace(self.folder / REQUESTS)
         return simulate(requests, told["policy"], cluster, options=asked, **given)
 
     def beside(self, fit: StepTimeFit) -> dict[str, dict[str, float]]:
-        """Return the metrics as measured and as simulated."""
+        """Return the measured and the simulated metrics."""
         found = of_run(self.simulated(fit))
         return {"measured": self.measured.to_mapping(), "simulated": found.to_mapping()}
 
@@ -132,8 +132,9 @@ def _of_requests(path: Path, loads: IntArray) -> Served:
                 if row["first_token_s"]
             ]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(str(path), f"cannot be read ({error})", "keep it as written") from None
+        remedy = "use the file as the router wrote it"
+        raise InputError(str(path), f"cannot be read ({error})", remedy) from None
     if not rows:
-        raise InputError(str(path), "holds no request with a token", "log some requests")
+        raise InputError(str(path), "has no request with an output token", "log such requests")
     arrival, sent, first, end, tokens = np.array(rows).T
     return Served(arrival, sent, first, end, tokens.astype(np.int64), loads)

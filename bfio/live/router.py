@@ -1,17 +1,17 @@
 """The router: a stateful proxy between clients and the workers of a barrier (BalanceRoute, 5).
 
-Requests wait in a pool. At each boundary between two steps the policy decides which of them go to
-which worker (`bfio.live.decisions`); the tokens that stream back through the router keep its table
-up to date, so no engine needs a change. A boundary is reached when every running request has
-reported since the last one, or ``tick_s`` seconds after the last token if all but those have that
-were sent too late for the step. Workers that are not in lockstep have no common boundary; the
-router waits for it no longer than ten times ``tick_s``.
+Requests wait in a pool. At each boundary between two steps, the policy decides which requests go
+to which worker (`bfio.live.decisions`). The tokens stream back through the router, which updates
+its table by them, so no engine needs a change. A boundary is reached when every running request
+has reported a token since the last boundary. If only requests are missing that were sent too late
+for the step, the boundary is ``tick_s`` seconds after the last token. Workers that are not in
+lockstep have no common boundary; the router waits for at most ten times ``tick_s``.
 
-With immediate dispatch (D.6) a request is sent when it arrives, to queue at its worker.
+With immediate dispatch (D.6), a request is sent to a worker when it arrives, and waits there.
 
-With prefill workers, a request has its prompt computed by one of them before it enters the pool,
-and is sent with the handle of its cache (D.2). A handle is used once: what returns to the pool
-for any reason is prefilled again.
+With prefill workers, a prefill worker computes the prompt of a request before the request enters
+the pool, and the request is sent with the handle of its KV cache (D.2). A handle can be used only
+once, so a request that returns to the pool is prefilled again.
 """
 
 from __future__ import annotations
@@ -67,19 +67,19 @@ if TYPE_CHECKING:
     from bfio.live.options import RouteOptions
     from bfio.live.prefillers import Handle, Prefillers
 
-#: First and longest pause before a request is sent again [s].
+#: First and longest pause before a failed request is sent again [s].
 _BACKOFF_S, _LONGEST_BACKOFF_S = 0.05, 2.0
-#: Time between two health checks and two points of the page [s].
+#: Time between two health checks; and between two points of the plot on the status page [s].
 _HEALTH_S, _POINT_S = 1.0, 0.5
-#: Points that the page shows.
+#: Number of points of the plot on the status page.
 _POINTS = 360
-#: Events of a stream that may wait for a slow client; beyond, its request is cancelled.
+#: Largest number of events that may wait for a slow client; with more, its request is cancelled.
 _MOST_UNREAD = 10_000
 #: Longest body of a request [bytes].
 _MOST_BODY = 2**24
-#: Objects made between two searches for cycles.
+#: Number of objects created between two runs of the garbage collector.
 _ALLOCATIONS = 20_000
-#: Reasons why a request ends: the last three are counted as aborted.
+#: Reasons why a request ends; the status page counts all but the first as aborted.
 FINISHED, REFUSED, EXPIRED, FAILED, CANCELLED = (
     "finished", "refused", "expired", "failed", "cancelled",
 )  # fmt: skip
@@ -95,26 +95,26 @@ class Ticket:
         self.sent_s: float | None = None
         self.first_s: float | None = None
         self.worker, self.tokens, self.attempts = -1, 0, 0
-        self.is_fresh = False  # Whether it was sent and has not reported since.
-        #: What the client is still to get: events, then an error or None at the end.
+        self.is_fresh = False  # Whether it was sent and has not reported a token since.
+        #: Entries not yet sent to the client: events; at the end, an error or None.
         self.unread: list[Chunk | WireError | None] = []
-        self._reader: asyncio.Future[None] | None = None  # Who waits for it.
+        self._reader: asyncio.Future[None] | None = None  # Waits for an entry.
         self.text: list[str] = []
         self.ids: list[int] = []
         self.task: asyncio.Task[None] | None = None
-        self.handle: Handle | None = None  # Until its first token.
-        self.prompt = payload.prompt_tokens  # As the worker counts it, once it has told [tokens].
-        self.has_left = False  # Whether its row is free again.
+        self.handle: Handle | None = None  # None after its first token.
+        self.prompt = payload.prompt_tokens  # By the worker's count, if reported [tokens].
+        self.has_left = False  # Whether its row in the table is free again.
         self.end = ""
 
     def tell(self, entry: Chunk | WireError | None) -> None:
-        """Add something that the client is to get."""
+        """Add an event, an error or the end (None) for the client."""
         self.unread.append(entry)
         if self._reader is not None and not self._reader.done():
             self._reader.set_result(None)
 
     async def told(self) -> list[Chunk | WireError | None]:
-        """Wait for what the client is to get, and take all there is."""
+        """Wait for entries for the client, and return all of them."""
         while not self.unread:
             self._reader = asyncio.get_running_loop().create_future()
             await self._reader
@@ -134,7 +134,7 @@ class Router:
     options : RouteOptions
         Limits and times.
     log : RunLog, optional
-        Where decisions and requests are kept.
+        Log to which decisions and requests are written.
     prefill : Prefillers, optional
         The prefill workers; by default workers compute their own prompts.
     """
@@ -159,7 +159,7 @@ class Router:
         self.models: set[str] = set()
         self.points: deque[dict[str, Any]] = deque(maxlen=_POINTS)
         self._began = time.monotonic()
-        #: Rows that are to report before the next boundary.
+        #: Rows of running requests that must report a token before the next boundary.
         self._due: set[int] = set()
         self._stepping = False  # Whether a request ran at the last decision.
         self._stir = asyncio.Event()
@@ -203,7 +203,7 @@ class Router:
         if self.table.num_waiting >= self.options.pool or self.table.is_full:
             self.arrived += 1
             self.ends[REFUSED] += 1
-            raise _try_later(f"The pool is full ({self.options.pool} requests)")
+            raise _try_later(f"The pool of waiting requests is full ({self.options.pool})")
         text = json.dumps(payload.fields.get("prompt") or payload.fields.get("messages"))
         digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
         most = payload.max_tokens or DEFAULT_TOKENS
@@ -224,7 +224,7 @@ class Router:
                     raise WireError(413, what)
                 pieces.append(piece)
         except ClientDisconnect:
-            raise WireError(400, "The body ended early; send all of it.") from None
+            raise WireError(400, "The body ended early; send the complete body.") from None
         return b"".join(pieces)
 
     async def _models(self, request: Request) -> Response:
@@ -244,7 +244,7 @@ class Router:
         return JSONResponse(self.state() | {"points": list(self.points)})
 
     def state(self) -> dict[str, Any]:
-        """Return the router as a document: counts, and its workers."""
+        """Return the state of the router as a JSON object: counts, and workers."""
         table = self.table
         running = np.bincount(
             table.worker[table.rows_of(RUNNING)], minlength=len(table.slots)
@@ -283,9 +283,9 @@ class Router:
         """Yield the metrics."""
         told = self.state()
         for name, text in (
-            ("arrived", "Requests that came."),
-            ("sent", "Requests sent to workers, again or not."),
-            ("tokens", "Tokens that came from workers."),
+            ("arrived", "Requests received."),
+            ("sent", "Requests sent to workers, repetitions included."),
+            ("tokens", "Tokens received from workers."),
             ("decisions", "Decisions of the policy."),
             ("policy_errors", "Decisions that the policy failed to make."),
         ):
@@ -299,10 +299,10 @@ class Router:
             ends.add_metric([reason], count)
         yield ends
         for name, text in (
-            ("slots", "Slots, 0 while it is down."),
+            ("slots", "Slots; 0 while the worker is down."),
             ("load", "Tokens."),
-            ("running", "Requests that run."),
-            ("bound", "Requests sent that have not begun."),
+            ("running", "Running requests."),
+            ("bound", "Requests sent that have not started."),
         ):
             family = GaugeMetricFamily(f"bfio_route_worker_{name}", text, labels=["worker"])
             for g, worker in enumerate(told["workers"]):
@@ -320,12 +320,12 @@ class Router:
             self._decide()
 
     async def _settle(self) -> None:
-        """Wait for the boundary, but no longer than the options say."""
+        """Wait for the boundary, but at most for ten times ``tick_s``."""
         clock, tick = time.monotonic, self.options.tick_s
         latest = clock() + 10 * tick
         while self._due:
-            # Only what was sent too late for a step is missing when silence follows it. Within a
-            # step silence says nothing: a busy machine brings its tokens with pauses.
+            # If only requests sent too late are missing, a pause means that the step is over.
+            # Otherwise a pause means nothing, as tokens of a step may arrive with pauses.
             is_over = self._last_token > self._decided_s and all(
                 self.tickets[row].is_fresh for row in self._due
             )
@@ -343,7 +343,7 @@ class Router:
         late = sum(self.tickets[row].is_fresh for row in self._due)
         is_boundary = len(self._due) == late
         ends_step = is_boundary and self._stepping
-        # What is sent in the middle of a step begins with the next one.
+        # Requests sent in the middle of a step start with the next one.
         is_within = table.immediate and not is_boundary
         if not is_within:
             table.end_step()
@@ -370,7 +370,7 @@ class Router:
             self.log.step(at, table, late if ends_step else None)
 
     def _policy_failed(self, error: InputError) -> None:
-        """Answer every waiting request with status 500: nothing would ever decide about it."""
+        """Answer every waiting request with status 500, because the policy cannot decide."""
         self.errors += 1
         if self.log is not None:
             self.log.event("error", message=str(error))
@@ -389,7 +389,7 @@ class Router:
         task.add_done_callback(self._tasks.discard)
 
     async def _prefilled(self, ticket: Ticket, prefill: Prefillers) -> None:
-        """Let a prefill worker compute the prompt of a request that is held back from the pool."""
+        """Let a prefill worker compute the prompt of a request, then move it to the pool."""
         try:
             handle = await prefill.handle(ticket.path, _continued(ticket))
         except LostError as error:
@@ -407,14 +407,14 @@ class Router:
         self._stir.set()
 
     async def _stream(self, ticket: Ticket, worker: int) -> None:
-        """Forward the stream of a worker, and mirror it in the table."""
+        """Forward the stream of a worker to the client, and update the table by its tokens."""
         before, goes_on = ticket.tokens, False
 
         def take(events: list[bytes]) -> bool:
             nonlocal goes_on
             for data in events:
                 if self._read(ticket, Chunk(data), before):
-                    # At once: the next decision is to find it in the pool.
+                    # Immediately, so that the next decision sees the request in the pool.
                     goes_on = True
                     self._again(ticket)
                     break
@@ -434,11 +434,11 @@ class Router:
             await self._retry(ticket, worker, "an event of its stream is not JSON")
 
     def _read(self, ticket: Ticket, chunk: Chunk, before: int) -> bool:
-        """Take one event of a stream; return whether the worker wants the request again."""
+        """Process an event of a stream; return whether the worker asks to resend the request."""
         if ticket.end:
             return False
         if chunk.error is not None:
-            # Engines that fail after they have begun to answer say so within the stream.
+            # Engines that fail in the middle of an answer report the error within the stream.
             raise LostError(f"an error in its stream: {chunk.error}", is_down=False)
         row, table, tokens = ticket.row, self.table, chunk.count(before, ticket.tokens)
         if chunk.usage is not None:
@@ -486,7 +486,7 @@ class Router:
     # Ends, retries and losses.
 
     def _again(self, ticket: Ticket) -> None:
-        """Let a request into the pool, new or to go on after its tokens; prefill it before."""
+        """Move a new or interrupted request to the pool, after its prefill if there is a tier."""
         if ticket.end:
             return
         if ticket.tokens >= (ticket.payload.max_tokens or DEFAULT_TOKENS):
@@ -502,9 +502,12 @@ class Router:
         self._stir.set()
 
     async def _retry(self, ticket: Ticket, worker: int | None, why: str) -> None:
-        """Try a request again that a worker has lost; None: a prefill worker."""
+        """Send a request again that a worker (None: a prefill worker) has lost.
+
+        After the last allowed attempt, end the request with an error instead.
+        """
         if ticket.has_left:
-            # Only the farewell of its stream is missing.
+            # All tokens have arrived; only the end of the stream is missing.
             self._finish(ticket, FINISHED, None)
             return
         ticket.attempts += 1
@@ -523,7 +526,7 @@ class Router:
         self._again(ticket)
 
     def _finish(self, ticket: Ticket, reason: str, last: WireError | None) -> None:
-        """End a request once: free its place, tell its client, and count it."""
+        """End a request, unless it has ended: free its row, notify its client, and count it."""
         if ticket.end:
             return
         ticket.end = reason
@@ -534,7 +537,7 @@ class Router:
             self.log.request(ticket, self._began)
 
     def _leave(self, ticket: Ticket, *, finished: bool) -> None:
-        """Free the place of a request, as soon as its last token has come or it is given up."""
+        """Free the row of a request, as soon as its last token has arrived or it is cancelled."""
         if not ticket.has_left:
             ticket.has_left = True
             self.table.leave(ticket.row, finished=finished)
@@ -543,7 +546,7 @@ class Router:
             self._stir.set()
 
     def cancel(self, ticket: Ticket) -> None:
-        """End the request of a client that has left."""
+        """End the request of a client that has disconnected."""
         if not ticket.end:
             self._finish(ticket, CANCELLED, None)
             if ticket.task is not None:
@@ -556,7 +559,7 @@ class Router:
                 self.log.event("worker", worker=worker, is_up=False)
 
     async def _watch(self) -> None:
-        """Check workers that are down, learn the models, and keep the points of the page."""
+        """Check workers that are down, read the models, and update the points of the page."""
         checked = 0.0
         while True:
             if time.monotonic() >= checked + _HEALTH_S:
@@ -610,7 +613,7 @@ class Router:
 
 
 class _Answer(Completion):
-    """The answer to a client: a stream of events, or one document put together from them."""
+    """The answer to a client: a stream of events, or one JSON object merged from the events."""
 
     def __init__(self, router: Router, ticket: Ticket) -> None:
         super().__init__(is_stream=ticket.payload.stream)
@@ -621,7 +624,7 @@ class _Answer(Completion):
         self._router.cancel(self._ticket)
 
     async def stream(self, send: Send) -> None:
-        """Send the events that the client asked for; those that come together in one piece."""
+        """Send the events that the client asked for; events that arrive together in one piece."""
         ticket, started, ended = self._ticket, False, False
         payload, last = ticket.payload, None
         while not ended:
@@ -633,7 +636,7 @@ class _Answer(Completion):
                         return
                     pieces.append(event(entry.body))
                 elif entry is None:
-                    # Engines tell the usage in an event of its own or beside the last text.
+                    # Engines report the usage in a separate event or with the last text.
                     if last is not None:
                         pieces.append(event(last.document | {"choices": []}))
                 else:
@@ -650,7 +653,7 @@ class _Answer(Completion):
                 await send_body(send, text, more=not ended)
 
     async def whole(self, send: Send) -> None:
-        """Send the events put together."""
+        """Send the events merged into one JSON object."""
         whole: dict[str, Any] = {}
         ended = False
         while not ended:
@@ -670,7 +673,7 @@ class _Answer(Completion):
 
 
 def _merge(whole: dict[str, Any], part: dict[str, Any]) -> None:
-    """Add the next piece of a document: texts are joined, and lists by the index of entries."""
+    """Merge the next event into an answer: join texts, and merge list entries of equal index."""
     for name, value in part.items():
         known = whole.get(name)
         if isinstance(value, dict) and isinstance(known, dict) and name != "usage":
@@ -689,15 +692,15 @@ def _merge(whole: dict[str, Any], part: dict[str, Any]) -> None:
             whole[name] = value
 
 
-#: Fields of a stream whose pieces make one text.
+#: Fields of events that are pieces of one text.
 _JOINED = ("text", "content", "reasoning_content", "reasoning", "refusal", "arguments")
 
 
 def _continued(ticket: Ticket) -> dict[str, Any]:
-    """Return the payload for a worker: the client's, or its rest after the tokens so far."""
+    """Return the payload for a worker: that of the client, continued after the tokens so far."""
     payload = ticket.payload
     fields = payload.fields | {"stream": True, "stream_options": USAGE}
-    # A client names no cache: engines would connect to the host behind its handle.
+    # Remove cache handles of the client: engines would connect to the host that a handle names.
     fields.pop("kv_transfer_params", None)
     if ticket.handle is not None:
         fields["kv_transfer_params"] = ticket.handle.params
@@ -736,7 +739,7 @@ def serve(router: Router, announce: Callable[[str], None]) -> None:
     options = router.options
     sockets = listen(options.host, options.port)
     announce(*addresses_of(sockets, options.host))
-    # What has been loaded stays; events of streams are no cycles, so search for some less often.
+    # Loaded modules stay in memory, and events form no cycles, so collect garbage less often.
     gc.freeze()
     gc.set_threshold(_ALLOCATIONS)
     with suppress(KeyboardInterrupt):

@@ -1,4 +1,4 @@
-"""What the emulator and the router share as HTTP services: errors, metrics, answers, sockets."""
+"""Common parts of the HTTP services, emulator and router: errors, metrics, answers, sockets."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 
     Endpoint = Callable[[Request], Awaitable[Response]]
 
-#: Time for which an idle connection stays open: longer than load generators use theirs again, as
-#: a request that meets the end of its connection is lost [s].
+#: Time for which an idle connection stays open [s]. It exceeds the reuse time of load generators,
+#: because a request is lost if its connection closes at that moment.
 _KEEP_ALIVE_S = 600
 
-#: Longest head of a request that comes in several reads [bytes].
+#: Longest HTTP head of a request that arrives in several reads [bytes].
 _MOST_HEAD = 2**16
 
-#: Where the scope of a request has the `send` of the server: that of Starlette wraps it three
-#: times for each event of a stream.
+#: Key of the server's own `send` in the scope of a request. Starlette's `send` wraps this function
+#: three times, which costs time for each event of a stream.
 _SERVER = "bfio.send"
 
 
@@ -55,15 +55,15 @@ def application(
     Parameters
     ----------
     complete : callable
-        Answers a completion.
+        Answers a request for a completion.
     routes, orders : mapping of str to callable
-        Answers by path, to GET and to POST.
+        Functions by path that answer GET requests, and POST requests.
     metrics : Collector
-        Its ``collect`` yields the metrics.
+        Object whose ``collect`` yields the metrics.
     lifespan : callable, optional
         See `starlette.applications.Starlette`.
     mounted : mapping of str to callable
-        Further services by path.
+        Further services by path prefix.
     """
     registry = prometheus_client.CollectorRegistry()
     registry.register(metrics)
@@ -102,7 +102,7 @@ async def _answer_http_error(request: Request, error: Exception) -> Response:
 
 
 class Completion(Response):
-    """The answer to a completion: a stream of events, or one document.
+    """Base class of answers to a completion: a stream of events, or one JSON object.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ class Completion(Response):
 
     @abstractmethod
     def cancel(self) -> None:
-        """End the request if it has not ended: the client has left, or all is sent."""
+        """End the request unless it has ended; called after the answer or a disconnection."""
 
     @abstractmethod
     async def stream(self, send: Send) -> None:
@@ -124,15 +124,15 @@ class Completion(Response):
 
     @abstractmethod
     async def whole(self, send: Send) -> None:
-        """Send the document."""
+        """Send the JSON object."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the answer; a client that leaves cancels its request."""
+        """Send the answer; cancel the request if the client disconnects."""
         send = scope.get(_SERVER, send)
         watch = asyncio.create_task(self._watch(receive))
         answer = self.stream(send) if self._is_stream else self.whole(send)
         try:
-            # In a task of its own: each event would wake a dozen callers of this one, too.
+            # In a separate task: otherwise each event would also wake a dozen callers of this one.
             await asyncio.create_task(answer)
         finally:
             watch.cancel()
@@ -145,12 +145,12 @@ class Completion(Response):
 
 
 async def body_of(request: Request) -> dict[str, Any]:
-    """Return the body of an order: a JSON object, which may be left out.
+    """Return the body of a control request: a JSON object; {} if the body is empty.
 
     Raises
     ------
     WireError
-        With status 400 if it is another one.
+        With status 400 if the body is not a JSON object.
     """
     try:
         found = json.loads(await request.body() or b"{}")
@@ -162,23 +162,23 @@ async def body_of(request: Request) -> dict[str, Any]:
 
 
 async def start_events(send: Send) -> None:
-    """Send the head of a stream of events."""
+    """Send the HTTP head of a stream of events."""
     headers = [(b"content-type", b"text/event-stream; charset=utf-8")]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
 
 
 async def send_body(send: Send, data: bytes, *, more: bool = False) -> None:
-    """Send a piece of the body; the last one, unless there is more."""
+    """Send a piece of the body; the last one unless ``more`` is true."""
     await send({"type": "http.response.body", "body": data, "more_body": more})
 
 
 async def send_document(send: Send, document: Mapping[str, Any]) -> None:
-    """Send a document with status 200."""
+    """Send a JSON object with status 200."""
     await _send_json(send, 200, document, {})
 
 
 async def send_error(send: Send, error: WireError) -> None:
-    """Send an error."""
+    """Send an error with its status, body and headers."""
     await _send_json(send, error.status, error.body, error.headers)
 
 
@@ -192,7 +192,7 @@ async def _send_json(
 
 
 def listen(host: str, port: int, count: int = 1) -> list[socket.socket]:
-    """Return sockets that listen on consecutive ports from ``port`` on; 0 for any one port.
+    """Return ``count`` sockets that listen on ports from ``port`` on; port 0 is any free port.
 
     Raises
     ------
@@ -203,7 +203,8 @@ def listen(host: str, port: int, count: int = 1) -> list[socket.socket]:
     try:
         for number in range(port, port + count):
             found.append(socket.create_server((host, number), backlog=2048))
-            # Connections inherit it. Without it the end of an answer waits for an acknowledgement.
+            # Connections inherit this option. Without it, the end of an answer would wait for an
+            # acknowledgement.
             found[-1].setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except (OSError, OverflowError) as error:
         for each in found:
@@ -214,12 +215,12 @@ def listen(host: str, port: int, count: int = 1) -> list[socket.socket]:
 
 
 class _Protocol(HttpToolsProtocol):
-    """The connection of a client; httptools itself sets no limit to headers."""
+    """The connection of a client, with a limit on the size of headers that httptools lacks."""
 
     _in_head, _head = False, 0
 
     def data_received(self, data: bytes) -> None:
-        """Read what has come; refuse a head that grows without an end."""
+        """Process received data; refuse a request whose head is too long."""
         self._head += len(data) if self._in_head else 0
         super().data_received(data)
         if self._in_head and self._head > _MOST_HEAD:
@@ -227,19 +228,19 @@ class _Protocol(HttpToolsProtocol):
             self.send_400_response(f"Invalid HTTP request: its head exceeds {_MOST_HEAD} bytes.")
 
     def on_message_begin(self) -> None:
-        """Begin to count the bytes of a head."""
+        """Start counting the bytes of a head."""
         super().on_message_begin()
         self._in_head, self._head = True, 0
 
     def on_headers_complete(self) -> None:
-        """End the count."""
+        """Stop counting."""
         super().on_headers_complete()
         self._in_head = False
 
 
 def server_of(app: ASGIApp) -> uvicorn.Server:
-    """Return a server of an application, silent and with a short farewell."""
-    # Without websockets, a request to upgrade is answered as any other.
+    """Return a server of an application that writes no log and shuts down quickly."""
+    # Without websockets, a request to upgrade is answered like any other request.
     config = uvicorn.Config(
         app,
         http=_Protocol,

@@ -1,7 +1,7 @@
 """The workers behind a router: addresses, requests, streams, health and models.
 
-Only configured addresses are called. A worker is an address, or a rank of an address that serves
-several (header ``X-data-parallel-rank``).
+Only configured addresses are called. A worker is an address, or one of several ranks behind an
+address (header ``X-data-parallel-rank``).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from formulations.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-#: Time to connect to a worker, and for an answer to a health check [s].
+#: Time limit to connect to a worker, and to receive the answer to a health check [s].
 _CONNECT_S = 5.0
-#: Longest error body of a worker that is passed on [bytes].
+#: Longest error body of a worker that is forwarded [bytes].
 _MOST_ERROR = 10_000
-#: Asks for the usage in every event; engines that do not know it ignore it.
+#: Stream options that ask for the usage in every event; engines ignore unknown options.
 USAGE = {"include_usage": True, "continuous_usage_stats": True}
 
 
@@ -33,9 +33,9 @@ class LostError(Exception):
     Parameters
     ----------
     message : str
-        What happened.
+        Description of the failure.
     is_down : bool
-        Whether the worker takes no requests now.
+        Whether the worker accepts no requests at present.
     """
 
     def __init__(self, message: str, *, is_down: bool) -> None:
@@ -47,7 +47,7 @@ class Address(NamedTuple):
     """The address of one worker."""
 
     url: str
-    rank: int | None = None  #: Rank behind the address; None if it serves one worker.
+    rank: int | None = None  #: Rank behind the address; None if the address is one worker.
 
     @property
     def headers(self) -> dict[str, str]:
@@ -56,12 +56,12 @@ class Address(NamedTuple):
 
 
 def addresses(texts: Iterable[str], where: str = "--workers") -> list[Address]:
-    """Return the workers of addresses: ``URL``, or ``URL*N`` for N ranks behind one.
+    """Return the workers given by texts ``URL``, or ``URL*N`` for N ranks behind one URL.
 
     Raises
     ------
     InputError
-        If a text is no address, or a worker is named twice.
+        If a text is not an address, or a worker is listed twice.
     """
     found: list[Address] = []
     for text in texts:
@@ -80,32 +80,32 @@ def addresses(texts: Iterable[str], where: str = "--workers") -> list[Address]:
         url = url.rstrip("/")
         found += [Address(url, rank) for rank in range(int(count))] if star else [Address(url)]
     if len(set(found)) < len(found):
-        raise InputError(where, "a worker is named twice", "name each once")
+        raise InputError(where, "a worker is listed twice", "list each worker once")
     return found
 
 
 class _Answer(asyncio.Protocol):
-    """The answer on a connection of its own, read as it comes.
+    """The answer to one request on its own connection, processed piece by piece.
 
     Parameters
     ----------
     take : callable
-        Gets the status and a piece of the body; returns whether it has all that it wants.
+        Function of the status and a piece of the body; returns whether no more data is needed.
     """
 
     def __init__(self, take: Callable[[int, bytes], bool]) -> None:
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        # A request that is cancelled while it connects leaves nobody who asks for the end.
+        # If a request is cancelled while it connects, no task reads the result of this future.
         self.done.add_done_callback(lambda done: done.cancelled() or done.exception())
         self.is_json = False
         self._take = take
         self._parser = httptools.HttpResponseParser(self)
         self._pieces: list[bytes] = []
         self._has_length = self._is_whole = False
-        self.status = 0  # 0 before it has come.
+        self.status = 0  # 0 before it is received.
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Read what tells the form of the body."""
+        """Read the headers that define the form and length of the body."""
         name = name.lower()
         self._has_length |= name in (b"content-length", b"transfer-encoding")
         self.is_json |= name == b"content-type" and b"json" in value
@@ -115,15 +115,15 @@ class _Answer(asyncio.Protocol):
         self.status = self._parser.get_status_code()
 
     def on_body(self, piece: bytes) -> None:
-        """Keep a piece: what is raised here would be wrapped by the parser."""
+        """Store a piece of the body; errors raised here would be wrapped by the parser."""
         self._pieces.append(piece)
 
     def on_message_complete(self) -> None:
-        """Note the end of the body."""
+        """Record the end of the body."""
         self._is_whole = True
 
     def data_received(self, data: bytes) -> None:
-        """Read a piece of the answer."""
+        """Parse a piece of the answer, and pass its body to ``take``."""
         if self.done.done():
             return
         try:
@@ -133,14 +133,14 @@ class _Answer(asyncio.Protocol):
                 self._is_whole = True
         except httptools.HttpParserError as error:
             self._end(LostError(f"its answer is not HTTP: {error}", is_down=False))
-        except Exception as error:  # Whoever has asked gets it.
+        except Exception as error:  # Raised in the caller.
             self._end(error)
         else:
             if self._is_whole:
                 self._end(None)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """End an answer whose length is that of the connection, or tell of the loss."""
+        """Complete an answer that ends with its connection; otherwise report the loss."""
         is_whole = error is None and not self._has_length and self.status > 0
         lost = LostError(f"the connection ended early: {error or 'closed'}", is_down=False)
         self._end(None if is_whole else lost)
@@ -162,9 +162,10 @@ class Upstream:
     async def stream(
         self, worker: int, path: str, body: dict[str, Any], take: Callable[[list[bytes]], bool]
     ) -> None:
-        """Send a request to a worker; ``take`` gets the data of events that come together.
+        """Send a request to a worker, and pass the data of its events to ``take``.
 
-        It gets them when they come, without a switch of tasks, and may end the stream by True.
+        ``take`` is called with all events that arrive together, without a switch of tasks. If it
+        returns True, the stream ends.
 
         Raises
         ------
@@ -213,7 +214,7 @@ class Upstream:
     async def _exchange(
         self, worker: int, path: str, body: dict[str, Any] | None, take: Callable[[bytes], bool]
     ) -> bool:
-        """Pass the body of an answer on; return whether it is one of JSON."""
+        """Pass the body of an answer to ``take``; return whether its content type is JSON."""
         refusal = b""
 
         def read(status: int, piece: bytes) -> bool:
@@ -244,7 +245,7 @@ class Upstream:
         return answer.is_json
 
     async def is_healthy(self, worker: int) -> bool:
-        """Whether a worker answers ``/health``."""
+        """Return whether a worker answers ``/health`` with success."""
         try:
             async with asyncio.timeout(_CONNECT_S):
                 await self.ask(worker, "/health")

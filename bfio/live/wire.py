@@ -1,6 +1,6 @@
-"""The wire: payloads of the OpenAI API, server-sent events, and error bodies.
+"""The wire format: payloads of the OpenAI API, server-sent events, and error bodies.
 
-Both sides of ``bfio.live`` keep to it: the emulator answers, the router asks and forwards.
+The emulator and the router both use these definitions.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 #: Header that pins a request to a worker behind one address, as in vLLM.
 RANK_HEADER = "x-data-parallel-rank"
-#: Header that asks the emulator for step indices.
+#: Header that asks the emulator to add step indices to its answer.
 STEPS_HEADER = "x-bfio-steps"
 #: Paths of completions, and whether they are chats.
 PATHS = {"/v1/completions": False, "/v1/chat/completions": True}
@@ -22,13 +22,13 @@ PATHS = {"/v1/completions": False, "/v1/chat/completions": True}
 DONE = b"data: [DONE]\n\n"
 #: ``stop_reason`` of a stream that must be continued from its tokens (BalanceRoute, D.2).
 RECOMPUTED = "recomputed"
-#: Number of tokens of a completion that gives none, as in the OpenAI API.
+#: Output tokens of a completion request without ``max_tokens``, as in the OpenAI API.
 DEFAULT_TOKENS = 16
 #: Most output tokens that a payload may ask for.
 MOST_TOKENS = 2**31 - 1
-# `json.dumps` would make an encoder for each document.
+# One encoder for all documents; `json.dumps` would create an encoder for each.
 _compact = json.JSONEncoder(separators=(",", ":")).encode
-#: Types of errors by status; other statuses below 500 are those of an invalid request.
+#: Types of errors by status; other statuses below 500 have the type of an invalid request.
 _TYPES = {404: "not_found_error", 429: "rate_limit_error", 503: "service_unavailable_error"}
 
 
@@ -40,7 +40,7 @@ class WireError(Exception):
     status : int
         HTTP status.
     message : str
-        What is wrong and what to do.
+        Problem and remedy.
     param : str, optional
         Name of the field at fault.
     headers : mapping, optional
@@ -59,7 +59,7 @@ class WireError(Exception):
 
     @property
     def body(self) -> dict[str, Any]:
-        """The document of the answer."""
+        """JSON object of the error."""
         other = "invalid_request_error" if self.status < 500 else "internal_server_error"
         told = {"message": str(self), "type": _TYPES.get(self.status, other)}
         return {"error": told | {"param": self.param, "code": self.status}}
@@ -69,14 +69,14 @@ class WireError(Exception):
 class Payload:
     """A checked request for a completion."""
 
-    fields: dict[str, Any]  #: The whole document, as it came.
+    fields: dict[str, Any]  #: The whole JSON object as received.
     is_chat: bool
-    #: Length of the prompt: token ids, or words of its text [tokens].
+    #: Prompt length: number of token ids, or number of words of a text [tokens].
     prompt_tokens: int
     max_tokens: int | None  #: Most output tokens; None if not given.
     stream: bool
-    include_usage: bool  #: Whether a last event of the stream tells the usage.
-    continuous_usage: bool  #: Whether every event does.
+    include_usage: bool  #: Whether a last event of the stream reports the usage.
+    continuous_usage: bool  #: Whether every event reports the usage.
 
     @property
     def model(self) -> str | None:
@@ -141,7 +141,7 @@ def framed(data: bytes) -> bytes:
 
 
 class EventReader:
-    """Reads server-sent events from a stream of bytes, however it is cut into pieces."""
+    """Parser of server-sent events in a stream of bytes that arrives in arbitrary pieces."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -150,7 +150,7 @@ class EventReader:
         """Return the data of the events that this piece completes."""
         is_one = piece[:6] == b"data: " and piece.find(b"\n") == len(piece) - 2
         if is_one and not self._rest and piece[-1:] == b"\n" and b"\r" not in piece:
-            return [piece[6:-2]]  # As nearly always.
+            return [piece[6:-2]]  # The usual case: the piece is one event.
         whole = self._rest + piece
         if b"\r" in whole:
             whole = whole.replace(b"\r\n", b"\n")

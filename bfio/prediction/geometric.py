@@ -33,7 +33,7 @@ LEVEL = 0.05
 SAMPLES, _SEED = 399, 20_240_601
 #: Number of bins of ages, each with about the same number of ends.
 BINS = 12
-#: Minimum number of lengths.
+#: Minimum number of lengths for a fit.
 LEAST = 30
 _NORMAL = 1.959964
 #: A trend is "mostly" in one direction if it has more than this many pairs of bins per pair in
@@ -90,8 +90,8 @@ class GeometricFit:
     p_value : float
         Probability of at least this distance for a geometric sample, at least 1/400.
     residuals : tuple of float, optional
-        Mean residual life at half the mean length m, at m and at 2m, in units of m; 1 if lengths
-        are geometric; None if no length is greater.
+        Mean residual life at ages m/2, m and 2m for mean length m, in units of m; 1 if lengths
+        are geometric; None at an age that no length exceeds.
     ages : sequence of AgeInterval
         Hazard and mean residual life by age.
     """
@@ -184,7 +184,8 @@ def geometric_fit(lengths: IntArray, where: str = "output_tokens") -> GeometricF
         If there are fewer than 30 lengths, or all are 1.
     """
     if len(lengths) < LEAST:
-        raise InputError(where, f"{len(lengths)} lengths", f"give {LEAST} or more")
+        what = f"{len(lengths)} lengths are too few for a fit"
+        raise InputError(where, what, f"give {LEAST} or more")
     if lengths.max() == 1:
         raise InputError(where, "every length is 1", "use other lengths; the law cannot be fitted")
     p = 1 / float(lengths.mean())
@@ -262,7 +263,7 @@ _LAW, _DATA = "0.5", "C0"
 def geometric_figure(traces: Mapping[str, tuple[IntArray, GeometricFit]]) -> "ShownFigure":
     """Draw survival, hazard and mean residual life by age: a row of panels per trace.
 
-    Each is drawn beside that of the geometric law.
+    The curves of the fitted geometric law are drawn in the same panels.
 
     Parameters
     ----------

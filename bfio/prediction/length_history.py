@@ -173,10 +173,10 @@ def gated_steps(
 
 
 def stages(counts: IntArray, look_ahead: int) -> tuple[IntArray, IntArray, IntArray]:
-    """Return, by age 0..L-1, three arrays of shape (L,) about the requests that get older.
+    """Return three arrays of shape (L,) about the requests that exceed each age 0..L-1.
 
-    Their number n, the number c of those that end within the look-ahead, and the sum s of the
-    steps that these have left.
+    The arrays are the number n of these requests, the number c of them that end within the
+    look-ahead, and the sum s of the remaining steps of the latter.
     """
     size = len(counts)
     ages = np.arange(size - 1)
@@ -230,7 +230,7 @@ def walk(outputs: IntArray, every: int, max_age: int | None = None) -> Walk:
 
 
 class Calendar(NamedTuple):
-    """For each step, the requests to be predicted again then, in a doubly linked list."""
+    """Doubly linked lists of the requests to be predicted again at each step."""
 
     #: Shape (2^k,): first request due at the step modulo 2^k; -1 for none.
     first: IntArray
@@ -240,7 +240,7 @@ class Calendar(NamedTuple):
 
 
 class Prediction(NamedTuple):
-    """Predictions of a run, and their sources."""
+    """The predictions of a compiled run, and the tables or draws that they come from."""
 
     #: Whether predictions come from tables, learnt from finished requests; and whether they come
     #: from lengths drawn in advance. Both are false without predictions.

@@ -123,10 +123,10 @@ def checked_estimates(answer: object, count: int, look_ahead: int, where: str) -
             raise InputError(where, f"estimate returned shape {part.shape}", remedy)
     if not np.all((probability >= 0) & (probability <= 1)):
         worst = probability[~((probability >= 0) & (probability <= 1))][0]
-        raise InputError(where, f"a probability of {float(worst)!r}", remedy)
+        raise InputError(where, f"estimate returned a probability of {float(worst)!r}", remedy)
     wrong = (probability > 0) & ~((mean >= 1) & (mean <= look_ahead * (1 + _ROUNDING)))
     if wrong.any():
-        raise InputError(where, f"a mean of {mean[wrong][0]:g} steps", remedy)
+        raise InputError(where, f"estimate returned a mean of {mean[wrong][0]:g} steps", remedy)
     return Estimates(probability, mean)
 
 
@@ -317,7 +317,7 @@ class CheckedPredictor:
             remedy = f"return {len(requests)} integers (round an expected length up)"
             raise InputError(self.where, what, remedy)
         if (least := predicted.min()) < 0:
-            what = f"{least} remaining steps"
+            what = f"returned {least} remaining steps"
             raise InputError(
                 self.where, what, "return 1 or more: a running request has at least one step left"
             )
@@ -347,7 +347,7 @@ class CheckedPredictor:
 
     @contextmanager
     def _asked(self, count: int) -> Iterator[None]:
-        remedy, what = "mend the predictor", f"a call for {count} requests"
+        remedy, what = "correct the predictor", f"a call for {count} requests"
         with users_code(self.where, remedy=remedy), patience(PATIENCE_S, self.where, what, remedy):
             yield
 

@@ -109,7 +109,7 @@ def build(
         # Prompt keys of a history from another file are not comparable.
         workload.prompt_keys if history is None or history is workload.history else None,
     )
-    where, remedy = f"predictor {name}", "mend the predictor"
+    where, remedy = f"predictor {name}", "correct the predictor"
     with (
         users_code(where, "making it ", remedy=remedy),
         patience(PATIENCE_S, where, "making it", remedy),
@@ -126,7 +126,7 @@ def made(
         return build(predictor, workload, seed, history)
     if isinstance(predictor, type):
         what = f"{predictor.__name__} is a class"
-        raise InputError("predictor", what, "give an object of it")
+        raise InputError("predictor", what, "give an instance of the class")
     return CheckedPredictor(predictor)
 
 
@@ -151,7 +151,7 @@ def _as_spec(name: str, loaded: object) -> PredictorSpec:
     if isinstance(loaded, PredictorSpec):
         return loaded
     if hasattr(loaded, "remaining") and not isinstance(loaded, type):
-        what = f"a {type(loaded).__name__} would keep its state from one run to the next"
+        what = f"an object of class {type(loaded).__name__} would keep its state between runs"
         raise InputError(
             name, what, "name its class, which is called with a PredictionTask for each run"
         )

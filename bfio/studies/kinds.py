@@ -27,7 +27,8 @@ def names() -> list[str]:
 def find(name: str) -> RowKind:
     """Return the row kind of a built-in name or of ``module:function``.
 
-    The latter is a function ``function(arguments, context)`` that computes a row, or a `RowKind`.
+    ``module:function`` names a function ``function(arguments, context)`` that computes a row, or a
+    `RowKind`.
 
     Raises
     ------
@@ -74,7 +75,7 @@ _FORMER = "saturated."
 
 
 def present_name(computes: str, name: str) -> str:
-    # Values of built-in kinds once had another prefix.
+    # Earlier versions named the steady part of a run "saturated".
     """Return the current name of a value, given its current or former name."""
     if name.startswith(_FORMER) and ":" not in computes:
         return STEADY + name.removeprefix(_FORMER)
@@ -99,9 +100,10 @@ def tables() -> dict[str, str]:
     """Return Markdown tables by name: values of each built-in kind, and groups of arguments.
 
     ``requests``: arguments that choose the requests of a row. ``evaluation``: arguments of
-    predictor rows. ``classes``, ``stages`` and ``stage-trace``: arguments of rows on one engine in
-    stages. ``batching-arguments``: arguments of rows on engines with a token budget. ``metrics``:
-    metrics of decode runs. ``policies``: policies of decode runs. ``rules``: rules of the replay.
+    predictor rows. ``classes``, ``stages`` and ``stage-trace``: arguments of rows on one engine
+    whose requests pass stages (WAIT). ``batching-arguments``: arguments of rows on engines with a
+    token budget. ``metrics``: metrics of decode runs. ``policies``: policies of decode runs.
+    ``rules``: rules that the replay of decode runs checks.
     """
     from bfio.batching.options import BatchOptions
     from bfio.decode.policy_registry import built_in

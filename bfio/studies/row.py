@@ -154,7 +154,7 @@ class Task:
     remarks : sequence of str
         Remarks for the reader of a report, one sentence each.
     refuted : sequence of str
-        Remarks of other rows that do not apply to a study with this row.
+        Remarks that reports omit, even if other rows have them, because this row contradicts them.
     meaning : hashable
         Value that is equal for rows that differ only in the spelling of arguments. With None, only
         rows with the same key are equal.

@@ -18,7 +18,7 @@ MEASURED_PART, STEADY = "measured.", "steady."
 
 @dataclass(frozen=True)
 class Described:
-    """Description of a value, series or timing: unit, one-line meaning, and domain."""
+    """Description of a value, series or timing: name, unit, one-line meaning, and domain."""
 
     name: str
     unit: str = ""
@@ -43,7 +43,7 @@ class Planned:
     remarks : sequence of str
         Remarks for the reader of a report, one sentence each.
     refuted : sequence of str
-        Remarks of other rows that do not apply to a study with this row.
+        Remarks that reports omit, even if other rows have them, because this row contradicts them.
     meaning : hashable
         Value that is equal for rows that differ only in the spelling of arguments. None if
         unknown.
@@ -89,8 +89,8 @@ class RowKind:
     metrics : sequence of Described
         Metrics of a simulator that are also values of the row. They are documented separately.
     parts : mapping of str to str
-        Prefixes that repeat the values for something else, e.g. a part of the run, each with a
-        description.
+        Prefixes of value names, each with a description. A prefix denotes the same values for a
+        part of the run, for example ``steady.``.
     plan : callable, optional
         Replaces ``compute`` and ``instance`` by one function that reads the arguments once, see
         `planned`.

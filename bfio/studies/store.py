@@ -237,7 +237,7 @@ def _check_layout(path: Path, connection: sqlite3.Connection) -> None:
         (layout,) = connection.execute("PRAGMA user_version").fetchone()
     if application != APPLICATION_ID:
         raise InputError(
-            str(path), "is a database, but no store of studies", "give another store=PATH"
+            str(path), "is a database, but not a store of rows", "give another store=PATH"
         )
     if layout != LAYOUT:
         age = "an older" if layout < LAYOUT else "a newer"

@@ -57,7 +57,7 @@ def read_study(path: Path) -> Study:
             str(path), f"cannot be read ({error.strerror})", "name a study file (TOML)"
         ) from None
     except (ValueError, RecursionError) as error:
-        raise InputError(str(path), f"is no TOML: {error}", "see docs/studies.md") from None
+        raise InputError(str(path), f"is not valid TOML: {error}", "see docs/studies.md") from None
     try:
         return _study(document, path)
     except InputError as error:

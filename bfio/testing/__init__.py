@@ -1,6 +1,7 @@
-"""Property-based tests: strategies of instances, makers of states, the papers' properties.
+"""Property-based tests of policies: Hypothesis strategies, hand-made states, and checks.
 
-The names below are loaded at first use. Those that draw need Hypothesis: ``bfio[testing]``.
+The names below are loaded at first use. Strategies and checks need Hypothesis: install
+``bfio[testing]``.
 """
 
 from typing import TYPE_CHECKING

@@ -1,7 +1,9 @@
-"""The papers' bounds on the loads of one step and of one round, as formulas.
+"""The papers' bounds on the worker loads of one step, and the improvement ratio of BF-IO.
 
-Without Hypothesis, so that the claims read them too. ``a_g`` is the load of worker g before
-admission, ``c_g`` its free slots; sizes lie in ``s_min..s_max``.
+``a_g`` is the load of worker g before admission and ``c_g`` its number of free slots; the sizes of
+waiting requests lie in ``s_min..s_max``. In a *round*, all workers have equal loads and equal free
+slots, and there are as many requests as slots. This module does not import Hypothesis, because the
+claims use it as well.
 """
 
 from collections.abc import Sequence
@@ -20,17 +22,17 @@ from formulations.named_objects import users_code
 #: Constants of the proof of Theorem 1 (BF-IO paper, appendix C.1).
 C1 = 1 - exp(-1 / (4 * sqrt(2 * pi)))
 C = C1 / sqrt(2)
-#: Smallest number of workers with ``log G >= 4``, which the proof takes.
+#: Smallest number of workers with ``log G >= 4``, as the proof of Theorem 1 requires.
 LEAST_G = ceil(exp(4))
 
 
 def gap(loads: Sequence[int]) -> int:
-    """Return ``D``, the largest less the smallest load [tokens]."""
+    """Return ``D``, the largest load minus the smallest load [tokens]."""
     return max(loads) - min(loads)
 
 
 def imbalance(loads: Sequence[int]) -> int:
-    """Return ``Imb``, the sum of all distances from the largest load [tokens]."""
+    """Return ``Imb``, the sum over workers of (largest load - load) [tokens]."""
     return len(loads) * max(loads) - sum(loads)
 
 
@@ -43,8 +45,8 @@ def contraction(slots: Sequence[int], pool: Sequence[int]) -> int:
 def distance_bounds(base: Sequence[int], slots: Sequence[int], pool: Sequence[int]) -> list[int]:
     """Return ``max{s_max − s_min, max_h a_h − a_q − Γ}`` for each worker q [tokens].
 
-    On an overloaded step with ``c_g >= 1``, a minimiser of the gap has at most their largest as
-    its gap, and a minimiser of the imbalance at most their sum without one of them
+    On an overloaded step with ``c_g >= 1`` on every worker, the least gap is at most the largest
+    of these G values. The least imbalance is at most the sum of all of them except the smallest
     (``proofs_checks/proofs/separation-levels.md``).
     """
     spread, top = max(pool) - min(pool), max(base) - contraction(slots, pool)
@@ -52,12 +54,12 @@ def distance_bounds(base: Sequence[int], slots: Sequence[int], pool: Sequence[in
 
 
 def improvement_bound(spread: float, slots: int, workers: int) -> float:
-    """Return ``c·κ_0·√(B log G)·G/(G − 1)`` of Theorem 1, c the constant of its proof.
+    """Return ``c·κ_0·√(B log G)·G/(G − 1)`` of Theorem 1, with the constant c of its proof.
 
     Parameters
     ----------
     spread : float
-        ``κ_0``: deviation of a prompt over the largest prompt.
+        ``κ_0``: standard deviation of the prompts divided by the largest prompt.
     slots, workers : int
         ``B`` and ``G``.
     """
@@ -66,14 +68,14 @@ def improvement_bound(spread: float, slots: int, workers: int) -> float:
 
 @dataclass(frozen=True)
 class Improvement:
-    """The imbalance of FCFS beside that of a policy, in rounds of equal outputs.
+    """Mean imbalance of FCFS and of a policy over rounds of requests with equal outputs.
 
     Parameters
     ----------
     fcfs, policy : float
-        Mean imbalance of a round [tokens].
+        Mean imbalance per round [tokens].
     bound : float
-        The bound of Theorem 1 on the ratio.
+        Lower bound of Theorem 1 on the ratio.
     """
 
     fcfs: float
@@ -82,7 +84,7 @@ class Improvement:
 
     @property
     def ratio(self) -> float:
-        """``IIR``: imbalance of FCFS over that of the policy; infinite if the policy has none."""
+        """``IIR``: imbalance of FCFS divided by the policy's; infinite if the latter is 0."""
         return self.fcfs / self.policy if self.policy else float("inf")
 
 
@@ -95,19 +97,19 @@ def improvement_ratio(
     rounds: int = 20,
     seed: int = 0,
 ) -> Improvement:
-    """Measure how much less imbalance a policy has than FCFS, beside the bound of Theorem 1.
+    """Measure the imbalance of FCFS and of a policy, and compute the bound of Theorem 1.
 
-    A round deals ``G·B`` requests, whose sizes are drawn uniformly from ``sizes``, to empty
-    workers; both policies get the same rounds.
+    In each round the policy assigns ``G·B`` requests, with sizes drawn uniformly from ``sizes``,
+    to empty workers. FCFS and the policy get the same rounds.
 
     Parameters
     ----------
     policy : str or callable
-        The policy; an object keeps its memory from round to round.
+        The policy. The same policy object serves all rounds, so a policy with memory keeps it.
     sizes : sequence of int
         Equally likely prompts [tokens]; at least two different ones.
     workers, slots : int
-        ``G``, at least 55 as the proof takes ``log G >= 4``, and ``B``.
+        ``G >= 55``, since the proof requires ``log G >= 4``, and ``B``.
     rounds : int
         Number of rounds.
     seed : int
@@ -121,8 +123,8 @@ def improvement_ratio(
     Raises
     ------
     InputError
-        If there are fewer than 55 workers or no two different sizes, if a number is no positive
-        integer, or if the policy leaves a request of a round out.
+        If there are fewer than 55 workers or no two different sizes, if a number is not a positive
+        integer, or if the policy does not start all requests of a round.
     """
     for name, value in {"workers": workers, "slots": slots, "rounds": rounds}.items():
         integer(value, name, minimum=1)
@@ -130,10 +132,10 @@ def improvement_ratio(
     integer(seed, "seed")
     if workers < LEAST_G:
         remedy = f"use {LEAST_G} or more"
-        raise InputError("workers", f"{workers}: Theorem 1 takes log G >= 4", remedy)
+        raise InputError("workers", f"{workers}: Theorem 1 needs log G >= 4", remedy)
     if len(set(sizes)) < 2:
         raise InputError(
-            "sizes", "all are equal, so that any policy is balanced", "give two sizes"
+            "sizes", "all sizes are equal, so every policy is balanced", "give two sizes"
         )
     check_policy(policy)
     rng, total = np.random.default_rng(seed), [0, 0]
@@ -147,7 +149,7 @@ def improvement_ratio(
             if wrong := contract_violation(state, answer):
                 raise InputError("policy", wrong, "check it with check_contract")
             if None in answer:
-                what = f"policy left {list(answer).count(None)} requests of a round out"
+                what = f"{list(answer).count(None)} requests of a round do not start"
                 raise InputError("policy", what, "start all requests of a round")
             total[i] += imbalance(loads_after(state, answer))
     spread = float(np.std(sizes) / max(sizes))

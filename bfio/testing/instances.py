@@ -1,4 +1,4 @@
-"""Hypothesis strategies of problems and of states of one step, with makers from plain numbers."""
+"""Hypothesis strategies that draw problems and step states, and functions that build them."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -15,7 +15,7 @@ from formulations.hindsight_makespan import MakespanObjective, MakespanProblem
 from formulations.step import Objective, StepProblem
 from formulations.step.problem import discount_weights
 
-#: Token counts from ties and zeros to the millions.
+#: Loads and sizes [tokens]: small numbers, which give frequent ties and zeros, and up to millions.
 TOKENS = st.integers(0, 3) | st.integers(0, 20) | st.integers(0, 5_000_000)
 SIZES = st.integers(1, 3) | st.integers(1, 20) | st.integers(1, 5_000_000)
 
@@ -31,16 +31,17 @@ def decode_states(
     tokens: st.SearchStrategy[int] = TOKENS,
     sizes: st.SearchStrategy[int] = SIZES,
 ) -> DecodeState:
-    """Draw a state with many ties, full workers, empty pools, and a window of any loads.
+    """Draw a state of one step: many ties, full workers, empty pools, arbitrary future loads.
 
     Parameters
     ----------
     max_workers, max_waiting : int
         Largest ``G`` and ``N``.
     horizon : int, optional
-        Look-ahead ``H``, by default 0 to 3; a longer one repeats what is drawn for three steps.
+        Look-ahead ``H`` [steps], by default drawn from 0 to 3. In a longer window, the loads of
+        three drawn steps repeat.
     memory : bool
-        Limit the memory of the workers; no request is bound and waits, as in pooled dispatch.
+        Whether to limit the memory of the workers; then no request is queued at a worker.
     tokens, sizes : SearchStrategy
         Loads and sizes [tokens].
     """
@@ -79,7 +80,7 @@ def rounds(
     max_size: int = 20,
     horizon: int = 0,
 ) -> DecodeState:
-    """Draw a round of Lemma 1: equal loads and free slots, and as many requests as slots."""
+    """Draw a state of Lemma 1: equal loads, equal free slots, and as many requests as slots."""
     G, B = draw(st.integers(2, max_workers)), draw(st.integers(1, max_slots))
     sizes = draw(st.lists(st.integers(1, max_size), min_size=G * B, max_size=G * B))
     load = draw(st.integers(0, max_size))
@@ -96,25 +97,26 @@ def levelling_steps(
     max_spare: int = 3,
     horizon: int = 0,
 ) -> DecodeState:
-    """Draw a step of Lemma 2: a free slot on every worker, any loads, an overloaded pool.
+    """Draw a state of Lemma 2: a free slot on every worker, arbitrary loads, an overloaded pool.
 
     Parameters
     ----------
     max_workers, max_slots : int
         Largest ``G``, and most free slots of a worker.
     max_size : int
-        Largest size [tokens]; loads reach a few requests above it.
+        Largest size of a request [tokens]; loads are at most ``2·max_size·max_slots``.
     max_spare : int
-        Most requests beyond what Definition 1 asks for.
+        Largest number of requests beyond one more than the free slots; further requests are added
+        where Definition 1 (overload) requires them.
     horizon : int
-        Look-ahead; loads are constant over it.
+        Look-ahead [steps], over which loads are constant.
     """
     G = draw(st.integers(2, max_workers))
     free = draw(st.lists(st.integers(1, max_slots), min_size=G, max_size=G))
     loads = draw(st.lists(st.integers(0, 2 * max_size * max_slots), min_size=G, max_size=G))
     size, C = st.integers(1, max_size), sum(free)
     pool = draw(st.lists(size, min_size=C + 1, max_size=C + 1 + max_spare))
-    # More requests of other sizes, until no size is missed where it is taken away.
+    # Overloaded: without the requests of any one size, the others still fill all slots.
     while (lacking := C - len(pool) + max(map(pool.count, pool))) > 0:
         common = max(pool, key=pool.count)
         pool += [common % max_size + 1] * lacking
@@ -128,7 +130,7 @@ def _constant(
     return make_state(loads, free, sizes, projected=[[load] * (horizon + 1) for load in loads])
 
 
-#: Largest token counts tried: tiny ones make ties, huge ones strain floating point.
+#: Largest token counts to draw: small ones give ties, large ones test floating-point precision.
 _SCALES = st.sampled_from([1, 3, 20, 1000, 1_000_000])
 
 
@@ -150,14 +152,16 @@ def step_problems(
     options: bool = True,
     benefit: bool = True,
 ) -> StepProblem:
-    """Draw any step problem: ties, zero slots, no requests, one worker, zero and huge loads.
+    """Draw a step problem, including ties, full workers, no requests, zero and huge loads.
 
     Parameters
     ----------
     max_workers, max_requests, max_horizon : int
         Largest ``G``, ``N`` and ``H``.
-    options, benefit : bool
-        Draw token capacities, required requests, speeds and admissions; draw benefits.
+    options : bool
+        Whether to draw token capacities, required requests, worker speeds and admission counts.
+    benefit : bool
+        Whether to draw benefits as well; they need ``options``.
     """
     G = draw(st.integers(1, max_workers))
     N = draw(st.integers(0, max_requests))
@@ -181,7 +185,7 @@ def step_problems(
     if options:
         document |= draw(_options(N, capacity, base, largest))
     if options and benefit and draw(st.booleans()):
-        # Whole and half tokens.
+        # Benefits are multiples of half a token.
         unit = max(1, document.get("scale", 1) // 2)
         worth = st.integers(0, 4 * largest).map(lambda half: half * unit)
         row = st.lists(st.just(0) | worth, min_size=G, max_size=G)
@@ -191,7 +195,7 @@ def step_problems(
 
 @st.composite
 def _contributions(draw: st.DrawFn, N: int, steps: int, largest: int) -> list[list[int]]:
-    """General rows, or the papers' own ``s_i + h`` and ``s_i``."""
+    """Draw arbitrary rows, or the papers' rows: ``s_i + h`` (growing) or ``s_i`` (constant)."""
     kind = draw(st.sampled_from(["general", "growing", "constant", "equal"]))
     if kind == "general":
         row = st.lists(st.integers(0, largest), min_size=steps, max_size=steps)
@@ -207,7 +211,7 @@ def _contributions(draw: st.DrawFn, N: int, steps: int, largest: int) -> list[li
 def _options(
     draw: st.DrawFn, N: int, capacity: list[int], base: list[list[int]], largest: int
 ) -> dict[str, Any]:
-    """Draw optional token capacities, required requests, worker speeds, and fewer admissions."""
+    """Draw some of: token capacities, required requests, worker speeds, number of admissions."""
     options: dict[str, Any] = {}
     G = len(capacity)
     if draw(st.booleans()):
@@ -245,7 +249,7 @@ def latency_problems(
     common_prompt: bool = False,
     all_at_once: bool = False,
 ) -> LatencyProblem:
-    """Draw requests that fit alone: ties, identical ones, full memory, arrivals near and far.
+    """Draw a latency problem, with identical requests, tight memory, near and far arrivals.
 
     Parameters
     ----------
@@ -254,7 +258,7 @@ def latency_problems(
     max_memory, max_output : int
         Largest memory and output [tokens].
     common_prompt, all_at_once : bool
-        All prompts equal; all arrivals 0.
+        Whether all prompts are equal; whether all requests arrive at round 0.
     """
     convention = draw(st.sampled_from(list(Convention)))
     # The smallest request has a peak of 1 token under B and of 2 under A and C.

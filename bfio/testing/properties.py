@@ -1,7 +1,8 @@
-"""What the papers and the engine ask of a policy, as properties of any policy.
+"""Checks of any policy: the contract of the engine, and properties that the papers state.
 
-A check draws instances, asks a policy that is made anew for each, and raises `Refuted` with the
-smallest instance that it finds. Equal seeds draw equal instances.
+A check draws instances (states of one step, or whole runs), calls a new policy object on each, and
+raises `Refuted` with the smallest instance on which the policy violates the property. Equal seeds
+draw equal instances.
 """
 
 from collections.abc import Callable
@@ -35,21 +36,21 @@ from formulations.errors import InputError, check_kind, use_one_of
 from formulations.named_objects import users_code
 from formulations.step import Objective, StepProblem
 
-#: A name, a function of the state, an object, or a class of such objects.
+#: A policy: a name, a function of the state, a callable object, or a class of callable objects.
 AnyPolicy: TypeAlias = str | Policy | type[Policy]
-#: How often a policy is asked about one state to see whether it answers alike.
+#: Number of repeated calls on one state, to test that the answer is reproducible.
 _TIMES = 2
-#: Enough requests for nearly every counterexample.
+#: Number of requests up to which a counterexample is small enough to stop the search.
 _FEW = 5
 
 
 class Refuted(AssertionError):  # noqa: N818  # the word of the claims
-    """Raised by a check: the message holds the theorem, its hypotheses, and the instance."""
+    """Raised by a check; the message has the property, its hypotheses, and the counterexample."""
 
 
 @dataclass(frozen=True)
 class Property:
-    """A property in words: its name, where it comes from, and what it takes for granted."""
+    """A property in words: its name, its source, and its hypotheses."""
 
     name: str
     source: str
@@ -57,7 +58,7 @@ class Property:
 
 
 class _Broken(Exception):  # noqa: N818  # a finding, turned into Refuted at the end
-    """A failing instance; its text is put together at the end, as shrinking meets many."""
+    """A counterexample; its message is built at the end, because shrinking raises many of them."""
 
     def __init__(
         self,
@@ -68,12 +69,12 @@ class _Broken(Exception):  # noqa: N818  # a finding, turned into Refuted at the
         instead: Property | None,
     ) -> None:
         self.size, self.instance, self.did, self.right = size, instance, did, right
-        #: The property that is broken, if it is not the one that is checked.
+        #: The violated property, if it is not the checked one.
         self.instead = instead
 
 
 class _Made:
-    """A policy that is made anew for each instance, with its name and its look-ahead."""
+    """A policy of which each instance gets a new object, with its name and look-ahead [steps]."""
 
     def __init__(self, policy: AnyPolicy) -> None:
         check_policy(policy)
@@ -83,13 +84,13 @@ class _Made:
         self.look_ahead = self.chosen.look_ahead()
 
     def new(self) -> Policy:
-        """Return a policy without memory of earlier instances."""
+        """Return a new policy object, without memory of earlier instances."""
         if isinstance(self._policy, str):
             return self.chosen.make()
         return self._policy() if isinstance(self._policy, type) else deepcopy(self._policy)
 
     def ask(self, state: DecodeState) -> Any:
-        """Return the answer of a new policy to a copy of a state; break if it raises an error."""
+        """Return a new policy's answer to a state; raise `_Broken` if it fails or changes it."""
         seen = deepcopy(state)
         try:
             with users_code(self.name):
@@ -104,7 +105,7 @@ class _Made:
         return answer
 
     def valid(self, state: DecodeState) -> list[int | None]:
-        """Return the answer to a state as a list; break if it is none."""
+        """Return the answer to a state as a list; raise `_Broken` if the answer is invalid."""
         answer = self.ask(state)
         if wrong := contract_violation(state, answer):
             last = state.num_workers - 1
@@ -133,7 +134,7 @@ def _break(
 
 
 def _states(made: _Made, **widths: Any) -> st.SearchStrategy[DecodeState]:
-    """Return small states with the window that a policy needs."""
+    """Return a strategy of small states with the look-ahead window that a policy needs."""
     return decode_states(max_workers=3, max_waiting=6, horizon=made.look_ahead, **widths)
 
 
@@ -145,7 +146,7 @@ def _check(
     examples: int,
     seed: int,
 ) -> None:
-    """Verify drawn instances; raise Refuted with the smallest that breaks the property."""
+    """Verify drawn instances; raise `Refuted` with the smallest one that violates the property."""
     check_kind(among, st.SearchStrategy, "among", "a strategy, as of bfio.testing")
     integer(examples, "examples", minimum=1)
     integer(seed, "seed")
@@ -171,17 +172,17 @@ def _check(
             found.append(broken)
             raise
 
-    # Where shrinking gets stuck at many requests, draw again for fewer.
+    # Shrinking may end at an instance with many requests; then search for one with fewer.
     while last is None or last.size > _FEW:
         try:
             trial()
         except Unsatisfiable:
             if last is not None:
                 break
-            what = f"no instance meets what {stated.name} assumes: {stated.assumes}"
+            what = f"no drawn instance satisfies the hypotheses of {stated.name}: {stated.assumes}"
             raise InputError("among", what, "draw such instances") from None
         except (_Broken, Flaky) as error:
-            # A policy that draws from elsewhere may answer rightly when asked again.
+            # A policy with its own random generator may answer correctly when called again.
             if not found:
                 raise
             by_size = min(found, key=lambda each: (each.size, len(each.instance)))
@@ -209,10 +210,10 @@ Parameters
 policy : str, callable or class
     The policy.
 among : SearchStrategy, optional
-    Instances to draw: states, by default of `decode_states`, or whole runs, by default of
-    `plain_scenarios`; `scenarios` has every feature of the engine.
+    Strategy of the instances: states, by default `decode_states`, or whole runs, by default
+    `plain_scenarios`; `scenarios` draws from all features of the engine.
 examples, seed : int
-    Number of instances, and seed.
+    Number of instances, and seed of the draws.
 
 """
 
@@ -220,7 +221,7 @@ examples, seed : int
 def _checks(
     stated: Property, default: Callable[[_Made], st.SearchStrategy[Any]]
 ) -> Callable[[Callable[[_Made, Any], None]], Callable[..., None]]:
-    """Turn what verifies one instance into a check of a policy on drawn instances."""
+    """Decorate a function that verifies one instance: return a check on drawn instances."""
 
     def of(verify: Callable[[_Made, Any], None]) -> Callable[..., None]:
         def check(
@@ -237,7 +238,7 @@ def _checks(
         update_wrapper(check, verify, ("__name__", "__qualname__"))
         told, raises, errors = cleandoc(verify.__doc__ or "").partition("Raises\n")
         check.__doc__ = f"{told}{_PARAMETERS}{raises}{errors}"
-        # Its signature is its own.
+        # Without this, `inspect.signature` would report the signature of ``verify``.
         del check.__wrapped__  # type: ignore[attr-defined]
         return check
 
@@ -247,30 +248,30 @@ def _checks(
 CONTRACT = Property(
     "the contract of policies",
     "bfio.decode.policy",
-    "nothing; policies made anew answer equal states, with equal generators, alike",
+    "nothing; new policy objects give equal answers to equal states with equal generators",
 )
 
 
 @_checks(CONTRACT, _states)
 def check_contract(made: _Made, state: DecodeState) -> None:
-    """Check that answers are valid, reproducible, and leave the state as it is.
+    """Check that answers are valid and reproducible, and that the state is not changed.
 
-    A policy may remember what it was asked before, in attributes of its own. So each question goes
-    to a policy made anew, and only memory or chance outside of it is found.
+    A policy object may store earlier calls in its attributes. Each call therefore uses a new
+    object, so the check only detects memory or randomness outside the object.
 
     Raises
     ------
     Refuted
-        If an answer has not one entry per waiting request, names no worker, takes more than the
-        free slots, comes with a changed state or an error, or differs from that of another policy
-        made anew.
+        If an answer does not have one entry per waiting request, has an invalid worker, or exceeds
+        the free slots; if the policy changes the state or raises an error; or if two new objects
+        answer differently.
     """
     answer = made.valid(state)
     for _ in range(_TIMES):
         if (again := made.valid(state)) != answer:
             did = f"{_told(answer)}, asked again {again}"
             _break(
-                state, did, "the same answer of a policy made anew; state.rng is the only chance"
+                state, did, "the same answer of each new policy; draw random numbers by state.rng"
             )
 
 
@@ -288,7 +289,7 @@ def check_work_conserving(made: _Made, state: DecodeState) -> None:
     Raises
     ------
     Refuted
-        If fewer requests start than could.
+        If fewer than ``min(waiting requests, free slots)`` requests start.
     """
     answer = made.valid(state)
     admitted, most = len(answer) - answer.count(None), state.num_admissible
@@ -299,16 +300,16 @@ def check_work_conserving(made: _Made, state: DecodeState) -> None:
 MEMORY = Property(
     "memory",
     "docs/cluster.md: a worker refuses a request that does not fit",
-    "request i needs state.needs[i], worker g has state.room[g] free [tokens]; the policy "
-    "promises to start nothing that the engine would refuse",
+    "request i needs state.needs[i] tokens, worker g has state.room[g] free; the policy "
+    "promises not to rely on the engine, which refuses requests that do not fit",
 )
 
 
 @_checks(MEMORY, partial(_states, memory=True))
 def check_memory(made: _Made, state: DecodeState) -> None:
-    """Check that what starts fits into memory.
+    """Check that the requests that start fit into the memory of their workers.
 
-    The engine refuses what does not fit, so that a policy may leave this to it.
+    Not required of policies: the engine refuses requests that do not fit.
 
     Raises
     ------
@@ -328,13 +329,13 @@ def check_memory(made: _Made, state: DecodeState) -> None:
 TIES = Property(
     "ties",
     "CONTRIBUTING.md: oldest request first, then lowest worker",
-    "requests are equal in size, window and need, workers in all that a state tells of them",
+    "requests are equal in size, window and need; workers in all their fields of the state",
 )
 
 
 @st.composite
 def _twins(draw: st.DrawFn, made: _Made) -> DecodeState:
-    """Draw a state of small numbers in which workers occur several times."""
+    """Draw a state with small numbers, in which several workers may be equal."""
     tokens, sizes = st.integers(0, 3), st.integers(1, 3)
     state = draw(_states(made, tokens=tokens, sizes=sizes))
     workers = st.lists(st.integers(0, state.num_workers - 1), min_size=1, max_size=4)
@@ -343,13 +344,13 @@ def _twins(draw: st.DrawFn, made: _Made) -> DecodeState:
 
 @_checks(TIES, _twins)
 def check_ties(made: _Made, state: DecodeState) -> None:
-    """Check that no equal goes before the first of its equals.
+    """Check that ties go to the oldest request and to the worker of lowest index.
 
     Raises
     ------
     Refuted
-        If a request starts and an equal, older one waits; or if a worker is given requests and an
-        equal one of lower index none.
+        If a request starts while an equal, older request waits; or if a worker gets requests while
+        an equal worker of lower index gets none.
     """
     answer = made.valid(state)
     kinds = [
@@ -387,29 +388,31 @@ def check_smax_balance(
     examples: int = 200,
     seed: int = 0,
 ) -> None:
-    """Check the bounds that BF-IO's assignment keeps at one step, on which Lemma 4 rests.
+    """Check the bounds on gap and imbalance of BF-IO's assignment at one step, used by Lemma 4.
 
     With ``a_g`` the loads before admission, ``c_g`` the free slots and
-    ``Γ = s_max·c_min − (s_max − 1)·c_max``, put ``b_q = max{s_max − s_min, max_h a_h − a_q − Γ}``.
-    On an overloaded step the gap is at most ``max_q b_q`` and the imbalance at most the sum of all
-    ``b_q`` but the least; in a round they are at most ``s_max`` and ``(G − 1)·s_max``. The least
-    gap and the least imbalance keep these bounds, with any tie-break.
+    ``Γ = s_max·c_min − (s_max − 1)·c_max``, let ``b_q = max{s_max − s_min, max_h a_h − a_q − Γ}``.
+    On an overloaded step, the gap is at most ``max_q b_q``, and the imbalance at most the sum of
+    all ``b_q`` except the smallest. In a round (equal loads, equal free slots, a request for each
+    slot) the bounds are ``s_max`` and ``(G − 1)·s_max``. Every assignment of least gap, or least
+    imbalance, satisfies the bound on its measure.
 
     Parameters
     ----------
     policy : str, callable or class
         The policy.
     among : SearchStrategy, optional
-        States to draw, by default `rounds` and `levelling_steps`; others are passed over.
+        Strategy of the states, by default `rounds` and `levelling_steps`. States that are neither
+        overloaded steps nor rounds are skipped.
     measure : {"imbalance", "gap"}
-        What the policy claims to keep small.
+        The measure that the policy claims to minimise.
     examples, seed : int
-        Number of instances, and seed.
+        Number of instances, and seed of the draws.
 
     Raises
     ------
     Refuted
-        If the measure exceeds its bound, or a slot stays free.
+        If the measure exceeds its bound, or a slot stays free while a request waits.
     """
     if measure not in _MEASURES:
         raise InputError(
@@ -457,7 +460,7 @@ def check_smax_balance(
 
 
 def check_improvement(policy: AnyPolicy, **options: Any) -> None:
-    """Check the improvement ratio over FCFS against Theorem 1; options of `improvement_ratio`.
+    """Check the improvement ratio over FCFS against Theorem 1; options as in `improvement_ratio`.
 
     Raises
     ------
@@ -503,11 +506,11 @@ def _run_in_words(scenario: Scenario) -> str:
 
 
 class _Recorder:
-    """A policy that keeps what it was told and what it answered, call by call."""
+    """A policy wrapper that records the inputs and answers of each call."""
 
     def __init__(self, policy: Policy, may_know: str) -> None:
         self._policy, self._may_know = policy, may_know
-        #: What the policy could tell runs apart by: states, and requests that have ended.
+        #: Inputs by which the policy can distinguish runs: states, and lengths of ended requests.
         self.told: list[tuple[object, ...]] = []
         self.answers: list[object] = []
         self.seen: list[DecodeState] = []
@@ -530,7 +533,7 @@ class _Recorder:
         return answer
 
     def finished(self, requests: Any, outputs: Any) -> None:
-        """Keep the lengths that are known now, and pass them on."""
+        """Record the output lengths of ended requests, and pass them to the policy."""
         self.told.append((requests.tolist(), outputs.tolist()))
         self.answers.append(None)
         self.seen.append(None)  # type: ignore[arg-type]
@@ -539,7 +542,7 @@ class _Recorder:
 
 
 def _simulated(made: _Made, scenario: Scenario, policy: Any, **changes: Any) -> Any:
-    """Run a policy in the reference engine; break if it is the policy that fails."""
+    """Run a policy in the reference engine; raise `_Broken` for errors of the policy."""
     try:
         return scenario.simulate(policy, engine="reference", **changes)
     except InputError as error:
@@ -553,19 +556,19 @@ def _simulated(made: _Made, scenario: Scenario, policy: Any, **changes: Any) -> 
 CONSERVATION = Property(
     "conservation",
     "spec of the engine (docs/engine.md): work and tokens do not depend on the policy",
-    "the run is not cut short; the policy starts a request when nothing runs",
+    "the run has no step limit; the policy starts a request when none runs",
 )
 
 
 @_checks(CONSERVATION, lambda _: plain_scenarios())
 def check_conservation(made: _Made, scenario: Scenario) -> None:
-    """Check that each request runs exactly once, to its end, by the independent replay.
+    """Check by the independent replay that each request runs exactly once and to its end.
 
     Raises
     ------
     Refuted
-        If the run stalls, an answer is invalid, a rule of the replay is broken, or tokens or work
-        are lost.
+        If the run stalls, an answer is invalid, the replay finds a violated rule, or a request
+        does not end.
     """
     load = scenario.workload
     run = _simulated(made, scenario, made.new())
@@ -584,26 +587,27 @@ def check_no_starvation(
     examples: int = 200,
     seed: int = 0,
 ) -> None:
-    """Check that few younger requests start before a request; see `check_conservation`.
+    """Check that at most ``overtakes`` younger requests start before each request, in whole runs.
 
-    FCFS overtakes nobody. Policies that choose by size promise no limit.
+    Under FCFS no request is overtaken. Policies that choose by size have no such limit.
 
     Parameters
     ----------
     policy, among, examples, seed
         As in `check_conservation`.
     overtakes : int
-        Most younger requests that start at earlier steps than a request.
+        Largest allowed number of younger requests that start at an earlier step than a request.
 
     Raises
     ------
     Refuted
-        If more do, or a request never starts.
+        If more than ``overtakes`` younger requests start earlier than some request, or the policy
+        stalls.
     """
     made = _Made(policy)
     stated = Property(
         f"no starvation (at most {overtakes} overtake)",
-        "a bound on waiting; no paper proves one for policies that choose by size",
+        "a limit on overtaking; no paper proves one for policies that choose by size",
         "pooled dispatch, unlimited memory",
     )
 
@@ -614,7 +618,7 @@ def check_no_starvation(
             before = [j for j in range(i + 1, len(starts)) if starts[j] < start]
             if len(before) > overtakes:
                 did = f"request {i} starts at step {start}, after younger ones: {before}"
-                _break_run(scenario, did, f"request {i} starts before the last of these")
+                _break_run(scenario, did, f"at most {overtakes} younger ones start earlier")
 
     runs = plain_scenarios() if among is None else among
     _check(stated, made, runs, verify, examples, seed)
@@ -622,7 +626,7 @@ def check_no_starvation(
 
 @st.composite
 def _busy_runs(draw: st.DrawFn) -> Scenario:
-    """Draw a few requests that come while others run and slots are free."""
+    """Draw a run of a few requests, some of which arrive while others run and slots are free."""
     n = draw(st.integers(3, 5))
 
     def each(low: int, high: int) -> list[int]:
@@ -635,7 +639,7 @@ def _busy_runs(draw: st.DrawFn) -> Scenario:
 
 
 def _chooses(state: DecodeState) -> bool:
-    """Return whether something runs, and either requests compete for slots or workers for them."""
+    """Return whether a request runs and the policy has a choice: of requests, or of workers."""
     free = state.free_slots
     scarce = state.num_waiting > free.sum() > 0
     return bool(state.running.any() and (scarce or (state.num_waiting and (free > 0).sum() > 1)))
@@ -649,24 +653,24 @@ def check_blind_to_lengths(
     examples: int = 200,
     seed: int = 0,
 ) -> None:
-    """Check that no decision depends on an output length that is not known yet.
+    """Check that no decision depends on an output length that is still unknown.
 
-    Two runs have the same requests but for their lengths, which have the same past up to a step
-    and another future. As long as the policy is told the same in both, it must answer the same.
-    Predictions are exact, so whoever looks is found out.
+    The check simulates pairs of runs whose requests differ only in output lengths, and only after
+    a common step. As long as the policy gets equal inputs in both runs, it must answer equally.
+    Predicted lengths in the states are exact, so a policy that reads them is detected.
 
     Parameters
     ----------
     policy, among, examples, seed
         As in `check_conservation`.
     may_know : {"nothing", "active"}
-        Whether the policy may use the ends of active requests in its window, as BF-IO's look-ahead
-        does. What waits is unknown in both cases.
+        Whether the policy may use the ends of active requests within its look-ahead window, as
+        BF-IO does. Lengths of waiting requests are unknown in both cases.
 
     Raises
     ------
     Refuted
-        If an answer changes with the lengths alone.
+        If two answers differ although only unknown lengths differ.
     """
     made = _Made(policy)
     if may_know not in ("nothing", "active"):
@@ -674,7 +678,7 @@ def check_blind_to_lengths(
     stated = Property(
         "blindness to lengths",
         "BF-IO paper, sections 4 and 5: outputs are unknown; the look-ahead is of active requests",
-        "the policy has been told the same so far"
+        "the policy has had equal inputs so far"
         + (", ends of active requests included" if may_know == "active" else ""),
     )
     window: dict[str, Any] = {
@@ -689,9 +693,9 @@ def check_blind_to_lengths(
         scenario, turn, bits = drawn
         seen = _Recorder(made.new(), may_know)
         run = _simulated(made, scenario, seen, **window)
-        # Two drawn runs seldom agree up to a step at which something runs and something may start.
-        # So both keep the past of such a step, and then a request ends at once in one of them and
-        # outlives the window in the other.
+        # Two independently drawn runs seldom agree up to a step with a choice. So both runs share
+        # the past of such a step; afterwards, an active request ends at once in one run, and after
+        # the window in the other.
         steps = [state.step for state in seen.seen if state and _chooses(state)] or [0]
         step = steps[turn % len(steps)]
         pair = []
@@ -715,7 +719,7 @@ def check_blind_to_lengths(
                     f"with the other outputs {second.answers[k]}"
                 )
                 outputs = other.workload.output_tokens.tolist()
-                right = "the same answer: nothing else differs so far"
+                right = "the same answer: only unknown outputs differ so far"
                 _break_run(one, did, right, f"; or with outputs {outputs}")
 
     runs = _busy_runs() if among is None else among

@@ -1,4 +1,4 @@
-"""Hypothesis strategies of workloads, machines, arrivals and whole runs of the decode engine."""
+"""Hypothesis strategies that draw workloads, machines, arrivals and runs of the decode engine."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from bfio.workloads.workload import Workload
 
 
 def what_is_read(policy: Any, cluster: Cluster, options: dict[str, Any]) -> dict[str, Any]:
-    """Return keywords of `simulate`, without policy options that this policy lacks."""
+    """Return the keywords of `simulate`, without options that this policy does not read."""
     of_policies = {name: value for name, value in options.items() if name in all_options()}
     run = {e.name: options[e.name] for e in fields(RunOptions) if e.name in options}
     read = given_to(policy, of_policies, RunOptions(**run), cluster)
@@ -55,13 +55,13 @@ def capricious(state: DecodeState) -> list[int | None]:
 
 
 def anywhere(state: DecodeState) -> list[int | None]:
-    """Bind each request to a random worker, as immediate dispatch wants."""
+    """Assign each request to a random worker, as immediate dispatch requires."""
     return [int(w) for w in state.rng.integers(state.num_workers, size=state.num_waiting)]
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """One drawn simulation: everything but the policy.
+    """A drawn simulation without its policy.
 
     Parameters
     ----------
@@ -78,23 +78,23 @@ class Scenario:
     options: dict[str, Any]
 
     def erratic_policy(self) -> Policy:
-        """Return the policy that does whatever this kind of dispatch allows, at random."""
+        """Return a random policy for the dispatch of this scenario, pooled or immediate."""
         return capricious if self.options["dispatch"] == "pooled" else anywhere
 
     def with_outputs(self, outputs: list[int]) -> Scenario:
-        """Return the same simulation of requests with other output lengths [tokens]."""
+        """Return the scenario with other output lengths [tokens] for its requests."""
         load = self.workload
         changed = Workload(load.prompt_tokens, outputs, load.arrival_times)  # type: ignore[arg-type]
         return replace(self, workload=changed)
 
     def simulate(self, policy: Any, **changes: Any) -> Run:
-        """Simulate a policy, with the options that it reads, some of them changed."""
+        """Simulate a policy, with some options changed and without options it does not read."""
         options = what_is_read(policy, self.cluster, {**self.options, **changes})
         return simulate(self.workload, policy, self.cluster, **options)
 
 
 def drifts() -> st.SearchStrategy[Drift]:
-    """Draw LLM decode, constant work, periodic patterns in both readings, and some that fall."""
+    """Draw load growth per step: LLM decode, constant, periodic by age or step, or falling."""
     increments = st.lists(st.integers(0, 5), min_size=1, max_size=4).map(tuple)
     growing = st.builds(Drift, increments, st.sampled_from(DriftReading))
     return growing | st.sampled_from([Drift((1, 1, -2)), Drift((0, 5, -3)), Drift((7, -4, 0, -1))])
@@ -104,7 +104,7 @@ def drifts() -> st.SearchStrategy[Drift]:
 def workloads(
     draw: st.DrawFn, *, max_requests: int = 25, max_prompt: int = 10**12, max_output: int = 12
 ) -> Workload:
-    """Draw requests with ties and ones, with arrival times and hashes of prompt blocks.
+    """Draw requests, many of them equal or small, with arrival times and prompt-block hashes.
 
     Parameters
     ----------
@@ -124,12 +124,12 @@ def workloads(
 
 
 def _block_hashes(prompt: int) -> st.SearchStrategy[list[int]]:
-    """Few different prefixes; long prompts have no hashes."""
+    """Draw prompt-block hashes with few different prefixes; none for prompts over 2,100 tokens."""
     if prompt > 2100:
         return st.just([])
     blocks = -(-prompt // 512)
     turns = st.lists(st.integers(1, 2), min_size=blocks, max_size=blocks)
-    # Each hash stands for all turns so far.
+    # Each hash identifies the prefix up to its block.
     return turns.map(lambda found: np.cumsum(np.array(found) * 3 ** np.arange(blocks)).tolist())
 
 
@@ -137,12 +137,12 @@ def _block_hashes(prompt: int) -> st.SearchStrategy[list[int]]:
 def clusters(
     draw: st.DrawFn, largest: int, *, max_workers: int = 5, max_slots: int = 4
 ) -> Cluster:
-    """Draw a machine, mostly of equal workers, with speeds, memories and prefix caches.
+    """Draw a machine with optional worker speeds, memory limits and prefix caches.
 
     Parameters
     ----------
     largest : int
-        Largest peak of a request [tokens]; if memory is limited each worker holds any request.
+        Largest peak of a request [tokens]; a limited memory holds at least this much.
     max_workers, max_slots : int
         Largest ``G``, and most slots of a worker.
     """
@@ -156,7 +156,7 @@ def clusters(
         workers=workers,
         slots=one_or_each(st.integers(1, max_slots)),
         step_overhead_s=one_or_each(st.sampled_from([0.3, 1.0])),
-        # Step programs of unequal workers have no meaning where a token takes no time.
+        # With unequal workers, the step program needs a time per token above 0.
         token_time_s=draw(st.sampled_from([0.0, 0.07])) if workers == 1 else 0.07,
         mean_time_s=draw(st.sampled_from([0.0, 0.01])),
         memory=one_or_each(st.integers(largest, 3 * largest)) if draw(st.booleans()) else None,
@@ -169,7 +169,7 @@ def clusters(
 
 @st.composite
 def failures(draw: st.DrawFn, workers: int) -> tuple[tuple[float, int, str], ...] | str:
-    """Draw failures, each with its recovery, so that every run can end; mostly there are none."""
+    """Draw failures, each with a recovery, so that every run can end; often there are none."""
     if draw(st.booleans()):
         return "none"
     events: list[tuple[float, int, str]] = []
@@ -182,10 +182,10 @@ def failures(draw: st.DrawFn, workers: int) -> tuple[tuple[float, int, str], ...
 
 @st.composite
 def cancellations(draw: st.DrawFn, arrivals: str, requests: Workload) -> Any:
-    """Draw clients that give up some time after they arrive; mostly there are none."""
+    """Draw cancellations of requests some time after their arrival; often there are none."""
     if arrivals == "pool" or draw(st.booleans()):
         return "none"
-    # At the scaled times an arrival may come a bit before or after what it is here.
+    # With a scaled arrival rate, a request may arrive slightly earlier or later than assumed here.
     patience = draw(st.lists(st.none() | st.integers(0, 30), max_size=len(requests)))
     times = zip(patience, requests.exact_arrivals().seconds().tolist(), strict=False)
     events = [(t + p / 4, i) for i, (p, t) in enumerate(times) if p is not None]
@@ -193,17 +193,17 @@ def cancellations(draw: st.DrawFn, arrivals: str, requests: Workload) -> Any:
 
 
 def reports() -> st.SearchStrategy[Telemetry | None]:
-    """Draw how late loads are known and how often reports are lost; mostly neither."""
+    """Draw the delay and the loss rate of load reports; None for immediate, complete reports."""
     late = st.builds(Telemetry, st.integers(1, 4), st.sampled_from([0.0, 0.3]))
     return st.none() | st.just(Telemetry(0, 0.5)) | late
 
 
 @st.composite
 def tiers(draw: st.DrawFn, arrivals: str, requests: Workload) -> Any:
-    """Draw a prefill tier; mostly there is none."""
+    """Draw a prefill tier, or None."""
     if arrivals == "pool" or draw(st.booleans()):
         return None
-    # Without this limit, requests that expire at once would repeat prefill endlessly.
+    # A long prompt could expire before it is transferred, and would then repeat prefill forever.
     lives = [0.5, 20.0] if requests.prompt_tokens.max(initial=1) < 3000 else []
     return PrefillTier(
         workers=draw(st.integers(1, 3)),
@@ -223,14 +223,14 @@ def scenarios(
     prefill: bool = False,
     telemetry: bool = False,
 ) -> Scenario:
-    """Draw any workload on any small machine with any options of runs.
+    """Draw a workload, a small machine, and options of a run from all features of the engine.
 
     Parameters
     ----------
     drained : bool
-        Let all runs end by themselves.
+        Whether all runs last until no request is left; otherwise some have a limit on steps.
     delays, prefill, telemetry : bool
-        Draw late decisions, prefill tiers, late and lost reports too.
+        Whether to draw decision delays, prefill tiers, and delayed or lost load reports.
     """
     arrivals = draw(st.sampled_from(["pool", "timed"]))
     requests, drift = draw(workloads()), draw(drifts())
@@ -240,7 +240,7 @@ def scenarios(
     overflows = cluster.memory is not None and overflow != "reserve"
     leave = draw(cancellations(arrivals, requests))
     if (overflows or events != "none" or leave != "none") and not drift.is_uniform:
-        # Growth by age is refused where requests may be interrupted.
+        # The engine refuses drift by age (of the request) if requests may be interrupted.
         drift = CONSTANT if drift.may_fall else replace(drift, reading=DriftReading.GLOBAL_STEP)
     dispatch = draw(st.sampled_from(["pooled", "immediate"]))
     options = {
@@ -277,7 +277,7 @@ def plain_scenarios(
     max_prompt: int = 20,
     max_output: int = 4,
 ) -> Scenario:
-    """Draw requests that all wait from the start, or come by the second, on equal workers.
+    """Draw a pool of requests, or arrivals at whole seconds, on equal workers with 1 s per step.
 
     Parameters
     ----------
@@ -307,7 +307,7 @@ def plain_scenarios(
 
 
 def arrival_processes(max_rate: int = 100) -> st.SearchStrategy[ArrivalProcess]:
-    """Draw a random process of any kind, with states and surges of a few seconds.
+    """Draw a random arrival process of any kind, with states and surges of seconds to minutes.
 
     Parameters
     ----------

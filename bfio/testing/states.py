@@ -1,4 +1,4 @@
-"""States of one decode step: a maker from plain numbers, and how a state reads."""
+"""Build the state of one decode step from plain numbers, and describe a state in words."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -33,28 +33,29 @@ def make_state(
     room: Sequence[int] | None = None,
     seed: int = 0,
 ) -> DecodeState:
-    """Return a state with read-only arrays, as policies get it in runs.
+    """Return a state with read-only arrays, like those that policies get in runs.
 
-    What is not given is 0, or constant over the window; memory is unlimited by default. Active
-    requests share the load of their worker equally, with at least one token each, and have not
-    rested; a step takes a unit, and a unit per token. Other fields are set by
-    `dataclasses.replace`.
+    Counts that are not given are 0, loads are constant over the window, and memory is unlimited.
+    Active requests share the load of their worker equally, with at least one token each, and none
+    was paused. A step takes one unit of time, plus one unit per token of load. Set other fields
+    with `dataclasses.replace`.
 
     Parameters
     ----------
     loads, free : sequence of int
-        G loads of workers [tokens], and their free slots.
+        Length G: load [tokens] and free slots of each worker.
     sizes : sequence of int
-        N sizes of waiting requests [tokens], oldest first.
+        Length N: size of each waiting request [tokens], oldest first.
     running, queued, queued_tokens : sequence of int, optional
-        G requests that run, that are bound and do not run yet, and prompt tokens of the latter.
+        Length G: number of running requests of each worker, number of requests assigned to the
+        worker that do not run yet, and prompt tokens of these queued requests.
     projected, contributions : sequence of sequences, optional
-        Shapes (G, H+1) and (N, H+1): loads of workers and of waiting requests in the window
-        [tokens]; columns 0 are ``loads`` and ``sizes``.
+        Shapes (G, H+1) and (N, H+1): loads of workers and of waiting requests at each step of the
+        look-ahead window [tokens]; columns 0 are ``loads`` and ``sizes``.
     room : sequence of int, optional
-        G free memories [tokens]; each request needs its size.
+        Length G: free memory of each worker [tokens]; a request needs as much as its size.
     seed : int
-        Seed of the state's generator.
+        Seed of ``state.rng``.
     """
     G, N = len(entries(loads, "loads")), len(entries(sizes, "sizes"))
     if not G:
@@ -95,7 +96,7 @@ def make_state(
 
 
 def loads_after(state: DecodeState, answer: Sequence[int | None]) -> list[int]:
-    """Return the loads of the workers after admission, from their definition [tokens]."""
+    """Return the load of each worker after admission, length G [tokens]."""
     loads: list[int] = state.loads.tolist()
     for size, worker in zip(state.sizes.tolist(), answer, strict=True):
         if worker is not None:
@@ -104,10 +105,10 @@ def loads_after(state: DecodeState, answer: Sequence[int | None]) -> list[int]:
 
 
 def contract_violation(state: DecodeState, answer: object) -> str | None:
-    """Return what is wrong with an answer to a state; None if it keeps the contract of policies.
+    """Return the fault of an answer to a state; None if it follows the contract of policies.
 
-    An answer is a sequence with a worker of ``0..G-1`` or None for each waiting request, and gives
-    no worker more requests than its free slots.
+    A valid answer is a sequence with a worker of ``0..G-1`` or None for each waiting request. No
+    worker gets more requests than it has free slots.
     """
     try:
         decided = checked_decision(answer, state.num_waiting, state.num_workers, "", state.step)

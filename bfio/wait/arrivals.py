@@ -213,8 +213,8 @@ def _refuse_too_many(expected: Fraction | int) -> None:
     if expected > _MAX_REQUESTS:
         raise InputError(
             "horizon",
-            f"about {float(expected):.3g} requests",
-            f"shorten it: at most {_MAX_REQUESTS:.0e} requests are possible",
+            f"about {float(expected):.3g} requests would arrive",
+            f"use a shorter time: at most {_MAX_REQUESTS:.0e} requests are possible",
         )
     size = f"about {float(expected):.3g} requests"
     require_memory(_REQUEST_BYTES * floor(expected), "horizon", size, "shorten the duration")

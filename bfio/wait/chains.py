@@ -365,7 +365,10 @@ def queue_lengths(run: StageRun, policy: ThresholdPolicy) -> SegmentQueues:
 def _come(
     run: StageRun, events: Events, entry: int, arrival: IntArray
 ) -> tuple[IntArray, IntArray]:
-    """Return the requests that reach a stage before each batch, and those at its end."""
+    """Count requests that reach the stage ``entry`` before each batch starts, and when it ends.
+
+    Both counts have shape (K,); the first is cumulative. Stage 0 is reached by arrival.
+    """
     if entry == 0:
         come = np.searchsorted(arrival, run.batches.start, side="right")
         return come.astype(np.int64), np.zeros(len(come), dtype=np.int64)

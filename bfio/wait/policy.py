@@ -192,7 +192,7 @@ class StageClock:
         units *= max(1, ceil(_RESOLUTION / (worker.d0 * units)))
         if worker.d0 * units > MAX_CLOCK >> 20:
             raise InputError(
-                "d1", "d0 and d1 have no common unit that fits the clock", "round both"
+                "d1", "d0 and d1 have no common unit that fits the clock", "round d0 and d1"
             )
         return StageClock(units, int(worker.d0 * units), int(worker.d1 * units))
 

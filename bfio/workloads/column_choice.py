@@ -32,9 +32,9 @@ from bfio.workloads.trace_format import (
 from bfio.workloads.trace_formats import formats
 from formulations.errors import InputError, use_one_of
 
-#: What a column can be, and how many of its numbers make a second.
+#: Roles of arrival time columns, with units per second.
 ARRIVALS = {"arrival": 1, "arrival_ms": 10**3, "arrival_us": 10**6, "arrival_ns": 10**9}
-#: Roles of time columns, with units per second.
+#: All roles that a column can have.
 ROLES = (*ARRIVALS, "prefix", "prompt", "output")
 _EXAMPLE = "write arrival=NAME,prompt=NAME,output=NAME"
 

@@ -156,7 +156,7 @@ class Uniform:
 
 @dataclass(frozen=True)
 class Homogeneous:
-    """Constant length, the warm-up setting of BF-IO (Theorem 1)."""
+    """Constant length, as in the first setting that BF-IO analyses (Theorem 1)."""
 
     value: int
 

@@ -3,9 +3,9 @@
 `round_robin_bad` and `jsq_bad` are instances on which common routing rules fail (BF-IO, appendix
 A.1.1).
 
-Both send all heavy requests to worker 0, so that the slowest worker of each step has k heavy
-requests, where an even distribution gives ``ceil(k / G)`` to each. [The paper states the ratio
-``H / ceil(H / G)`` of round-robin as ``>= G``; it is at most G, and equals G if G divides H.]
+On these instances the rules send all k heavy requests to worker 0, where an even distribution
+gives at most ``ceil(k / G)`` to each worker. [The paper states the ratio ``k / ceil(k / G)`` of
+round-robin as ``>= G``; it is at most G, and equals G if G divides k.]
 
 `overloaded` generates the overloaded family of BF-IO, Definition 1; `overload_violations` checks
 it.
@@ -61,9 +61,9 @@ def round_robin_bad(
     heavy: Lengths = Lengths(100_000, 2_000),
     short: Lengths = Lengths(1, 100),
 ) -> Workload:
-    """Return ``heavies`` groups of one heavy request and G - 1 short ones, all at time 0.
+    """Return ``heavies`` groups of one heavy request and G - 1 short requests, all at time 0.
 
-    Round-robin from worker 0 sends every heavy request there. With at least H slots per worker all
+    Round-robin from worker 0 sends all heavy requests to worker 0. With H slots per worker, all
     requests are admitted at step 0. While the heavy ones run, the largest load is ``H·(s + age)``,
     against at most ``ceil(H / G)·(s + age)`` plus the short requests for an even distribution. So
     loads per step differ by a factor up to ``H / ceil(H / G)``. The factor in step time is that of
@@ -101,7 +101,7 @@ def jsq_bad(
     at least ``k·s``, against ``ceil(k / G)·(s + age)`` plus the short requests for an even
     distribution: a ratio of order G when k is a multiple of G.
 
-    It requires arrival times (``--arrivals timed``), at least ``heavies`` slots per worker, and
+    The instance requires timed arrivals (``--arrivals timed``), ``heavies`` slots per worker, and
     ties to the lowest worker. Short requests must end between rounds (``spacing_s`` covers
     ``short.output_tokens + 1`` steps), and heavy ones must outlast the rounds
     (``heavy.output_tokens`` exceeds the number of steps in ``heavies·spacing_s``). The defaults
@@ -171,7 +171,7 @@ def overloaded(
     """Draw a workload that is overloaded for ``steps`` steps under every policy.
 
     Lengths are independent draws; only the number of requests is chosen, which the definition
-    allows. Run it with the whole workload in the pool (``pool >= len(workload)``).
+    allows. The guarantee needs the whole workload in the pool (``pool >= len(workload)``).
 
     Parameters
     ----------

@@ -273,7 +273,7 @@ class BlockHashes:
 
 
 def apart(names: IntArray, times: int) -> IntArray:
-    """Return identifiers repeated, shape (times·n,), with different values in each pass."""
+    """Return the identifiers of ``times`` passes, shape (times·n,), different in each pass."""
     kinds, numbered = np.unique(names, return_inverse=True)
     passes = np.repeat(np.arange(times, dtype=np.int64), len(names))
     return np.tile(numbered.reshape(-1), times) + passes * len(kinds)

@@ -47,7 +47,7 @@ def read_trace(
     skip_bad_rows : bool
         Whether damaged rows are skipped and counted, instead of raising an error.
     limit : int, optional
-        Stop after this many requests.
+        Stop after this many requests with output.
 
     Returns
     -------

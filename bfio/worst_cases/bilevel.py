@@ -8,13 +8,13 @@ Sets
     requests i = 0..n − 1, shortest first; outputs o; starts t = 0..T; rounds τ
     T = (n − 1)·max d holds all starts of both, where d is how many rounds a request occupies
 Data (all integers)
-    M memory [tokens], s common prompt; a, b >= 1: is there a ratio above a/b?
-    m(o, age) tokens of a request at an age: s + age where its convention lets it occupy, else 0
+    M memory [tokens], s common prompt; a, b >= 1: the program asks for a ratio above a/b
+    m(o, age) tokens of a request at an age: s + age in rounds that it occupies, else 0
 Variables, all binary
     x[i,o,t]    request i has output o, and Algorithm 1 starts it at t
     y[i,o,t]    it has output o, and the other schedule starts it at t
     together[i] request i starts at the same round as i − 1
-    block[i,τ]  had i started a round earlier, round τ would overflow
+    block[i,τ]  if i started one round earlier, round τ would exceed the memory
 Objective
     max b·(Σ (t + o) x[i,o,t]) − a·(Σ (t + o) y[i,o,t]);   above 0 iff some ratio exceeds a/b
 Constraints
@@ -26,10 +26,10 @@ Constraints
     (5) greedy[i]          together[i] + Σ_τ block[i,τ] >= 1
     (6) tied[i]            start of i − start of i − 1 <= T·(1 − together[i])
 
-Why (4) to (6) describe Algorithm 1: it starts i at the first round, not before i − 1 starts, at
-which all started requests and i fit until their ends. None of them ends after i would, as none is
-longer and none starts later. So if i fits at some round it also fits at the next, and only the
-round before the start must be tested.
+Why (4) to (6) describe Algorithm 1: the algorithm starts i at the first round, not before i − 1
+starts, at which all started requests and i fit until their ends. No started request ends after i,
+because none is longer and none starts later. So if i fits at some round, i also fits at the next
+round, and only the round before the start must be tested.
 """
 
 from collections.abc import Iterator, Mapping
@@ -230,7 +230,7 @@ class _Search:
         self._ratio: Ratio = (1, 1)
 
     def close(self, memory: int) -> None:
-        """Search for larger ratios with one memory until there are none, or the time is up."""
+        """Search for larger ratios with one memory size, until none exists or time runs out."""
         if self.best is None:
             # Any instance can be the first one.
             problem = self._space.problem(memory, [(0, 1)] * self._space.requests)
@@ -244,7 +244,8 @@ class _Search:
             problem = self._space.problem(memory, [(0, o) for o in _outputs(point)])
             case = Case(self._target, problem, *self._judged(problem), proven=True)
             if not exceeds((case.cost, case.least), self._ratio):
-                raise InputError("bilevel", "program and policy disagree", "report this")
+                what = "the program and the run of the policy disagree"
+                raise InputError("bilevel", what, "report this as a bug")
             self._take(case)
 
     def _take(self, case: Case) -> None:

@@ -327,9 +327,8 @@ def steady(target: CacheTarget, space: CacheSpace) -> Found:
         If not even one request could start in every round, or there are too many requests.
     """
     if space.longest is None or space.requests > MAX_REQUESTS:
-        raise InputError(
-            "longest", "is the output of all requests", "give longest, and fewer requests"
-        )
+        what = f"is not given, or there are more than {MAX_REQUESTS:,} requests"
+        raise InputError("longest", what, "give longest, and use fewer requests")
     problem = space.problem(space.memory, [(0, space.longest)] * space.requests)
     rate = space.memory // _area(problem)
     if rate < 1:

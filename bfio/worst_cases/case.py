@@ -120,7 +120,7 @@ class Case:
         return Fraction(cost, least)
 
     def violations(self) -> dict[str, int]:
-        """Return the faults of the certificate; empty if it is valid.
+        """Return the faults of the certificate; empty if the certificate is valid.
 
         Violated constraints of the schedules have the prefix ``policy.`` or ``other.``.
         ``policy.schedule`` is 1 if the policy now returns another schedule. ``other.proven`` is

@@ -39,7 +39,7 @@ def exhaustive(target: Target, space: Space) -> Found:
     """
     size = space.size(target)
     if size > MAX_INSTANCES:
-        what = f"{_in_digits(size)} instances"
+        what = f"{_in_digits(size)} instances are too many"
         raise InputError("space", what, 'use a smaller space, or method="local"')
     best: Case | None = None
     largest: Ratio | None = None
@@ -59,7 +59,7 @@ def exhaustive(target: Target, space: Space) -> Found:
         if exceeds(ratio, largest):
             largest, best = ratio, Case(target, problem, schedule, optimum, proven=True)
     if best is None:
-        raise InputError("space", "no instance", "use a larger space")
+        raise InputError("space", "contains no instance", "use a larger space")
     return Found(best, "exhaustive", str(space), tried, solved, is_maximal=True)
 
 
@@ -73,7 +73,7 @@ def _in_digits(size: int) -> str:
 
 
 def _most(cost: int, largest: Ratio | None) -> int:
-    """Return the maximum optimum for which a cost exceeds a ratio."""
+    """Return the largest optimum for which ``cost`` / optimum exceeds the ratio ``largest``."""
     if largest is None or largest[0] == 0:
         return cost
     return -(-cost * largest[1] // largest[0]) - 1
@@ -110,7 +110,7 @@ def local(target: Target, space: Space, *, steps: int, seed: int) -> Found:
 
 
 class _Walk:
-    """Present state of an annealing, and the best instance found."""
+    """Current instance of the annealing, and the best instance found."""
 
     def __init__(
         self, target: Target, space: Space, rng: np.random.Generator, start: ProblemData
@@ -202,11 +202,11 @@ def worst_case(
     steps = integer(steps, "steps", minimum=1, maximum=MAX_STEPS)
     if steps != STEPS and method is not Method.LOCAL:
         raise InputError(
-            "steps", f"method {method} has no steps", 'leave it out, or use method="local"'
+            "steps", f"method {method} does not use it", 'leave it out, or use method="local"'
         )
     if time_limit is not None and method is not Method.BILEVEL:
         remedy = 'leave it out, or use method="bilevel"'
-        raise InputError("time_limit", f"method {method} has no time limit", remedy)
+        raise InputError("time_limit", f"method {method} does not use it", remedy)
     if isinstance(target, CacheTarget) != isinstance(space, CacheSpace):
         raise InputError("space", "does not belong to this system", "use the space of this system")
     if isinstance(space, CacheSpace) and isinstance(target, CacheTarget):

@@ -100,7 +100,7 @@ class PyomoSolver:
         raise CapabilityError(
             self.name,
             "the solver is not installed",
-            f"use one that is ({_installed_names()}), or e.g. pip install pyscipopt",
+            f"use an installed solver ({_installed_names()}), or e.g. pip install pyscipopt",
         )
 
 

@@ -1,9 +1,9 @@
 """The batch program: which tokens of which requests the next iteration of an engine processes.
 
-``build(problem)`` states it in Pyomo, ``solve(problem)`` fills by weight or asks a backend,
-``violations(problem, prefill, decode)`` checks any batch against (2.5a) to (2.5d) of the
-throughput-optimal paper, ``gap`` returns the distance of a batch from the optimum. Pyomo and
-solvers are loaded at first use.
+``build(problem)`` states the program in Pyomo. ``solve(problem)`` fills the batch by weight where
+this is optimal, otherwise it calls a backend. ``violations(problem, prefill, decode)`` checks a
+batch against (2.5a) to (2.5d) of the throughput-optimal paper. ``gap`` returns the worth that a
+batch lacks to the optimum. Pyomo and solvers are loaded at first use.
 """
 
 from typing import TYPE_CHECKING

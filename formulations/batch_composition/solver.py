@@ -24,7 +24,7 @@ from formulations.words import Words
 
 
 def greedy(problem: BatchProblem) -> Batch:
-    """Return an optimal batch by filling the budget by weight; last ties go to older requests.
+    """Return an optimal batch by filling the budget by weight; remaining ties: oldest first.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ WORDS = Words(
     broken={
         "budget": "the batch has {by} tokens more than the budget",
         "phase": "request {0} decodes before its prompt is processed",
-        "prompt": "request {0} has {by} prompt tokens fewer left",
+        "prompt": "request {0} gets {by} prompt tokens more than it has left",
         "token": "request {0} decodes {by} tokens more than one",
         "mixing": "prompt and decode tokens share the batch",
         "requests": "{by} requests too many are in the batch",

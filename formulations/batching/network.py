@@ -295,7 +295,7 @@ def _check_departures(stages: Sequence[Stage], routes: Sequence[Route]) -> None:
             raise InputError(
                 "routes",
                 f"requests never leave {names}: the routing matrix has spectral radius 1",
-                "let some depart: make the probabilities out of a stage add up to less than 1",
+                "make the probabilities out of some stage add up to less than 1",
             )
 
 

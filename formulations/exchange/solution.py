@@ -449,18 +449,18 @@ class Judged:
 
 
 def refuse_settled(program: Statement[Any]) -> None:
-    """Raise if nothing is to be decided, so that nothing is stated.
+    """Refuse a problem without a decision, which has no program to state.
 
     Raises
     ------
     CapabilityError
-        If so.
+        If there is nothing to decide, e.g. no requests.
     """
     # A form with requests can be stated even if none of them may start.
     has_requests = getattr(program.problem, "num_requests", 0) > 0
     if not has_requests and (answer := program.settled("write")) is not None:
         what = f"nothing to decide: {answer.status}"
-        raise CapabilityError("problem", what, "give one with a choice")
+        raise CapabilityError("problem", what, "give a problem with a choice")
 
 
 def exact_program(program: Statement[Any]) -> ExactProgram:
@@ -469,7 +469,7 @@ def exact_program(program: Statement[Any]) -> ExactProgram:
     Raises
     ------
     CapabilityError
-        If nothing is to be decided, or the program is too large.
+        If there is nothing to decide, or the program is too large.
     """
     refuse_settled(program)
     if program.fractional:
@@ -523,7 +523,7 @@ def judge(program: Any, file: SolutionFile) -> Judged:
 
 
 def _notes(file: SolutionFile, reached: int, value: Fraction, result: Any) -> Any:
-    """Yield a note for each difference between stated, reached and recomputed objective."""
+    """Yield notes on differences of three objectives: stated, of the file's values, recomputed."""
     try:
         claimed = None if file.claimed is None else float(file.claimed)
     except ValueError:

@@ -31,7 +31,7 @@ class LimitedResult(FluidResult):
     Parameters
     ----------
     problem, limits, objective
-        As given.
+        The arguments of the solve.
     admitted : tuple of Fraction
         Length m: admitted rates [1/s].
     work_prices : mapping
@@ -100,7 +100,7 @@ class LimitedResult(FluidResult):
 
     @property
     def _room(self) -> Fraction | None:
-        """``(1 − d0·s)/d1``, the work rate that the limits leave; None if they leave any."""
+        """``(1 − d0·s)/d1``, the largest work rate at iteration rate s; None if d1 = 0."""
         worker = self.problem.single_worker()
         return None if worker.d1 == 0 else (1 - worker.d0 * self.iteration_rate) / worker.d1
 
@@ -163,7 +163,7 @@ def solve_limited_throughput(
         admitted = dict(zip(kinds, filled, strict=True))
         rates = tuple(admitted.get(j, _ZERO) for j in range(len(needs)))
         value = throughput_of(problem, [(x,) for x in rates], objective)
-        # At a tie, the choice of more classes, which longer limits favour.
+        # Ties go to the knapsack that admits more classes.
         if value >= best[0]:
             best = value, s, rates
     value, s, rates = best
@@ -214,10 +214,10 @@ class LimitedProgram(Statement[FluidProblem]):
         },
         broken={
             "rate": "class {0} is admitted at {by} requests/s more than arrive, or not chosen",
-            "time": "iterations take {by} of each second too much",
+            "time": "the iterations of one second take {by} s too long",
             "memory": "work per second exceeds the memory by {by} tokens/s",
             "limits": "class {0} lacks {by} iterations/s to stay within its limits",
-            "choice": "class {0} is chosen {by} times too often",
+            "choice": "z({0}) exceeds 1 by {by}",
         },
     )
 

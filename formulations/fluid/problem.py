@@ -276,9 +276,9 @@ def _worker_indices(values: object) -> tuple[int, ...]:
 class ServiceLimits(Validated):
     """Limits on the mean latency and time to first token of every admitted class (section 2.4).
 
-    Hypotheses: one worker in equilibrium, iterations of one length ``ΔT``, arrivals as a constant
-    flow, refused requests excepted. A request that arrives during an iteration starts with the
-    next one, hence waits ``ΔT/2`` on average. By Little's law the latency of class j is its mean
+    Hypotheses: one worker in equilibrium, iterations of equal length ``ΔT``, admitted requests
+    arriving at a constant rate. A request that arrives during an iteration starts with the next
+    one and waits ``ΔT/2`` on average. By Little's law the latency of class j is its mean
     number in the system over its rate, ``(n_j + x_j·ΔT/2)/x_j = (l'_j + 3/2)·ΔT``. The first token
     comes at the end of stage 1 (of stage 0 without output): ``(min(1, l'_j) + 3/2)·ΔT``.
 

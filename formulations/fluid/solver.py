@@ -352,7 +352,7 @@ def fill(
     Returns
     -------
     tuple of (list of Fraction, Fraction, Fraction)
-        Admitted rates [1/s]; throughput that one more unit of work adds, and that one less costs.
+        Admitted rates [1/s]; throughput gained by one more unit of work, and lost by one less.
     """
     density = [Fraction(objective.worth(kind), kind.work) for kind in classes]
     order = sorted(range(len(density)), key=lambda j: (-density[j], j))
@@ -762,8 +762,8 @@ def _oversized(problem: FluidProblem) -> list[str]:
         if needed > largest:
             notes.append(
                 f"class {j}: one request needs {needed:,} tokens at its end, more than the memory "
-                f"of any worker open to it ({largest:,}); the fluid model, which counts mean "
-                "memory, does not see that no engine can complete it"
+                f"of any worker open to it ({largest:,}): no engine can complete it, but the "
+                "fluid model, which counts mean memory, admits it"
             )
     return notes
 

@@ -301,7 +301,7 @@ class _TokenPrices:
         self._moments = np.array([0, *accumulate(now * p for now, p in enumerate(prices))])
 
     def paid(self, starts: IntArray, tokens: int, rounds: int) -> IntArray:
-        """Return what a request pays that holds ``tokens`` at first and one more each round."""
+        """Return the payment of a request that holds ``tokens`` first and one more each round."""
         starts = starts - self._first
         begin, end = (np.clip(r, 0, len(self._sums) - 1) for r in (starts, starts + rounds))
         sums = self._sums[end] - self._sums[begin]

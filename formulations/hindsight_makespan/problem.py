@@ -53,7 +53,7 @@ def checked_memory(memory: object, workers: int, peaks: IntArray) -> IntArray | 
         raise InputError(
             f"requests[{i}]",
             f"its peak of {peaks[i]} tokens exceeds the largest memory, {tokens.max()}",
-            "leave it out, or give more memory",
+            "leave out the request, or give more memory",
         )
     return tokens
 
@@ -314,12 +314,12 @@ WORDS = Words(
         "start_once": "{kind}: {by} starts too many or too few",
         "slots": "step {1}: worker {0} runs {by} requests more than it has slots, or is not busy",
         "barrier": "step {1}: worker {0} is {by} tokens above the peak",
-        "filled": "step {0} is called full with {by} slots free",
+        "filled": "step {0}: full({0}) = 1, but {by} slots are free",
         "waiting": "step {1}: {by} of {kind} wait while slots are free",
         "gapless": "step {0} is idle, and a later one is not",
         "memory": "step {1}: worker {0} holds {by} tokens more than its memory",
         "arrival": "request {0} starts {by} steps before it arrives",
-        "workers": "request {0} is on a worker that is not there",
+        "workers": "request {0} is on a worker that does not exist",
         "work_conserving": "step {0}: {by} requests wait while slots are free",
         "objective": "the objective is off by {by}",
     },

@@ -1,8 +1,8 @@
 """The pausing program: which active requests run in one step, and which waiting ones start.
 
-``build(problem)`` states it in Pyomo, ``solve(problem)`` minimises the time per token by
-Dinkelbach's sequence of programs at a price of tokens (``build_priced``), and
-``violations(problem, runs, assignment)`` checks any answer. Pyomo and solvers are loaded at first
+``build(problem)`` states the program in Pyomo. ``solve(problem)`` minimises the time per token by
+Dinkelbach's method: a sequence of programs with a price of tokens (``build_priced``).
+``violations(problem, runs, assignment)`` checks a solution. Pyomo and solvers are loaded at first
 use.
 """
 

@@ -42,7 +42,7 @@ def longest_step(problem: PausingProblem) -> int:
 
 @dataclass(frozen=True)
 class Relaxation:
-    """The relaxation in which waiting requests share the joint capacity of all workers.
+    """The relaxation in which waiting requests may be split over the capacity of all workers.
 
     Parameters
     ----------

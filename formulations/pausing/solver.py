@@ -84,12 +84,12 @@ def build_standard_form(priced: PricedPausing) -> StandardForm:
 
 
 def _check_size(problem: PausingProblem, parts: int = 0) -> None:
-    """Raise if a program of the problem is too large; ``parts`` are its further entries a token.
+    """Check the number of matrix entries of a program.
 
     Raises
     ------
     CapabilityError
-        If so.
+        If there are too many, with ``parts`` additional entries per binary variable.
     """
     J, N, G = problem.num_active, problem.num_requests, problem.num_workers
     check_size(5 * N * G + 4 * J + parts * (N * G + J), "program", "use exact")
@@ -170,7 +170,7 @@ class PricedProgram(Formulation[PricedPausing, Solution, PricedResult]):
         return np.concatenate([np.array(runs, dtype=np.float64), x.reshape(-1), [duration]])
 
 
-#: Entries of the ratio program for each token, besides those of the priced program.
+#: Matrix entries per binary variable of the ratio program beyond those of the priced program.
 _PARTS = 8
 
 
@@ -190,7 +190,7 @@ def build_ratio_form(problem: PausingProblem) -> StandardForm:
     priced = build_standard_form(PricedPausing(problem, 1, 0))
     K = priced.num_columns - 1
     is_peak = np.array([name.startswith("peak[") for name in priced.row_names])
-    # The last column, M, is in the rows of the peak alone.
+    # The last column, M, occurs only in the rows ``peak``.
     kept = priced.matrix[np.flatnonzero(~is_peak)][:, :K]
     peak = priced.matrix[np.flatnonzero(is_peak)][:, :K]
     overhead = csr_array(-priced.row_upper[is_peak, None])
@@ -242,9 +242,9 @@ def _solution_at(problem: PausingProblem, values: FloatArray) -> Solution:
 
 
 class PausingProgram(Statement[PausingProblem]):
-    """The pausing program of one problem: its ratio of time to tokens, as one program.
+    """The pausing program that minimises the ratio of time to tokens as one mixed-integer program.
 
-    It says what is solved, and shows its linear relaxation; `solve` is faster and exact.
+    It serves for files, `bfio show` and the linear relaxation; `solve` is faster and exact.
     """
 
     words = Words(
@@ -282,7 +282,7 @@ class PausingProgram(Statement[PausingProblem]):
 
     @property
     def value_units(self) -> int:
-        """Units of time per second, in which results are."""
+        """Units of time per second; results are in seconds per token."""
         return self.problem.scale
 
     def settled(self, method: str) -> PausingResult | None:
@@ -317,7 +317,7 @@ class PausingProgram(Statement[PausingProblem]):
         return assess(self.problem, solution, bound, said, **report)
 
     def relaxed(self, time_limit: TimeLimit) -> PausingResult:
-        """Return the bound of the linear relaxation: HiGHS's value less a millionth, or ours."""
+        """Return the larger of two bounds: HiGHS's relaxation less 1e-6, or `lower_bound`."""
         if (answer := self.settled("lp")) is not None:
             return answer
         _check_size(self.problem, _PARTS)
@@ -384,7 +384,7 @@ def solve(
     """
     deadline = Deadline.of(time_limit)
     if times is not None:
-        # A sum of a step's times may be larger than any one number of a problem.
+        # The time of a step may exceed the largest number allowed in a problem.
         times = integer_vector(times, "times", maximum=(1 << 63) - 1)
     began = time.perf_counter()
     feasible = is_feasible(hint, lambda each: violations(problem, *each))
@@ -392,7 +392,7 @@ def solve(
     rounds, compile_s = 0, 0.0
     report: dict[str, Any] = {"solver": {}}
     said = Termination.TIME_LIMIT
-    # Refuse before the bound, which takes long for large problems.
+    # Check the size first, because the bound takes long for large problems.
     _check_size(problem)
     try:
         if times is None:
@@ -452,7 +452,7 @@ def solve_by(
     seed: int = 0,
     own: Mapping[str, Callable[[], PausingResult]] | None = None,
 ) -> PausingResult:
-    """Solve by a backend, by enumeration, by a method of the caller's own, or bound by ``lp``.
+    """Solve by a backend, by enumeration, by one of the methods in ``own``, or bound by ``lp``.
 
     Raises
     ------

@@ -76,8 +76,8 @@ class SecondProblem(ProblemData):
             if step is not None and step.benefit is not None:
                 raise InputError(
                     f"{name}.benefit",
-                    "the second program knows none",
-                    "leave out the second objective, or the benefit",
+                    "the secondary program does not support benefits",
+                    "leave out the secondary objective or the benefit",
                 )
         integer(self.most, "most", maximum=MAX_OBJECTIVE)
         cost = np.zeros(N, dtype=np.int64) if self.cost is None else self.cost
@@ -226,7 +226,7 @@ WORDS = Words(
     },
     broken={
         **STEP.broken,
-        "most": "the first objective is {by} above its limit",
+        "most": "the primary objective is {by} above its limit",
         "window_peak": "window step {1}: worker {0} is {by} above the peak window_M({1})",
         "window_floor": "window step {1}: worker {0} is {by} below the floor window_m({1})",
     },

@@ -101,9 +101,9 @@ CAPACITY = Words(
         "factor": "factor = the common factor on all rates",
     },
     broken={
-        "traffic": "stage {0} has {by} tasks per slot fewer than come to it",
+        "traffic": "stage {0} serves {by} tasks per slot fewer than arrive",
         "work": "agent {0} gets {by} tokens per slot more than full batches process",
-        "virtual": "stages never served together (pair {0}) take {by} of the time too much",
+        "virtual": "stages never served at the same time (pair {0}): joint load {by} above 1",
     },
 )
 
@@ -294,7 +294,7 @@ def _result(
 
 
 def _check_arrivals(network: AgentNetwork, virtual: Sequence[VirtualStation] = ()) -> None:
-    """Raise if no requests arrive at a network, or its virtual stations are none."""
+    """Raise if no requests arrive at a network, or ``virtual`` is not a list of stations."""
     if isinstance(virtual, str) or not isinstance(virtual, Sequence):
         raise InputError("virtual", f"{shown(virtual)} is not a list", "use virtual_stations(...)")
     for v, station in enumerate(virtual):

@@ -24,13 +24,13 @@ _BALANCING = "requests go to engines at random, or to the one with the fewest re
 class Verdict(StrEnum):
     """Verdicts on the stability of the queues."""
 
-    #: A theorem proves that they stay bounded under every work-conserving policy.
+    #: A theorem proves that the queues stay bounded under every work-conserving policy.
     STABLE = "stable"
-    #: No policy can keep them bounded.
+    #: No policy can keep the queues bounded.
     UNSTABLE = "unstable"
     #: Some load is exactly 1, which no theorem covers.
     CRITICAL = "critical"
-    #: The load condition holds, but no theorem proves stability: it depends on the policy.
+    #: The load condition holds, but no theorem proves stability, which depends on the policy.
     OPEN = "open"
     #: Full batches cannot carry the load; smaller batches, which have a higher rate, might.
     UNDECIDED = "undecided"

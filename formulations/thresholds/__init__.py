@@ -1,4 +1,4 @@
-"""Thresholds of the policies WAIT and Nested WAIT as integer programs, and their memory."""
+"""Thresholds of WAIT and Nested WAIT as integer programs, and the memory that they need."""
 
 from formulations.thresholds.buffer import (
     BufferTarget,

@@ -337,7 +337,7 @@ def cheapest_thresholds(
             if total < most:
                 best, most = thresholds, total
     raise CapabilityError(
-        "thresholds", f"the first exceeds {_MAX_FIRST}", "take those of least_thresholds"
+        "thresholds", f"n_1 would exceed {_MAX_FIRST}", "use the thresholds of least_thresholds"
     )
 
 

@@ -143,7 +143,9 @@ def test_a_better_solution_is_taken_from_a_file(
 def test_problems_are_frozen(folder: Path) -> None:
     """Another problem cannot take a name."""
     e = entry(NAMES[0], folder)
-    with pytest.raises(InputError, match="its problem has changed; give it another name"):
+    with pytest.raises(
+        InputError, match="the problem of this entry has changed; use another name"
+    ):
         write_problem(folder, e, {**e.document, "admit": 0})
 
 

@@ -74,7 +74,7 @@ def test_one_worker_cannot_tell_peak_from_mean() -> None:
     fit = fit_step_time(exact_steps(workers=1))
     assert fit.token_time.value == pytest.approx(TRUE[1] + TRUE[2], rel=1e-9)
     (note,) = fit.notes
-    assert note.startswith("peak and mean of these loads go together")
+    assert note.startswith("peak and mean load are linearly dependent")
     assert fit_step_time(exact_steps(workers=1), with_mean=False).notes == ()
 
 

@@ -96,7 +96,7 @@ def test_what_is_not_sound_is_told(bfio: Bfio, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("bfio.library.store.digest_of", lambda document: "0" * 16)
     done = bfio("library", "verify", SMALL)
     assert done.status == 1
-    assert f"NOT VERIFIED {SMALL}: digest: the problem is not the one" in done.out
+    assert f"NOT VERIFIED {SMALL}: digest: the problem differs" in done.out
     document = bfio("library", "verify", SMALL, "--json").json
     assert not document["sound"]
     assert document["certified"] == 0
@@ -108,7 +108,7 @@ def test_what_is_not_sound_is_told(bfio: Bfio, monkeypatch: pytest.MonkeyPatch) 
         ("list --kind stepp", "--kind: 'stepp' is unknown; did you mean step?"),
         ("list --status shut", "--status: 'shut' is unknown; use one of closed, claimed, open"),
         ("list nothing-*", "library: no entry matches; see bfio library list"),
-        ("get step-4x8", "step-4x8: no such entry of the library; "),
+        ("get step-4x8", "step-4x8: the library has no such entry; "),
         (f"get {SMALL} p.xls", "p.xls: has no known suffix; use .json, .mps or .lp"),
         (f"get {SMALL} --overwrite", "--overwrite: no FILE is written; name a FILE"),
         ("get wait-azure-code-3 p.mps", "kind wait has no program; write a .json file"),
@@ -127,7 +127,7 @@ def test_slips_are_one_line(bfio: Bfio, command: str, said: str) -> None:
     ("text", "said"),
     [
         ("{}", "assignment: missing; give a JSON object"),
-        ('{"assignment": [0]}', "assignment: 1 entries; give 16, one per request"),
+        ('{"assignment": [0]}', "assignment: has 1 entries; give 16, one per request"),
         ('{"assignment": 5}', "assignment: a number; write a list"),
         ("[]", "found.json: "),
     ],

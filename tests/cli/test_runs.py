@@ -38,7 +38,7 @@ def test_simulate_prints_the_documented_keys(bfio: Bfio) -> None:
     assert answer["measured"]["steps"] == part["end"] - part["begin"]
     once = bfio("simulate", "--policy", "br-0", *SMALL, "--json").json
     assert once["measured"] is None
-    assert "repeated" in once["measured_part"]["why_not"]
+    assert "repeat the requests" in once["measured_part"]["why_not"]
     assert all(once[name] == answer[name] for name in names)
     assert answer["policy"] == "br-0"
     assert answer["completed"] == 150

@@ -10,7 +10,9 @@ def test_sizes_are_refused_with_estimate_and_remedy(monkeypatch: pytest.MonkeyPa
     """Two gibibytes where one is allowed; the error names all three."""
     monkeypatch.setenv(VARIABLE, "1")
     require_memory(2**30, "horizon", "requests", "shorten it")
-    with pytest.raises(InputError, match=r"horizon: 9 requests take about 2.0 GiB, of which 1.0"):
+    with pytest.raises(
+        InputError, match=r"horizon: 9 requests take about 2.0 GiB; the limit is 1.0"
+    ):
         require_memory(2**31, "horizon", "9 requests", "shorten it")
 
 

@@ -69,6 +69,6 @@ def test_a_name_without_options_takes_none() -> None:
     """And says so."""
     nothing = by_name(Named("none", "nothing", "page 3", Nothing()))
     with pytest.raises(
-        InputError, match="unknown option 'most'; leave it out; there is no option here"
+        InputError, match="unknown option 'most'; leave it out; no options are accepted"
     ):
         read_named("none:most=1", nothing, "amount")

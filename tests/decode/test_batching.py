@@ -283,7 +283,7 @@ def test_every_policy_routes_or_says_why_not(name: str, dispatch: str) -> None:
     spec = built_in()[name]
     if name in {"adaptive", "pausing"} or dispatch not in spec.dispatch:
         with pytest.raises(
-            InputError, match=r"decides which requests rest|tracks requests|when it arrives"
+            InputError, match=r"decides which requests rest|assumes that requests|when it arrives"
         ):
             simulate(load, name, cluster, pool=9, dispatch=dispatch)
         return
@@ -333,7 +333,7 @@ TIMED = {"arrivals": "timed"}
         ({}, {**TIMED, "cancellations": ((1.0, 0),)}, "token_budget: requests may leave"),
         ({}, {**TIMED, "prefill": "workers=1,token_time=1"}, "the prefill tier computes prompts"),
         ({}, {"telemetry": "delay=2"}, "reports do not include the progress of prompts"),
-        ({"prefix_cache": 600}, {}, "hits of prefix caches are only counted"),
+        ({"prefix_cache": 600}, {}, "prefix cache hits would not shorten"),
         ({}, {**TIMED, "load": "0.5"}, "the offered load is defined for decode tokens only"),
         ({}, {"policy": "br-h", "predictor": "survival"}, "predictors count decode steps"),
         ({"token_budget": None}, {"batching": "vllm"}, "batching: there are no token budgets"),
@@ -422,7 +422,7 @@ def test_what_knows_nothing_of_batches() -> None:
 
     pauses.max_pauses = 2  # type: ignore[attr-defined]
     with pytest.raises(
-        InputError, match="decides which requests rest, and with a token budget batches do"
+        InputError, match="decides which requests rest, but with a token budget the batches"
     ):
         simulate(THREE, pauses, SMALL)
 

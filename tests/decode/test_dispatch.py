@@ -218,7 +218,7 @@ def test_policies_count_who_is_on_the_way(policy: str) -> None:
 
 def test_adaptive_refuses_delay() -> None:
     """Its books are of requests that start when it says so."""
-    with pytest.raises(InputError, match="decisions take effect later"):
+    with pytest.raises(InputError, match="start at once, but with a delay they start later"):
         simulate(DELAYED, "adaptive", EXACT, delay=1)
 
 

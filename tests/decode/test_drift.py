@@ -95,8 +95,8 @@ def test_two_thirds_is_the_pattern_0_1_1() -> None:
     ("increments", "message"),
     [
         ((), "0 increments"),
-        ((-1, 2), "below those at the start after 1 steps"),
-        ((3, -1, -3, 2), "below those at the start after 3 steps"),
+        ((-1, 2), "after 1 steps the load of a request is below its prompt"),
+        ((3, -1, -3, 2), "after 3 steps the load of a request is below its prompt"),
         ((1, -(10**6) - 1), r"drift\[1\]: -1000001 is out of range"),
         ((0.5,), r"drift\[0\]: expected an integer"),
         ((True,), r"drift\[0\]: expected an integer"),
@@ -113,7 +113,7 @@ def test_unknown_reading_and_rate_are_named() -> None:
     """A reading that does not exist, a negative rate, a rate of endless period."""
     with pytest.raises(InputError, match="use one of age, global-step"):
         Drift((1,), "clock")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="for all requests, including new ones"):
+    with pytest.raises(InputError, match="also applies to new requests"):
         Drift((2, -1), DriftReading.GLOBAL_STEP)
     for rate in (Fraction(-1, 2), Fraction(1, 10**7), Fraction(10**7)):
         with pytest.raises(InputError, match="rate"):

@@ -84,8 +84,8 @@ def test_running_on_a_worker_that_is_down_is_caught() -> None:
         (((float("nan"), 0, "fail"),), "event 0: the time of the event is nan s"),
         (((1.0, 2, "fail"),), "worker 2 is not one of the 2"),
         (((1.0, 0, "die"),), "'die' is not an event"),
-        (((1.0, 0, "fail"), (2.0, 0, "fail")), "worker 0 is down and is to fail"),
-        (((1.0, 0, "recover"),), "worker 0 is up and is to recover"),
+        (((1.0, 0, "fail"), (2.0, 0, "fail")), "worker 0 is down and cannot fail"),
+        (((1.0, 0, "recover"),), "worker 0 is up and cannot recover"),
     ],
 )
 def test_schedules_that_make_no_sense_are_refused(given: Any, message: str) -> None:

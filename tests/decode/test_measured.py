@@ -71,7 +71,7 @@ def test_too_few_requests_and_what_would_do() -> None:
     workload, options = requests([1, 2, 3, 4], 40), RunOptions(pool=2)
     why = measured_part(workload, CLUSTER, options).why_not
     # (10·40·k - 56)/6 - 4 >= 500 from k = 7.7 on.
-    assert "requests repeated 8 times would do" in why
+    assert "repeat the requests 8 times" in why
     assert measured_part(workload.repeated(8), CLUSTER, options).why_not == ""
     assert measured_part(workload.repeated(7), CLUSTER, options).why_not != ""
     document = describe_run(simulate(workload, "fcfs", CLUSTER, options=options))

@@ -262,10 +262,10 @@ def test_a_heavy_request_rests() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"dispatch": "immediate"}, "pauses, and must decide about each arriving request"),
-        ({"delay": 2}, "pauses, and decisions take effect later"),
-        ({"telemetry": "delay=2"}, "reports of workers only"),
-        ({"predictor": "survival", "horizon": 3}, "predictors count steps without rests"),
+        ({"dispatch": "immediate"}, "dispatch decides about each arriving request"),
+        ({"delay": 2}, "pauses requests, but decisions take effect later"),
+        ({"telemetry": "delay=2"}, "telemetry reports only workers"),
+        ({"predictor": "survival", "horizon": 3}, "predictors do not count paused steps"),
     ],
 )
 def test_what_a_run_with_rests_refuses(changes: dict[str, Any], message: str) -> None:
@@ -301,7 +301,7 @@ def test_what_the_policy_refuses(policy: str, options: dict[str, Any], message: 
 @pytest.mark.parametrize(
     ("cluster", "options", "message"),
     [
-        (replace(EXACT, mean_time_s=0.1), {}, "mean load \\(mean_time_s\\)"),
+        (replace(EXACT, mean_time_s=0.1), {}, "step time \\(mean_time_s\\)"),
         (
             replace(EXACT, token_time_s=0.0),
             {},
@@ -326,10 +326,10 @@ def test_machines_of_which_the_program_knows_too_little(
 @pytest.mark.parametrize(
     ("policy", "message"),
     [
-        (Scripted({1: [0, 0]}), "a request rests twice"),
-        (Scripted({1: [7]}), r"step 1: 7 is to rest, .*; use places 0\.\.1 of active"),
-        (Scripted({1: [-1]}), "step 1: -1 is to rest, which is no place"),
-        (Scripted({1: ["0"]}), "step 1: '0' is to rest, which is no place"),  # type: ignore[list-item]
+        (Scripted({1: [0, 0]}), "an index occurs twice in the rests"),
+        (Scripted({1: [7]}), r"step 1: rest 7 is not .*; use indices 0\.\.1 in active"),
+        (Scripted({1: [-1]}), "step 1: rest -1 is not the index"),
+        (Scripted({1: ["0"]}), "step 1: rest '0' is not the index"),  # type: ignore[list-item]
         (Scripted({1: [0, 1]}), "all active requests rest and none starts"),
         (Scripted({1: [0], 2: [0]}, max_pauses=1), "active request 0 has rested 1 steps"),
         (Scripted({0: [9]}, max_pauses=None), "pauses requests, but declares no max_pauses; give"),
@@ -351,7 +351,7 @@ def test_programs_that_know_nothing_of_rests() -> None:
     for policy in ("pausing", script):
         with pytest.raises(InputError, match="pauses active requests"):
             measure_gap(load, policy, cluster)
-    with pytest.raises(InputError, match="2 rests of active requests"):
+    with pytest.raises(InputError, match="active requests were paused 2 times"):
         hindsight_of_run(simulate(load, script, cluster), load)
 
 

@@ -228,7 +228,7 @@ def test_why_nothing_is_measured() -> None:
     run = simulate(LONG, "fcfs", Cluster(2, 3), pool=8)
     (said,) = [text for text in remarks(LONG, [run]) if "measured" in text]
     assert said.startswith("No part of the run is measured: 12 requests keep all slots busy for")
-    assert "times would do" in said
+    assert "repeat the requests" in said
 
 
 def test_the_drain_is_explained() -> None:

@@ -138,7 +138,7 @@ def test_what_does_not_go_together() -> None:
     """Too many reports on their way; books of true loads; memory in compiled runs."""
     with pytest.raises(InputError, match="would hold more than"):
         told("delay=9999", Cluster(3000, 1))
-    with pytest.raises(InputError, match="telemetry shows reports of workers only"):
+    with pytest.raises(InputError, match="telemetry reports only workers"):
         simulate(workload([2], [1]), "adaptive", TWO, telemetry="delay=1")
     with pytest.raises(InputError, match="telemetry with limited memory"):
         told("delay=1", Cluster(2, 4, memory=20), engine="compiled")

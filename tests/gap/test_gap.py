@@ -143,5 +143,5 @@ def test_bf_io_has_no_regret_on_its_own_horizon(horizon: int) -> None:
 
 def test_immediate_dispatch_has_no_gap() -> None:
     """It binds requests before they start: there would be no decision to measure."""
-    with pytest.raises(InputError, match="dispatch: the program decides when requests start"):
+    with pytest.raises(InputError, match="dispatch: immediate dispatch assigns requests"):
         measure_gap(synthetic("demo", 9, seed=0), "br-0", Cluster(2, 3), dispatch="immediate")

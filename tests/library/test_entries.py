@@ -112,7 +112,7 @@ def test_documents_are_those_of_the_problems() -> None:
 
 def test_an_unknown_name_is_told_with_a_near_one() -> None:
     """One line."""
-    with pytest.raises(InputError, match="no such entry of the library; did you mean step-2x4"):
+    with pytest.raises(InputError, match="the library has no such entry; did you mean step-2x4"):
         entry("step-2x4-synthetic-4-w1-h00")
 
 

@@ -203,9 +203,9 @@ def test_a_decision_takes_milliseconds() -> None:
     ("policy", "options", "what"),
     [
         ("pausing", {}, "pauses requests"),
-        ("adaptive", {}, "tracks requests"),
-        ("br-0", {"drift": "constant"}, "grow by their tokens"),
-        ("br-0", {"predictor": "noisy-oracle:0.5"}, "live requests are not known"),
+        ("adaptive", {}, "assumes that requests"),
+        ("br-0", {"drift": "constant"}, "grow by one token per step"),
+        ("br-0", {"predictor": "noisy-oracle:0.5"}, "live requests are unknown in advance"),
     ],
 )
 def test_what_cannot_be_live_is_refused(policy: str, options: Any, what: str) -> None:

@@ -333,10 +333,10 @@ def test_each_worker_may_have_its_own_port() -> None:
     [
         (("--clock", "fast"), "--clock: 'fast' is not a clock; give a number"),
         (("--clock", "0"), "--clock: '0' is not a clock"),
-        (("--settle", "-1"), "--settle: -1.0 s; give one in [0, 60]"),
+        (("--settle", "-1"), "--settle: -1.0 s is out of range; use 0 to 60 s"),
         (("--port", "70000"), "--port: 70000 is out of range"),
         (("--addresses", "all"), "--addresses: 'all' is unknown; use one of one, each"),
-        (("--addresses", "each", "--port", "0"), "--port: 0 with one port for each worker"),
+        (("--addresses", "each", "--port", "0"), "--port: 0 (any port) cannot be used"),
         (("--prefill", "workers=2"), "--prefill: has no token_time; write e.g."),
         (("--token-budget", "64"), "--token-budget: the emulator does not model it"),
         (("--host", "nowhere.invalid"), "--port: nowhere.invalid:8100 cannot be used"),

@@ -229,9 +229,12 @@ evaluate = ANY.evaluate_predictor
             lambda: evaluate(LOAD, "none", onlin=3),
             "evaluate_predictor(...): no option 'onlin'; did you mean online?",
         ),
-        (lambda: evaluate(LOAD, Stated(NAN, 1.0)), "predictor Stated: a probability of nan"),
-        (lambda: evaluate(LOAD, Stated(0.5, NAN)), "predictor Stated: a mean of nan steps"),
-        (lambda: evaluate(LOAD, Stated(0.5, -2.0)), "predictor Stated: a mean of -2 steps"),
+        (
+            lambda: evaluate(LOAD, Stated(NAN, 1.0)),
+            "Stated: estimate returned a probability of nan",
+        ),
+        (lambda: evaluate(LOAD, Stated(0.5, NAN)), "Stated: estimate returned a mean of nan"),
+        (lambda: evaluate(LOAD, Stated(0.5, -2.0)), "Stated: estimate returned a mean of -2"),
     ],
 )
 def test_slips_are_one_line(call: Any, message: str) -> None:

@@ -89,7 +89,7 @@ def test_wilson_by_the_book() -> None:
 
 def test_too_little_to_say() -> None:
     """One line each."""
-    with pytest.raises(InputError, match="output_tokens: 29 lengths; give 30 or more"):
+    with pytest.raises(InputError, match="output_tokens: 29 lengths are too few"):
         geometric_fit(np.arange(1, 30))
     with pytest.raises(InputError, match="every length is 1"):
         geometric_fit(np.ones(50, dtype=np.int64))
@@ -108,7 +108,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert document["rejected"] is False
     assert sum(entry["ends"] for entry in document["ages"]) == 400
     assert main(["traces", "geometric", "--synthetic", "demo", "--requests", "9"]) == 2
-    assert "9 lengths; give 30 or more" in capsys.readouterr().err
+    assert "9 lengths are too few for a fit; give 30 or more" in capsys.readouterr().err
 
 
 def test_files_of_one_name_are_two_traces(

@@ -74,9 +74,9 @@ _LOAD = Workload(np.array([1, 1]), np.array([5, 9]))
     ("text", "message"),
     [
         ("noisy-oracle:model=normal", "model: 'normal' is unknown"),
-        ("noisy-oracle:model=lognormal:error=4", "error 4 of model lognormal"),
+        ("noisy-oracle:model=lognormal:error=4", "error 4 is out of range for model lognormal"),
         ("noisy-oracle:of=age", "of: 'age' is unknown"),
-        ("noisy-oracle:model=shuffled:of=remaining", "model shuffled has no factors"),
+        ("noisy-oracle:model=shuffled:of=remaining", "model shuffled only has errors of"),
         ("noisy-oracle:buckets=0", "buckets"),
         ("noisy-classifier:auc=0.4", "auc"),
         ("noisy-classifier:auc=1", "auc"),

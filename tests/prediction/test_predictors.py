@@ -260,7 +260,10 @@ class Negative:
 
 @pytest.mark.parametrize(
     ("predictor", "message"),
-    [(Endless(), "a call for . requests takes more than 0.1 s"), (Negative(), "-1 remaining")],
+    [
+        (Endless(), "a call for . requests takes more than 0.1 s"),
+        (Negative(), "returned -1 remaining"),
+    ],
 )
 def test_what_no_run_can_use_is_one_line(predictor: Any, message: str) -> None:
     """A predictor that does not come back, and steps below 0."""

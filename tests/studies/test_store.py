@@ -203,7 +203,7 @@ def test_other_files_are_named_and_left_alone(tmp_path: Path) -> None:
     text.write_text("not a database, and long enough to be read as a header " * 20)
     folder.mkdir()
     for path, what in (
-        (other, "no store of studies"),
+        (other, "not a store of rows"),
         (text, "not a database"),
         (folder, "unable to open|Is a directory"),
     ):

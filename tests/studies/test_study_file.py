@@ -200,7 +200,7 @@ X = 'x = "seed"'
             "grid at smoke size: more than 1,000,000 rows",
         ),
         ("[fixed]", "fixed = 3\n[x]", "x: unknown"),
-        ('computes = "simulate"', 'computes = "simulate', "is no TOML:"),
+        ('computes = "simulate"', 'computes = "simulate', "is not valid TOML:"),
     ],
 )
 def test_a_bad_file_is_told_where_and_why(

@@ -303,7 +303,7 @@ def test_the_least_gap_is_bounded_too() -> None:
 
 def test_a_check_of_nothing_is_an_error() -> None:
     """A full worker is outside the theorem; passing over all instances does not pass."""
-    with pytest.raises(InputError, match="no instance meets what smax-balance"):
+    with pytest.raises(InputError, match="no drawn instance satisfies the hypotheses of smax"):
         check_smax_balance("fcfs", st.just(0).map(lambda _: make_state([0, 9], [0, 1], [3])))
 
 

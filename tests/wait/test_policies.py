@@ -135,7 +135,7 @@ def test_options_of_first_come_first_served() -> None:
         ("ongoing-first:mixed=no", "ongoing-first:mixed=no: unknown option 'mixed'"),
         (
             "fcfs:limit=1",
-            "fcfs:limit=1: unknown option 'limit'; leave it out; there is no option here",
+            "fcfs:limit=1: unknown option 'limit'; leave it out; no options are accepted",
         ),
         ("fcfs:", "no option after a colon"),
         ("my_stage_policy:one_at_a_time:limit=1", "options cannot follow module:NAME"),

@@ -39,8 +39,11 @@ STEPS = BarrierSpace(3, criterion=Criterion.STEPS)
         (lambda: BarrierTarget("pausing"), "pauses requests"),
         (lambda: BarrierTarget("fcfs", Known.ALL), "fcfs does not look ahead"),
         (lambda: BarrierTarget("bf-io", Known.ACTIVE), "bf-io does not look ahead"),
-        (lambda: worst_case(FCFS, BarrierSpace(2), steps=9), "method exhaustive has no steps"),
-        (lambda: worst_case(FCFS, BarrierSpace(2), time_limit=1.0), "has no time limit"),
+        (lambda: worst_case(FCFS, BarrierSpace(2), steps=9), "method exhaustive does not use it"),
+        (
+            lambda: worst_case(FCFS, BarrierSpace(2), time_limit=1.0),
+            "time_limit: method exhaustive does not use it",
+        ),
         (
             lambda: worst_case(CacheTarget("semi-online"), CacheSpace(3, 5, last_arrival=1)),
             "knows all requests at 0",

@@ -262,7 +262,7 @@ class _Gap:
         return settings(*made_of, self.energy, self.policies)
 
     def dumped(self) -> list[dict[str, Any]]:
-        """Write the steps of the largest possible regret and return their summaries."""
+        """Write the steps with the largest certified gaps and return their summaries."""
         from bfio.gap import RULE
 
         origin = {

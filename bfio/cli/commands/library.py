@@ -90,7 +90,7 @@ def verified(verdicts: "list[Verdict]", seconds: float) -> dict[str, Any]:
 
 
 def verified_lines(chosen: "list[Entry]", verdicts: "list[Verdict]", seconds: float) -> list[str]:
-    """Return the verification results as text lines, with uncertified claims apart."""
+    """Return the verification results as text lines; uncertified claims are listed separately."""
     faults = [
         f"NOT VERIFIED {verdict.name}: {fault}" for verdict in verdicts for fault in verdict.faults
     ]

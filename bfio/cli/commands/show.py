@@ -83,7 +83,7 @@ def _run(args: argparse.Namespace) -> int:
         )
         return DONE
     print(f"{program.words.title}\n{program.words.source}\n")
-    # Values are shown as people count them, so a negative that is minimised is maximised here.
+    # Show the value itself: "maximise x" if the program minimises the negative of x.
     goal = program.words.objective.removeprefix("the negative of ")
     criterion = getattr(problem, "objective", None) or getattr(program, "objective", None)
     here = "" if criterion is None else f", here {criterion}"
@@ -121,7 +121,7 @@ def _answers(
 
 
 def _proofs(answers: list[tuple[dict[str, Any], list[str]]]) -> dict[str, list[str]]:
-    """Return the methods by the proof of their answers."""
+    """Return the names of the methods for each distinct text of proof."""
     proofs: dict[str, list[str]] = {}
     for answer, _ in answers:
         if proof := answer.get("proof"):
@@ -130,7 +130,7 @@ def _proofs(answers: list[tuple[dict[str, Any], list[str]]]) -> dict[str, list[s
 
 
 def _text(value: Any, scale: int) -> str:
-    """Return a value in the unit of the problem, with as many digits as tell it apart."""
+    """Return a value in the unit of the problem: integers in full, others with 9 digits."""
     if value is None:
         return "–"
     exact = Fraction(value) / scale
@@ -141,7 +141,7 @@ _Sizes = tuple[Counter[str], Counter[str]]
 
 
 def _sizes(program: "Statement[Any]") -> tuple[_Sizes, str]:
-    """Return the numbers of variables and of constraints by family; if not written, why."""
+    """Return the numbers of variables and constraints by family, and why there are none, or ""."""
     if program.settled("exact") is not None:
         return (Counter(), Counter()), "nothing is left to choose"
     try:
@@ -160,7 +160,7 @@ def _described(
     yield f"variables ({sum(variables.values()):,})"
     for name, count in variables.items():
         yield f"  {count:>9,}  {program.words.variables.get(name, name)}"
-    # The statement is slow to make; large programs are listed by name alone.
+    # Building the Pyomo model is slow, so constraints of large programs have no description.
     is_small = program.standard_form.matrix.nnz <= _MOST_STATED
     yield f"constraints ({sum(constraints.values()):,})"
     for name, count in constraints.items():
@@ -169,7 +169,7 @@ def _described(
 
 
 def _solution(answers: list[tuple[dict[str, Any], list[str]]], *, maximised: bool) -> str:
-    """Return the best value found, and the methods that found one as good."""
+    """Return the best value of all methods, and the methods that found it, as text."""
     found = [(answer, row[1]) for answer, row in answers if row[1] != "–"]
     found = [(answer, shown) for answer, shown in found if not answer["violations"]]
     if not found:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from bfio.decode.run import Run
     from bfio.workloads.workload import Workload
 
-#: Minimum widths of a table with the meaning, or at least the unit, of each metric.
+#: Minimum terminal widths for the columns "meaning" and "unit" of the table [characters].
 _WITH_MEANING, _WITH_UNIT = 90, 70
 
 _SUMMARY = "simulate one policy on a trace or a synthetic workload"
@@ -100,7 +100,7 @@ def _run(args: argparse.Namespace) -> int:
             if not args.metrics or name in (metrics.shown or [name]):
                 cell = Column(name).text(part.get(name), widths.get(name))
                 rows.append([name, number(document[name]), cell, entry.unit, entry.description])
-        # A narrow terminal shows the columns that the documentation does not have.
+        # On a narrow terminal omit meaning and unit, which are in the documentation.
         width = console().width
         columns = 5 if width >= _WITH_MEANING else 4 if width >= _WITH_UNIT else 3
         told = f"; measured: {measured_text([document])}, ± 95 %" if part else ""

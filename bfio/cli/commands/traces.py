@@ -270,7 +270,7 @@ def _write(name: str, args: argparse.Namespace) -> None:
 
 
 def _made(name: str, args: argparse.Namespace) -> "TraceProblem[Any]":
-    """Return the problem: its function takes the given arguments under their own names."""
+    """Return the problem, made by the function of `bfio.from_trace` from the given arguments."""
     from bfio import from_trace
 
     makers: dict[str, Callable[..., TraceProblem[Any]]] = {
@@ -359,7 +359,7 @@ def _add_step(parser: argparse.ArgumentParser) -> None:
     add_options(parser.add_argument_group("run"), RunOptions)
 
 
-#: The command of each problem, the arguments of its own, and what it is.
+#: For each problem: the command that solves it, a function that adds its arguments, and a summary.
 _PROBLEMS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None], str]] = {
     "hindsight": ("hindsight", _add_hindsight, "start times of least latency for one KV cache"),
     "makespan": ("makespan", _add_makespan, "workers in lockstep, all requests known"),

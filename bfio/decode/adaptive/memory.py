@@ -107,8 +107,8 @@ class Seen(NamedTuple):
     """Observations of the run, from which rehearsals draw request lengths."""
 
     counts: IntArray  #: See the names of its entries above.
-    #: Shape (G,): requests that the window lets end with the step of the last decision, and
-    #: requests running after that decision.
+    #: Shape (G,): number of requests predicted to end with the step of the last decision, and
+    #: number of requests running after that decision.
     foretold: IntArray
     running: IntArray
     uses: IntArray  #: Shape (K,): number of decisions by each setting.
@@ -247,7 +247,7 @@ def _rule(look_ahead: int, parameters: TwoStageParameters) -> Rule:
 
 
 def _twin(num_workers: int, slots: int, look_ahead: int) -> State:
-    """Return the state of a machine in which every request gains a token per step."""
+    """Return the state of the twin: a machine in which each request gains a token per step."""
     n = (1 + LIVES) * num_workers * slots + MOST_WAITING
     requests = Workload(np.ones(n, dtype=np.int64), np.ones(n, dtype=np.int64))
     return new_state(requests, Cluster(num_workers, slots), RunOptions(), look_ahead=look_ahead)
@@ -288,7 +288,7 @@ def look(seen: Seen, step: int, completed: int, running: IntArray) -> None:
 
 @compilable
 def is_due(seen: Seen, running: IntArray, total_slots: int) -> bool:
-    """Return whether to rehearse now; the first time is when all slots have been used."""
+    """Return whether to rehearse now; always before the first rehearsal if all slots were used."""
     counts = seen.counts
     if counts[REHEARSALS] == 0 and counts[COMPLETED] + running.sum() >= total_slots:
         return True
@@ -297,7 +297,9 @@ def is_due(seen: Seen, running: IntArray, total_slots: int) -> bool:
 
 @compilable
 def windows_tell(seen: Seen, left: IntArray, look_ahead: int) -> bool:
-    """Return whether windows are informative: enough ends were predicted or, at first, any end is.
+    """Return whether windows are informative: they predicted enough of the ends so far.
+
+    Before the first end, they are informative if the window contains the end of any request.
 
     ``left``, shape (A,), are the remaining steps of running requests according to the window.
     """

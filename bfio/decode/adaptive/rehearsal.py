@@ -63,7 +63,10 @@ from formulations.arrays import IntArray
 
 @compilable(allocates=True)
 def draw_lengths(memory: Memory, step: int) -> int:
-    """Draw remaining steps of running requests, and future ones; return the mean steps."""
+    """Draw the lengths of running and future requests; return the mean remaining steps.
+
+    If no request runs, return the mean length of past requests.
+    """
     counts, drawn, past = memory.seen.counts, memory.drawn, memory.scene.past
     num = counts[kept.PAST]
     mean = sort_by_length(drawn, past[:, :num])
@@ -107,7 +110,7 @@ def sort_by_length(drawn: Drawn, past: IntArray) -> int:
 
 @compilable
 def drawn_length(drawn: Drawn, past: IntArray, place: int, age: int, mean: int) -> int:
-    """Draw a length from the sorted requests from ``place`` on, or one above ``age``."""
+    """Draw a length from the sorted requests from ``place`` on; if none ended, exceed ``age``."""
     num = past.shape[1]
     while place < num:
         place += random_below(drawn.word, num - place)

@@ -184,7 +184,7 @@ class Batching:
             queue[:] = [task for task in queue if task.decode_left]
 
 
-#: First step and end of each rest, by stint.
+#: For each stint (stay of a request on a worker): first step and end step of each rest.
 RestsOfStints = list[list[tuple[int, int]]]
 
 
@@ -202,7 +202,10 @@ class Chunks(NamedTuple):
 
 
 def malformed_chunks(run: Run, cluster: Cluster) -> int:
-    """Count chunks with which no replay is possible; 1 if there are no token budgets."""
+    """Count chunks that make a replay impossible; 1 if chunks exist without token budgets.
+
+    The result is also 1 if token budgets exist without chunks, or if the array has a wrong shape.
+    """
     if (run.chunks is None) != (cluster.token_budget is None):
         return 1
     if run.chunks is None:

@@ -46,8 +46,8 @@ def _turns(events: Iterable[tuple[str, WorkerEvent]]) -> Iterator[int]:
             )
         if (worker in down) == (event == "fail"):
             state = "down" if worker in down else "up"
-            what = f"worker {worker} is {state} and is to {event}"
-            raise InputError(place, what, "let fail and recover take turns")
+            what = f"worker {worker} is {state} and cannot {event}"
+            raise InputError(place, what, "alternate fail and recover for each worker")
         (down.add if event == "fail" else down.remove)(worker)
         yield EVENTS.index(event)
 

@@ -50,31 +50,32 @@ Used: TypeAlias = "Callable[[Cluster, RunOptions], bool]"
 
 @dataclass(frozen=True)
 class Feature:
-    """A machine feature: what it adds to settings, checks, remarks, record and replay."""
+    """A machine feature: its parts of settings, checks, remarks, record, replay and metrics."""
 
-    name: str  #: Name of its part of the line of settings.
-    #: Names by which its compilable functions are marked (``part_of``), and whether a run uses
-    #: them.
+    name: str  #: Name of the feature's part in the line of settings.
+    #: Names that mark the feature's compilable functions (``part_of``), each with a function that
+    #: returns whether a run uses them.
     parts: Mapping[str, Used] = field(default_factory=dict)
     _: KW_ONLY
-    #: Its text in the line of settings; empty for the default.
+    #: Returns the feature's text in the line of settings; empty for default options.
     setting: Setting = lambda cluster, options: ""
-    after: str = "dispatch"  #: Part of the line that its text follows.
+    after: str = "dispatch"  #: Part of the line of settings that the feature's text follows.
     #: Raises `InputError` if a run is not possible.
     check: Check = lambda workload, cluster, options, look_ahead, pauses: None
-    #: Yields each requested option without effect, a sentence each.
+    #: Yields a sentence for each requested option that has no effect.
     idle: Idle = lambda policies, cluster, options, tells_prompts: iter(())
-    #: Yields the events that no run saw, for runs that differ in the policy only.
+    #: Yields a sentence if no scheduled event took place in any of several runs, which differ only
+    #: in the policy.
     unseen: Callable[[Sequence[Run]], Iterator[str]] = lambda runs: iter(())
-    #: Returns its fields of `bfio.decode.run.Run` from the final state of a run.
+    #: Returns the feature's fields of `bfio.decode.run.Run` from the final state of a run.
     record: Callable[[State], Mapping[str, object]] = lambda state: {}
-    #: Counts entries of these fields with which no replay is possible.
+    #: Counts entries of these fields that make a replay impossible.
     malformed: Callable[[Run, Cluster], int] = lambda run, cluster: 0
     #: Rules of the replay, by name.
     rules: Mapping[str, Rule] = field(default_factory=dict)
-    #: Time that it adds to each worker's step in the replay, shape (K, G) [s].
+    #: Returns the time that the feature adds to each worker's steps, shape (K, G) [s].
     worker_s: Callable[[Replay], FloatArray | float] = lambda replay: 0.0
-    metrics: Iterable[Metric[RunPart]] = ()  #: Metrics of its runs.
+    metrics: Iterable[Metric[RunPart]] = ()  #: Metrics of the feature.
     #: Position among the features: ascending, ties by name.
     rank: int = 100
 
@@ -207,7 +208,7 @@ def read_schedule(
         try:
             rows.append(tuple(read(line[name]) for name, read in columns.items()))
         except (KeyError, ValueError, TypeError, AttributeError):
-            what = f"no {', '.join(columns)} that can be read"
+            what = f"the line has no valid {', '.join(columns)}"
             remedy = f"write e.g. {example} below that heading"
             raise InputError(f"{given}, line {place}", what, remedy) from None
     return check(rows, given)

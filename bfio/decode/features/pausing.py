@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 class _Rest(NamedTuple):
     """The last rest of each request, shape (n,); -1 if the request has not rested."""
 
-    #: Its first step, and the first step after it.
+    #: First step of the rest, and first step after the rest.
     first: IntArray
     end: IntArray
-    stint: IntArray  #: First step of the stint in which the rest lies.
-    row: IntArray  #: Its index in the log of all rests.
+    stint: IntArray  #: First step of the stint (stay on a worker) that contains the rest.
+    row: IntArray  #: Index of the rest in the log of all rests.
 
 
 class Rests:
@@ -150,14 +150,14 @@ def checked_rests(
         if not is_whole or not 0 <= place <= most:
             raise InputError(
                 where,
-                f"{shown(place)} is to rest, which is no place of an active request",
-                f"use places 0..{most} of active",
+                f"rest {shown(place)} is not the index of an active request",
+                f"use indices 0..{most} in active",
             )
         if active.rested[place] >= max_pauses:
             what = f"active request {place} has rested {active.rested[place]} steps"
             raise InputError(where, what, f"let the request run: max_pauses is {max_pauses}")
     if len(set(rests)) < len(rests):
-        raise InputError(where, "a request rests twice", "name each place once")
+        raise InputError(where, "an index occurs twice in the rests", "give each index once")
     return active.request[np.sort(np.array(rests, dtype=np.int64))]
 
 

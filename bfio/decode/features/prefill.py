@@ -141,8 +141,8 @@ def leave_tier(tier: Tier, request: int) -> None:
         tier.counts[COMING] -= 1
 
 
-#: Most clock jumps per request and event before a policy that starts no request has stalled: each
-#: request may become ready, expire and become ready again.
+#: Largest number of clock jumps per request and event without a start of a request; with more, the
+#: run has stalled. A request may become ready, expire and become ready again.
 _MOST_JUMPS = 4
 
 
@@ -154,7 +154,7 @@ def catch_up(state: State, record: Record) -> bool:
 
 @compilable(part_of="prefill")
 def close_up(state: State, record: Record) -> None:
-    """After cancellations, let requests that can advance to the pool at the current time do so."""
+    """After cancellations, move the requests to the pool that can enter it at the current time."""
     while go_on(state, record, state.clock[NOW], True) < np.inf:
         # Each turn makes one request ready; no request that has just become ready expires.
         pass
@@ -437,7 +437,7 @@ def _prefill(replay: Replay) -> int:
 
 
 def tells_who_left(replay: Replay) -> bool:
-    """Return whether the record holds every time at which a request left the pool for a worker."""
+    """Return whether the record has the time of every move of a request from pool to worker."""
     run = replay.run
     stays = len(run.interruptions) == 0 and run.options.failures == NO_EVENTS
     if run.options.dispatch is Dispatch.POOLED:

@@ -45,16 +45,16 @@ class PrefixCaches(NamedTuple):
     first: IntArray
     held: IntArray  #: Shape (G,): number of blocks in each cache.
     capacity: IntArray  #: Shape (G,): capacity of each cache in blocks.
-    #: Shape (G,): places of the most and least recently used blocks, -1 if there are none.
+    #: Shape (G,): table entries of the most and least recently used blocks; -1 for none.
     newest: IntArray
     oldest: IntArray
-    block: IntArray  #: Shape (G, C): the block at each place.
-    #: Shape (G, C): the places used next after it and before it, and the next place in its bucket;
-    #: -1 for none.
+    block: IntArray  #: Shape (G, C): the block in each table entry.
+    #: Shape (G, C): the entries used next after and next before each entry, and the next entry in
+    #: the same bucket; -1 for none.
     newer: IntArray
     older: IntArray
     chained: IntArray
-    heads: IntArray  #: Shape (G, 2^k): first place of each bucket, -1 for none.
+    heads: IntArray  #: Shape (G, 2^k): first entry of each bucket, -1 for none.
 
 
 def new_caches(workload: Workload, cluster: Cluster) -> PrefixCaches:

@@ -79,7 +79,7 @@ def stragglers_of(
 
 @compilable(part_of="stragglers")
 def keep_pace(state: State) -> None:
-    """Set the slowdown factors of the workers for this step."""
+    """Update the slowdown factors of the workers to those of this step."""
     slow, machine, counters = state.slowness, state.machine, state.counters
     while (
         counters[SLOWED] < len(slow.time_s) and slow.time_s[counters[SLOWED]] <= state.clock[NOW]

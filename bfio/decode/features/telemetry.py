@@ -45,7 +45,7 @@ _NUM_NOW = 5
 
 
 class Reports(NamedTuple):
-    """The known state of each worker; without telemetry, the arrays of the workers themselves."""
+    """The state of each worker that policies see; without telemetry, the workers' own arrays."""
 
     is_on: bool  #: Whether reports are late or lost.
     #: Whether the arrays of shape (G,) are copies. A request that a policy sends then counts here

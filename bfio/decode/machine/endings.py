@@ -4,11 +4,10 @@ The ring buffer holds the requests that end at each step of the window, by worke
 (BalanceRoute, appendix C.2.3), a request is predicted when it starts, after every q tokens, and
 when it outlives its prediction (the paper's floor). In between, each token reduces the remaining
 steps by one, so the predicted last step stays fixed. A request predicted to outlive the window
-keeps this prediction until the next one. (In the paper its ``ŷ``, reset to H, is decremented like
-any other: `Prediction.counts_down`.) A calendar holds the step of the next prediction of each
-request. So the cost of a step depends on the predictions due, not on the number of running
-requests. Compiled runs use this module; interpreted runs do the same with whole arrays
-(`bfio.decode.engine`).
+keeps this prediction until the next one. (In the paper its ``ŷ``, reset to H, is decremented too:
+`Prediction.counts_down`.) A calendar holds the step of the next prediction of each request. So the
+cost of a step depends on the predictions due, not on the number of running requests. Compiled runs
+use this module; interpreted runs do the same with whole arrays (`bfio.decode.engine`).
 """
 
 from __future__ import annotations

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from bfio.decode.policy import Policy
     from bfio.workloads.workload import Workload
 
-#: Return values of a chunk in place of a number of steps: the kernel could not decide exactly, so
-#: the run is interpreted; or nothing runs and no event is pending.
+#: Return values of `run_chunk` in place of a number of steps: the kernel cannot decide exactly, so
+#: the run is interpreted; no request runs and no event is pending.
 NOT_EXACT = -1
 STALLED = -2
 

@@ -140,7 +140,7 @@ def stalled(policy: str, state: State) -> InputError:
 
 
 def _failed(state: State) -> str:
-    """Return in words which workers stay down for good, and since when; "" for none."""
+    """Return a text that names the workers that never recover, and their failure times, or ""."""
     time_s, worker = state.outages.time_s, state.outages.worker
     down = np.flatnonzero(state.machine.slots == 0).tolist()
     names = [f"worker {g} failed at {time_s[worker == g].max():g} s" for g in down[:_MOST_NAMED]]

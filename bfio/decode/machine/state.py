@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from bfio.workloads.workload import Workload
     from formulations.arrays import FloatArray
 
-#: Range of the number of slots of the timing wheel; outputs below it are visited only once.
+#: Range of the length of the timing wheel, whose k-th list holds the requests whose last step is k
+#: modulo this length. A request with a longer output is visited several times.
 MIN_WHEEL = 2**12
 MAX_WHEEL = 2**16
 
@@ -48,29 +49,30 @@ class RequestRows(NamedTuple):
     #: Prompt and output length [tokens].
     prompt: IntArray
     output: IntArray
-    #: Tokens emitted before its last start; > 0 only after an interruption.
+    #: Tokens emitted before the last start; > 0 only after an interruption.
     emitted: IntArray
-    #: Load at its next or last start: its prompt plus its growth until then [tokens].
+    #: Load at the next or last start: the prompt plus the growth until then [tokens].
     size: IntArray
-    #: Memory that must be free for it to start [tokens]: ``size``, or its peak under `reserve`.
+    #: Free memory needed to start [tokens]: ``size``, or the peak load under `reserve`.
     need: IntArray
-    #: The next request in its worker's queue or, once it runs, in its slot of the wheel.
+    #: Next request in the queue of the worker; for a running request, next in its list of the
+    #: timing wheel.
     next: IntArray
-    place: IntArray  #: Its index in the list of running requests.
+    place: IntArray  #: Index in the list of running requests.
 
 
 class Marks(NamedTuple):
     """Step of each event of each request, shape (n,), for the record; -1 before the event."""
 
-    #: Steps of its reveal, its first start, and its last start.
+    #: Steps of the reveal, the first start, and the last start.
     reveal: IntArray
     first: IntArray
     start: IntArray
-    last: IntArray  #: Its last step: known at its start; its finish if the run reaches it.
-    #: The worker it is bound to, and the step at which the policy bound it.
+    last: IntArray  #: Last step, set at the start; the finish if the run reaches it.
+    #: Worker that the request is bound to, and step at which the policy bound the request.
     worker: IntArray
     bound: IntArray
-    #: The step before which its client cancelled it; empty if no request leaves early.
+    #: Step before which the client cancelled the request; empty if no request leaves early.
     cancel: IntArray
 
 
@@ -80,27 +82,27 @@ class WorkerRows(NamedTuple):
     #: Load [tokens] and number of running requests.
     load: IntArray
     running: IntArray
-    #: Number and sizes of requests bound to it but not running, due to immediate dispatch or to
-    #: delayed decisions.
+    #: Number and total size [tokens] of requests bound to the worker but not running, due to
+    #: immediate dispatch or to delayed decisions.
     queued: IntArray
     queued_tokens: IntArray
     #: First and last request of this queue, if it is not empty.
     head: IntArray
     tail: IntArray
-    swapped: IntArray  #: Number of its requests on the host.
+    swapped: IntArray  #: Number of the worker's requests that are swapped out to the host.
 
 
 class Machine(NamedTuple):
     """Current capacity and speed of each worker, each array of shape (G,)."""
 
-    #: ``B_g`` and ``κ_g`` [tokens].
+    #: Number of slots ``B_g``, and memory ``κ_g`` [tokens].
     slots: IntArray
     memory: IntArray
     used: IntArray  #: Memory in use [tokens]: the load, or the reserved memory.
-    #: ``C_g`` [s] and ``t_g`` [s/token].
+    #: Overhead of a step ``C_g`` [s], and time per token ``t_g`` [s/token].
     overhead_s: FloatArray
     token_time_s: FloatArray
-    #: The same without failures and slowdowns.
+    #: Slots, overhead and time per token without failures and slowdowns.
     own_slots: IntArray
     own_overhead_s: FloatArray
     own_token_time_s: FloatArray
@@ -127,7 +129,7 @@ class State(NamedTuple):
     gains: IntArray
     requests: RequestRows
     marks: Marks
-    #: Shape (n,) [s]; ``arrival_s`` is empty unless arrivals are timed.
+    #: Shape (n,): times of reveal and arrival [s]; ``arrival_s`` is empty without timed arrivals.
     reveal_s: FloatArray
     arrival_s: FloatArray
     #: Shape (n,): the waiting requests are ``pool[REVEALED - WAITING : REVEALED]``, oldest first.
@@ -336,7 +338,7 @@ class Chunks:
         self._kept = self.new(0)._replace(loads=loads, running=running)
 
     def new(self, num_steps: int) -> Record:
-        """Return an empty record of at most ``most_steps`` steps."""
+        """Return an empty record for ``num_steps`` steps."""
         times = [np.empty(num_steps) for _ in range(3)]
         counts = [np.empty(num_steps, dtype=np.int64) for _ in range(6)]
         balanced_s = np.empty(num_steps if self._paces else 0)

@@ -58,7 +58,7 @@ from formulations.arrays import IntArray
 
 
 class SizeOrder(NamedTuple):
-    """The order at the last decision."""
+    """The waiting requests in order of size, at the last decision."""
 
     #: Shape (most waiting,): requests that waited then, largest first, ties oldest first.
     requests: IntArray
@@ -118,7 +118,7 @@ def keep_waiting(order: SizeOrder, sizes: IntArray, by_size: IntArray) -> int:
 
 @compilable
 def is_before(sizes: IntArray, one: int, other: int) -> bool:
-    """Whether a waiting request precedes another: it is larger, or equally large and older."""
+    """Return whether request ``one`` precedes: it is larger, or equally large and older."""
     return bool(sizes[one] > sizes[other] or (sizes[one] == sizes[other] and one < other))
 
 

@@ -80,7 +80,7 @@ class Loop:
     """Key of a compiled loop of runs: the policy's kernel and the features."""
 
     name: str  #: ``module:function``, the key of its machine code on disk.
-    #: The policies that share the loop; several if they are greedy.
+    #: The policies that share the loop; all built-in greedy policies share one.
     members: tuple[PolicySpec, ...]
     #: The features of the machine in the loop, see `bfio.decode.machine.whole_run`.
     parts: frozenset[str]

@@ -25,8 +25,13 @@ from formulations.step.problem import geometric_weights
 #: Condition of options for choosing among requests; immediate dispatch binds them one by one.
 POOLED = "dispatch=pooled"
 #: Two options shared with `bf-io`, as arguments of `bfio.common.options.option`.
-BENEFIT = (Fraction(0), SMALL_RATIO, "MU", "tokens of imbalance per cached prompt token (0)")
-MAX_WAIT = (None, whole(), "W", "start requests that have waited W steps before others (never)")
+BENEFIT = (
+    Fraction(0),
+    SMALL_RATIO,
+    "MU",
+    "value of a cached prompt token, in imbalance tokens (0)",
+)
+MAX_WAIT = (None, whole(), "W", "start requests first that have waited W steps (never)")
 #: Largest benefit of a placement [tokens], so that its millionths fit 64-bit integers.
 MAX_WORTH = 2**42
 
@@ -41,7 +46,7 @@ class StageOptions(CheckedOptions):
     workers in stage 2 is lexicographic (free slots, then margin) or a product.
     """
 
-    threshold: int = option(7, whole(), "N", "θ, slots for stage 2 (7)", beside=POOLED)
+    threshold: int = option(7, whole(), "N", "θ, most free slots for stage 2 (7)", beside=POOLED)
     candidates: int | None = option(
         None, whole(1), "K", "requests per subset choice (64)", beside=POOLED
     )

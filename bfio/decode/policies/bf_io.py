@@ -136,17 +136,20 @@ class BFIOOptions(CheckedOptions):
     """Options of `bf-io`; the first four choose among the optima of a step."""
 
     second: str = option(
-        NO_SECOND, one_of(NO_SECOND, *Second), "S", "which optimum (none; docs/second.md)"
+        NO_SECOND,
+        one_of(NO_SECOND, *Second),
+        "S",
+        "second objective among optima (none; docs/second.md)",
     )
     slack: int = option(
         0,
         whole(0, MAX_TOKENS),
         "E",
-        "largest increase of the first objective (0)",
+        "largest increase of the first objective for the second (0)",
         beside="second",
     )
     second_proof: int = option(
-        0, WORK_LIMIT, "TICKS", "work to prove each second (0)", beside="second"
+        0, WORK_LIMIT, "TICKS", "work limit to prove each second optimum (0)", beside="second"
     )
     second_horizon: int = option(
         20, HORIZON, "H", "look-ahead of second=window (20)", beside=f"second={Second.WINDOW}"
@@ -161,7 +164,7 @@ class BFIOOptions(CheckedOptions):
     )
     benefit: Fraction = option(*BENEFIT, beside="prefix_cache")
     max_wait: int | None = option(*MAX_WAIT)
-    threshold: int = option(7, whole(), "N", "θ, slots for stage 2 (7)")
+    threshold: int = option(7, whole(), "N", "θ, most free slots for stage 2 (7)")
     key: str = option("lexicographic", STAGE_2_KEY, "K", "stage 2 order: lexicographic, product")
     backend: str = option(
         "exact", checked(TEXT, _backend), "B", "exact (default), cp-sat, highs or pyomo"
@@ -170,13 +173,13 @@ class BFIOOptions(CheckedOptions):
         None,
         WORK_LIMIT,
         "TICKS",
-        "work of each solve, counted alike on every machine (default 1000000, about a second)",
+        "work limit of each solve, the same on every machine (default 1000000, about a second)",
     )
     time_limit: float | None = option(
         None,
         TIME_LIMIT,
         "SECONDS",
-        "wall-clock limit of each solve instead: numbers may differ between machines",
+        "wall-clock limit of each solve instead: results may differ between machines",
     )
 
     @property
@@ -209,7 +212,7 @@ class BFIO(LooksAhead):
     on the chosen workers.
 
     With a secondary objective, the answer has the least secondary objective among equally good
-    assignments. ``look_ahead`` is that of the secondary objective if this is longer.
+    assignments. ``look_ahead`` is the longer of the look-aheads of both objectives.
 
     With immediate dispatch, the program covers all unbound requests of a step. Its loads are the
     projected and bound loads. Its slots are the numbers of requests that each worker still

@@ -25,7 +25,7 @@ WAITING_WEIGHT = 4
 
 @compilable
 def most_free(worker: WorkerTally) -> int:
-    """Return the key of `fcfs`: most free slots first (BF-IO, Algorithm 2)."""
+    """Return the key of `fcfs`: the worker with most free slots first (BF-IO, Algorithm 2)."""
     return -worker.free
 
 
@@ -90,10 +90,10 @@ def assign_and_rebalance(state: DecodeState) -> list[int | None]:
     """Assign as `jsq`, then move the smallest new request away from the most loaded worker.
 
     The policy `olb-lbmm`. Opportunistic load balancing sends the oldest requests to the least busy
-    workers, whatever their size. Load balance min-min then takes the most loaded worker that has
-    new requests: its smallest new request moves to the worker that is least loaded with it, if
-    that worker stays below the load it leaves. This repeats until nothing moves. BF-IO, appendix
-    A.1.1, without the chunks of its sources, as a request is indivisible.
+    workers, regardless of size. Load balance min-min then takes the most loaded worker that has
+    new requests. The smallest of these moves to the worker whose load with this request is least,
+    if that load is below the present load of the first worker. This repeats until no request
+    moves. Source: BF-IO, appendix A.1.1, without splitting requests into chunks.
     """
     assignment = assign_to_least(state, oldest(state), fewest_requests)
     loads: list[int] = (state.loads + state.queued_tokens).tolist()
@@ -128,10 +128,11 @@ def assign_and_rebalance(state: DecodeState) -> list[int | None]:
 def assign_under_cap(state: DecodeState) -> list[int | None]:
     """Assign the ``U`` oldest requests, largest first, to the worker with fewest prompt tokens.
 
-    A worker that has as many requests as the fair share ``⌈(active + U) / G⌉``, or as the fullest
-    worker if that is more, gets none while another one is open: slots and memory that differ
-    could else leave slots idle, which cannot occur in the source. Ties go to the worker with
-    fewest requests, then to the lowest index.
+    The cap is the fair share ``⌈(active + U) / G⌉``, or the number of requests on the fullest
+    worker if that is larger. A worker at the cap gets a request only if no worker below the cap
+    accepts the request: otherwise slots could stay idle where workers differ in slots or memory
+    (the source has equal workers). Ties go to the worker with fewest requests, then to the lowest
+    index.
     """
     tally, tokens = StepTally(state), prompt_tokens(state).tolist()
     held = state.running + state.queued
@@ -157,7 +158,7 @@ assign_under_cap.binds_together = True  # type: ignore[attr-defined]
 def prompt_tokens(state: DecodeState) -> IntArray:
     """Return the prompts of the active and bound requests of each worker, shape (G,) [tokens].
 
-    Where individual requests are unknown, as with telemetry, the load stands for active prompts.
+    If individual requests are unknown, as with telemetry, the load replaces the active prompts.
     """
     if state.holdings is None:
         return state.loads + state.queued_tokens
@@ -202,7 +203,7 @@ SPECS = (
         name="least-kv",
         key=fewest_cached,
         summary=(
-            "oldest request to the worker with fewest tokens in its KV cache, whatever is queued"
+            "oldest request to the worker with fewest tokens in its KV cache, queued ones excluded"
         ),
         source="KV-cache utilization, as inference gateways score it",
     ),

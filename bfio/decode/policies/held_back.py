@@ -25,10 +25,9 @@ emptiest = least_by(fewest_requests)
 def assign_unless_full(state: DecodeState) -> list[int | None]:
     """Admit nothing while any worker has no free slot; otherwise fill all workers.
 
-    A worker counts as full if its running requests reached its cap at the end of the last step, so
-    within a step workers fill up to the cap. Requests on a full worker end some time, so a run
-    stalls only if a worker fails and never recovers (its cap is then 0). Requests go to the worker
-    with fewest requests.
+    A worker is full if it had no free slot before this step, so within a step all workers may be
+    filled. Requests on a full worker end eventually, so a run stalls only if a worker fails and
+    never recovers (it then has no slots). Requests go to the worker with fewest requests.
     """
     if not state.free_slots.all():
         return [None] * state.num_waiting

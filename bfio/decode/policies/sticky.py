@@ -39,7 +39,7 @@ def ring(num_workers: int, virtual_nodes: int) -> tuple[IntArray, IntArray]:
 
 
 def first_nodes(places: IntArray, keys: IntArray) -> IntArray:
-    """Return, for each key, the index of the first node at or after it on the ring."""
+    """Return, for each key, the index of the first node at or after the key's ring position."""
     nodes: IntArray = np.searchsorted(places, positions(keys)) % max(1, len(places))
     return nodes
 

@@ -163,9 +163,9 @@ def solve_hindsight(
     Parameters
     ----------
     problem : LatencyProblem
-        Data of any convention. The time for prices and search grows with the memory. Above some
-        hundred tokens of memory there is no search, and the prices are of tokens: the bound is
-        about that of the linear relaxation.
+        Data of any convention. The time for prices and search grows with the memory. With more
+        than some hundred tokens of memory there is no search, and tokens are priced instead of
+        cells: the bound is then close to that of the linear relaxation.
     time_limit : float or Deadline, optional
         Time limit in wall-clock seconds; None runs all stages and widths.
     decodes : int
@@ -292,7 +292,7 @@ class _Run:
         return best
 
     def _price_tokens(self) -> None:
-        """Raise the bound by prices of tokens, which no memory is too large for."""
+        """Raise the bound by prices of tokens, whose cost does not grow with the memory."""
         form, hand = self._form, self._hand
         rounds = int((hand.schedule + form.duration).max(initial=0))
         if form.num_requests * rounds > _MAX_PRICES:

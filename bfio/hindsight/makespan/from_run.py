@@ -156,7 +156,7 @@ def clocked_schedule(run: Run, workload: Workload) -> tuple[tuple[int, ...], tup
     if (run.duration_s != 1).any() or (starts != np.rint(starts)).any():
         raise InputError(
             f"run of {run.policy}",
-            "times are no steps",
+            "event times are not step numbers",
             "use step_overhead 1, token_time 0 and whole arrival times",
         )
     return tuple(starts.astype(np.int64).tolist()), tuple(run.worker.tolist())
@@ -168,7 +168,7 @@ def _check(run: Run, workload: Workload) -> None:
         raise InputError(
             where,
             f"{run.num_requests} requests, but the workload has {len(workload)}",
-            "give the workload that it ran",
+            "give the workload of this run",
         )
     if run.cancelled:
         raise InputError(where, "requests were cancelled", "simulate without cancellations")
@@ -181,7 +181,7 @@ def _check(run: Run, workload: Workload) -> None:
     if run.options.stragglers != NO_EVENTS:
         raise InputError(where, "workers were slow at times", "simulate without stragglers")
     if run.rests is not None and len(run.rests):
-        what = f"{len(run.rests)} rests of active requests"
+        what = f"active requests were paused {len(run.rests)} times"
         raise InputError(f"run of {run.policy}", what, "use a policy that does not pause")
     if len(run.interruptions):
         raise InputError(where, "requests were interrupted", 'use overflow="reserve"')

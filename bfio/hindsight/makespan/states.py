@@ -1,5 +1,6 @@
 """States of the search: representation, bounds on the remaining cost, storage, and successors.
 
+A lane is a worker or, if workers do not matter, all slots together (`search.SearchForm`).
 A state is a row of integers: the step (or the last arrival, if every request that has not started
 has arrived), the counts of unstarted requests in mixed radix, and the slots of each lane. A slot
 is ``load · 2^20 + steps left`` of its request, or 0 if free. The slots of a lane and the lanes are

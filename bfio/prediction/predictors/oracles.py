@@ -114,24 +114,25 @@ class NoisyOracleOptions(CheckedOptions):
         where, model = "predictor noisy-oracle", f"model {self.model}"
         most = _FACTORS[self.model].most if self.model in _FACTORS else 10
         if self.error > most:
-            what = f"error {self.error} of {model}"
+            what = f"error {self.error} is out of range for {model}"
             raise InputError(where, what, f"use 0 to {most}, e.g. 0.5")
         if self.model not in _FACTORS and self.error != DEFAULT_ERROR:
             remedy = f"leave error out, or use one of {', '.join(_FACTORS)}"
-            raise InputError(where, f"{model} has no error", remedy)
+            raise InputError(where, f"{model} does not use the option error", remedy)
         if self.model != "quantile" and self.buckets != _BUCKETS:
-            raise InputError(where, f"{model} has no buckets", "use model=quantile")
+            what = f"{model} does not use the option buckets"
+            raise InputError(where, what, "use model=quantile")
         if self.of == "remaining" and self.model not in _FACTORS:
             remedy = f"use of=total, or one of {', '.join(_FACTORS)}"
-            raise InputError(where, f"{model} has no factors", remedy)
+            raise InputError(where, f"{model} only has errors of the total length", remedy)
 
 
 class NoisyOraclePredictor:
     """A predictor that knows output lengths up to an error, drawn once per request.
 
     The prediction is the erroneous length, rounded up and at least 1, minus the age. A request
-    that outlives it is predicted to end with the next step, again at each step. Equal seeds give
-    equal errors, for every policy.
+    that outlives this length is predicted at each step to end with the next step. Equal seeds give
+    equal errors for every policy.
 
     The error alone may follow the name: ``noisy-oracle:0.25``; 0 is the oracle.
     """
@@ -230,10 +231,10 @@ class NoisyClassifierOptions(CheckedOptions):
 class NoisyClassifier:
     """A predictor that observes with noise whether a request ends within the window.
 
-    It observes ``z = d·[ends] + ε``, with ε standard normal, drawn for each request and age, and
-    ``d = √2·Φ⁻¹(AUC)``: a binormal classifier. Its ``p̂`` is the posterior probability. The prior
-    is the share of the workload's tokens at most H steps before the end of their request, so
-    ``p̂`` is calibrated. Its ``μ̂`` is the mean number of these steps, equal for all requests.
+    The observation is ``z = d·[ends] + ε``, with ε standard normal, drawn for each request and
+    age, and ``d = √2·Φ⁻¹(AUC)``: a binormal classifier. ``p̂`` is the posterior probability. The
+    prior is the share of the workload's tokens at most H steps before the end of their request, so
+    ``p̂`` is calibrated. ``μ̂`` is the mean number of these steps, equal for all requests.
     """
 
     def __init__(self, task: PredictionTask) -> None:

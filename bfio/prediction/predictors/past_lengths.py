@@ -48,7 +48,7 @@ class SurvivalOptions(CheckedOptions):
         Fraction(1, 2), rational(0, 1, 10**7), "P", "minimum accepted probability (1/2)"
     )
     anchor: str = option(
-        "hold", one_of("hold", "decrement"), "A", "if not accepted: hold (default), decrement"
+        "hold", one_of("hold", "decrement"), "A", "below the gate: hold (default), decrement"
     )
 
 

@@ -157,7 +157,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Look:
-    """Colour, dashes and marker of a curve. Each of the three distinguishes the first curves."""
+    """Colour, dashes and marker of a curve. Each of them alone tells the first curves apart."""
 
     colour: str
     dashes: str

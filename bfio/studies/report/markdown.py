@@ -231,7 +231,7 @@ def _table(plan: Table, records: Sequence[Record], computes: str) -> TextTable:
 
 
 def _basis(plan: Table, records: Sequence[Record]) -> Iterator[str]:
-    """Yield the part of the runs, if all numbers cover the same one, and the interval levels."""
+    """Yield the part of each run that all numbers cover, if there is one, and interval levels."""
     for prefix in (MEASURED_PART, STEADY):
         if records and all(record["value"].startswith(prefix) for record in records):
             yield f"{prefix[:-1]} part of each run"

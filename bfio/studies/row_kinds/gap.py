@@ -124,10 +124,9 @@ def gap_values(
     -------
     dict
         ``decisions``, ``solved``, ``proven``, ``unproven``, ``proven_share`` and certified gaps
-        over all decisions. The first decision, with all slots free, is reported separately under
-        ``cold.``. The distribution over all later decisions has plain names; that over measured
-        steps has the prefix ``measured.``, over steady steps ``steady.``. Regrets and optima are
-        in tokens.
+        over all decisions. Values of the first decision, with all slots free, have the prefix
+        ``cold.``; statistics over all later decisions have no prefix, over measured steps
+        ``measured.``, over steady steps ``steady.``. Regrets and optima are in tokens.
     """
     cold: dict[str, Value] = dict.fromkeys(("is_proven", "regret", "regret_at_most", "objective"))
     for row in report.rows[:1]:

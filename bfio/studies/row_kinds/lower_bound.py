@@ -63,13 +63,13 @@ class Adversary:
     Parameters
     ----------
     problems : sequence of LatencyProblem
-        Equally likely instances. Request 0 is the long request in each.
+        Equally likely instances. In each, request 0 is the long request.
     printed : float, optional
-        The ratio in the proof for these parameters.
+        Ratio by the formulas of the proof, for these parameters.
     limit : float, optional
-        Limit of the ratio as M grows.
+        Limit of the ratio of MC-SF as M grows.
     wait : int
-        Round at which the algorithm first sees the long request.
+        Round until which the long request is hidden from the algorithm.
     """
 
     problems: Sequence[LatencyProblem]
@@ -162,7 +162,7 @@ def _adversary(given: Arguments) -> Adversary:
     held = exact_rational(given.rational("wait", "0"), "argument wait") * memory
     if held.denominator != 1:
         raise InputError("argument wait", f"{held} rounds", "use a multiple of 1/memory")
-    # The limit is derived for an algorithm that starts the long request at once.
+    # The limit assumes that the algorithm starts the long request at round 0.
     bound = None if held else float(limit_6_4(epsilon, constant, convention))
     return Adversary(problems, float(printed_bound_6_4(epsilon, constant)), bound, int(held))
 

@@ -1,4 +1,8 @@
-"""Rows that compare a policy's run with the best hindsight schedule of the same requests."""
+"""Rows that compare a policy's run with the best hindsight schedule of the same requests.
+
+The price of myopia is the cost of the run divided by the cost of an optimal schedule that knows
+all requests in advance.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -51,7 +55,7 @@ CRITERIA = {
     "imbalance": (MakespanObjective.IMBALANCE, True, False),
     "latency": (MakespanObjective.LATENCY, False, False),
 }
-#: Criteria that arrivals do not change: starting after the last arrival costs nothing.
+#: Criteria whose optimum does not depend on arrivals: idling until the last arrival is free.
 _TIMELESS = ("wall_clock", "peaks")
 #: C / t_l of the published simulator [tokens].
 DEFAULT_OVERHEAD = 48_620
@@ -87,8 +91,8 @@ class MyopiaInstance:
     overhead : int
         ``C / t_l`` [tokens].
     limit : float
-        Time limit for each optimum [s]. With 0 the combinatorial bound and first schedules, by
-        lists and by insertion, are used.
+        Time limit for each optimum [s]. With 0 there is no search: the combinatorial bound and the
+        best list or insertion schedule are used.
     memory : tuple of int, optional
         Memory of each worker [tokens].
     """
@@ -148,8 +152,8 @@ def criteria_of(arguments: Arguments) -> tuple[str, ...]:
     Raises
     ------
     InputError
-        If one is unknown, ignores the row's arrivals, or is not defined for workers with a memory
-        limit.
+        If a criterion is unknown, does not depend on the given arrivals, or is not defined for
+        workers with a memory limit.
     """
     timed, limited = arguments.has("load"), arguments.has("memory")
     usual = [
@@ -174,9 +178,9 @@ def criteria_of(arguments: Arguments) -> tuple[str, ...]:
 
 
 def myopia_plan(arguments: Arguments, context: RowContext) -> RunPlan:
-    """Return the plan of the run, with steps of one second, so that times count steps.
+    """Return the plan of the run, with steps of one second, so that times are step numbers.
 
-    With a memory limit, workers reserve the peak of each request, so that none is preempted.
+    With a memory limit, workers reserve the peak of each request, so that no request is preempted.
     """
     own: Mapping[str, Any] = {
         "arrivals": "timed" if arguments.has("load") else "pool",
@@ -318,7 +322,7 @@ def _compute(plan: RunPlan, instance: MyopiaInstance, criteria: Sequence[str]) -
         seconds += result.seconds
         results.append(result)
     proven = sum(bool(values[f"{name}.is_proven"]) for name in criteria)
-    # With a limit of 0 no optimum is searched for, so no time limit can stop the search.
+    # With a limit of 0 there is no search that a time limit could stop.
     asked, unproven = (len(results), len(results) - proven) if instance.limit > 0 else (0, 0)
     late = any(result.termination is Termination.TIME_LIMIT for result in results)
     return RowResult(

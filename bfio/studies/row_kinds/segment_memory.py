@@ -1,4 +1,4 @@
-"""Rows that compute the memory of Nested WAIT with L segments: figures 15 to 18."""
+"""Rows that compute the memory of Nested WAIT with L segments (fluid paper, figures 15 to 18)."""
 
 import json
 from collections.abc import Mapping
@@ -95,7 +95,7 @@ def plan_row(arguments: Mapping[str, Any], context: RowContext) -> Planned:
 
 
 def plan_values(problem: NestedProblem, found: SegmentPlan) -> dict[str, Value]:
-    """Return the three parts of (12), and their values with the full batch printed in (14).
+    """Return the three parts of the memory (12), and the memory with the full batch of (14).
 
     The printed formula assumes segments of equal width. Otherwise its values are None.
     """

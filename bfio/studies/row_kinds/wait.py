@@ -1,4 +1,4 @@
-"""Rows that simulate WAIT, Nested WAIT or a baseline policy on one engine in stages."""
+"""Rows that simulate WAIT, Nested WAIT or a baseline on one engine whose requests pass stages."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -199,7 +199,7 @@ class ThresholdFacts:
 
 
 def threshold_facts(plan: PolicyPlan) -> ThresholdFacts | None:
-    """Return the thresholds of a policy; None without thresholds that fit these classes."""
+    """Return the thresholds of a policy; None if it has none, or none for the known classes."""
     policy = plan.policy
     if not isinstance(policy, ThresholdPolicy):
         return None
@@ -214,7 +214,7 @@ def threshold_facts(plan: PolicyPlan) -> ThresholdFacts | None:
         else:
             problem = NestedProblem.single_from_fluid(plan.known, ends[0])
     except InputError:
-        # Explicit segments match no problem if prompts differ or outputs end elsewhere.
+        # Explicit segments fit no problem if prompts differ or the longest output is another one.
         return None
     return ThresholdFacts(problem, tuple(thresholds))
 
@@ -245,7 +245,7 @@ FLUID_VALUES = descriptions(
     equilibrium_batch_s | s | iteration time of the fluid equilibrium
     """
 )
-#: Times of a run that ζ scales.
+#: Metrics of a run that are proportional to 1/ζ.
 _TIMES = ("latency_mean_s", "ttft_mean_s")
 
 

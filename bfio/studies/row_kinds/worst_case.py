@@ -43,7 +43,7 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     for other, names in _OWN.items():
         for name in filter(given.has, names):
             if other != system:
-                raise InputError(f"argument {name}", f"is of {other}", "remove it")
+                raise InputError(f"argument {name}", f"needs system = {other}", "remove it")
     target, space = _cache(given) if system == "cache" else _barrier(given)
     method = Method(given.choice("method", tuple(Method)))
     steps, seed = given.whole("steps", 2000, minimum=1), given.whole("seed", 0)
@@ -95,10 +95,11 @@ def _barrier(given: Arguments) -> tuple[BarrierTarget, BarrierSpace]:
 
 
 def in_short(case: Case) -> str:
-    """Return an instance as one line: ``M=6 [2 2 3 3]`` (outputs) or ``[1+2]`` (prompt+output).
+    """Return an instance as one line of text.
 
-    For a cache, requests are outputs, with ``@`` and the arrival if it is not 0, and ``x`` and the
-    number of equal requests. For the barrier, requests are listed in order.
+    For a cache, such as ``M=6 [2 3@1 4x2]``: the output of each request, then ``@`` and the
+    arrival if not 0, then ``x`` and the number of equal requests. For the barrier, such as
+    ``[1+2 3+1]``: prompt + output of each request, in order.
     """
     document = case.problem.to_mapping()
     rows = document["requests"]

@@ -181,7 +181,7 @@ POLICY_ARGUMENTS = ("policy", *all_options())
 ARGUMENTS = (*WORKLOAD_ARGUMENTS, *MACHINE_ARGUMENTS, *RUN_ARGUMENTS, *POLICY_ARGUMENTS)
 #: The same for rows that measure a part of the run on requests that may be repeated.
 MEASURED_ARGUMENTS = (*ARGUMENTS, "repeat")
-#: Run arguments that the line of settings does not show through the options in force.
+#: Run arguments that are not among the options of the policy or run in the line of settings.
 _UNTOLD = ("policy", "engine", "warm_up")
 
 
@@ -269,7 +269,7 @@ class RunPlan:
         )
 
     def told(self, *others: "RunPlan", look_ahead: int = 0) -> tuple[list[str], list[str]]:
-        """Return remarks for readers of the metrics, and remarks of other rows that do not apply.
+        """Return the remarks on this row, and remarks of other rows that this row contradicts.
 
         Parameters
         ----------

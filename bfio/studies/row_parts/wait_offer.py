@@ -1,4 +1,4 @@
-"""Build the arrivals at an engine in stages: request classes of a file, or a trace."""
+"""Build the arrivals at an engine whose requests pass stages: classes of a file, or a trace."""
 
 import json
 from collections import Counter
@@ -178,7 +178,7 @@ def multiplied(problem: FluidProblem, factor: Fraction) -> FluidProblem:
 
 
 def spread(problem: FluidProblem) -> FluidProblem:
-    """Return classes as bins: outputs of class j are uniform on ``l'_{j−1} + 1 .. l'_j``.
+    """Replace each class by a bin: outputs of bin j are uniform on ``l'_{j−1} + 1 .. l'_j``.
 
     The bins of each prompt length cover the outputs from 1 on without gaps. A first class without
     output stays unchanged.
@@ -351,8 +351,8 @@ def _halves(split: TraceSplit) -> tuple[Workload, Workload, tuple[RequestClass, 
     if not 0 < first < len(kept):
         raise InputError(
             "argument training",
-            f"it leaves {first} of {len(kept)} requests for the bins",
-            "change it, or use a longer trace",
+            f"{first} of {len(kept)} requests are training requests; each part needs requests",
+            "change training, or use a longer trace",
         )
     indices = np.arange(len(kept))
     training, rest = kept.part(indices < first), kept.part(indices >= first)

@@ -181,7 +181,7 @@ WORKLOAD_ARGUMENTS = names_of(RequestOptions)
 
 @dataclass(frozen=True)
 class WorkloadChoice:
-    """The choice of a row's requests. Equal choices of equal files give equal requests.
+    """The arguments and the file that determine a row's requests. Equal choices: equal requests.
 
     Parameters
     ----------
@@ -276,7 +276,7 @@ class RequestFacts:
     past : int
         Number of requests reserved for training.
     tells_prompts : bool
-        Whether the requests have keys of shared prompt prefixes.
+        Whether the requests have keys or block hashes that identify shared prompt prefixes.
     """
 
     digest: str
@@ -345,7 +345,7 @@ def _from_trace(given: RequestOptions, file: Path, stamp: tuple[int, int]) -> Wo
     return requests if given.requests is None else requests.head(given.requests)
 
 
-# Large enough to read each public trace cut once, whatever the order of the axes.
+# Large enough that a study over all public traces reads each only once, in any order of rows.
 @lru_cache(maxsize=12)
 def _trace(
     path: Path,

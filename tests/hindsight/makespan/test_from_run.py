@@ -133,7 +133,7 @@ def test_a_clock_that_counts_no_steps_is_refused() -> None:
     """Steps of another length, and arrivals between the seconds."""
     workload = _workload(1, 5)
     run = simulate(workload, build("fcfs"), Cluster(2, 2))
-    with pytest.raises(InputError, match="times are no steps"):
+    with pytest.raises(InputError, match="event times are not step numbers"):
         clocked_schedule(run, workload)
     between = Workload(np.array([3]), np.array([2]), (Fraction(1, 2),))
     late = simulate(between, build("fcfs"), Cluster(1, 1, 1.0, 0.0), arrivals="timed")

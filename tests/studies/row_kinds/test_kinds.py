@@ -332,8 +332,8 @@ def test_a_row_of_barriers() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"system": "barrier", "memory": 3}, "argument memory: is of cache"),
-        ({"system": "cache", "workers": 3}, "argument workers: is of barrier"),
+        ({"system": "barrier", "memory": 3}, "argument memory: needs system = cache"),
+        ({"system": "cache", "workers": 3}, "argument workers: needs system = barrier"),
         ({"system": "fluid"}, "argument system"),
         ({"system": "cache", "memory": 1}, "fits no memory"),
         ({"system": "cache", "method": "guess"}, "argument method"),

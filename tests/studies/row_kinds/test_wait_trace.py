@@ -172,7 +172,7 @@ def test_oversized_requests_are_left_out_only_if_asked(folder: Path) -> None:
         ({"d1": None}, "argument d1: missing"),
         ({"load": None}, "argument load: missing"),
         ({"training": 1}, "argument training: 1 is out of range"),
-        ({"training": "1/100"}, "it leaves 0 of 8 requests"),
+        ({"training": "1/100"}, "0 of 8 requests are training requests"),
         ({"bins": 0}, "argument bins"),
         ({"binning": "depth"}, "argument binning: 'depth' is unknown"),
         ({"arrivals": "even"}, "use one of poisson, trace"),
