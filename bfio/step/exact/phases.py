@@ -11,9 +11,8 @@ class Phase(StrEnum):
     """Phases that may be skipped; docs/exact.md describes them.
 
     Without a phase, a solve proves less or takes longer, but its proofs are still valid.
-    ``branches`` exists for every problem, ``refits``, ``margins``, ``near-best`` and
-    ``worker-sums`` for problems without a one-dimensional core (docs/windows.md), all others for
-    those with one.
+    ``branches`` exists for every problem, ``refits``, ``margins`` and ``worker-sums`` for problems
+    without a one-dimensional core (docs/windows.md), all others for those with one.
     """
 
     SUMS = "sums"
@@ -26,7 +25,6 @@ class Phase(StrEnum):
     ENUMERATION = "enumeration"
     REFITS = "refits"
     MARGINS = "margins"
-    NEAR_BEST = "near-best"
     WORKER_SUMS = "worker-sums"
 
 

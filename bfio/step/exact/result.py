@@ -41,7 +41,7 @@ class ExactResult:
     ----------
     method : str
         ``closed-form`` (bound met at once), ``bound`` (met by reachable or priced sums),
-        ``columns`` (search through near-best sets, or cases, exhausted), ``enumeration``
+        ``columns`` (search through cases exhausted), ``enumeration``
         (search through all placements exhausted), ``brute-force`` (a tiny problem that was left
         open), or the fallback's name.
     assignment : tuple of (int or None), optional

@@ -24,7 +24,6 @@ from bfio.step.exact.subsets import (
     with_parts,
 )
 from bfio.step.exact.sums import UNREACHABLE, floors
-from bfio.step.exact.windows.swap import swap_requests
 from tests.step.exact.cases import spent
 
 _SIZES = st.lists(st.integers(0, 70), min_size=1, max_size=7)
@@ -214,40 +213,6 @@ def test_spreading_by_hand() -> None:
     # The two slots must be filled, even beyond a margin of 4.
     assert spread_largest(np.array([10, 4]), *arguments) == -1
     assert owner.tolist() == [1, 1, -1, 0]
-
-
-@given(st.integers(0, 2**32), st.integers(1, 5), st.sampled_from([1, 10**9]))
-def test_swaps_keep_their_promises(seed: int, workers: int, tokens: int) -> None:
-    """Swapping keeps every slot filled, never loses a placement, and states its total."""
-    rng = np.random.default_rng(seed)
-    capacity = rng.integers(1, 5, workers)
-    sizes = np.sort(rng.integers(0, 100, int(capacity.sum()) + int(rng.integers(1, 10)))) * tokens
-    margins = rng.integers(0, 300, workers) * tokens
-    owner = np.empty(len(sizes), np.int64)
-    before = spread_largest(margins, capacity, sizes, owner)
-    again = owner.copy()
-    heat = int(sizes.mean())
-    state = np.array([seed + 1], dtype=np.uint64)
-    total = swap_requests(margins, sizes, 1 << 60, heat, 3000, owner, state, spent())
-    assert total >= before
-    assert np.bincount(owner[owner >= 0], minlength=workers).tolist() == capacity.tolist()
-    if total >= 0:
-        loads = [int(sizes[owner == g].sum()) for g in range(workers)]
-        assert sum(loads) == total
-        assert all(load <= m for load, m in zip(loads, margins.tolist(), strict=True))
-    state = np.array([seed + 1], dtype=np.uint64)
-    assert swap_requests(margins, sizes, 1 << 60, heat, 3000, again, state, spent()) == total
-    assert again.tolist() == owner.tolist()
-
-
-def test_swaps_repair_and_improve() -> None:
-    """Two workers with room for 10: {6, 4} and {7, 3} use it all; {7, 6} and {4, 3} do not fit."""
-    sizes = np.array([2, 3, 4, 6, 7])
-    owner = np.array([-1, 1, 1, 0, 0])
-    state = np.ones(1, dtype=np.uint64)
-    assert swap_requests(np.array([10, 10]), sizes, 20, 3, 5000, owner, state, spent()) == 20
-    loads = np.bincount(owner[owner >= 0], weights=sizes[owner >= 0])
-    assert loads.tolist() == [10.0, 10.0]
 
 
 @given(st.integers(0, 2**32), st.integers(1, 9), st.integers(0, 12), st.integers(0, 30))

@@ -29,9 +29,8 @@ _MAX_CELLS = 1 << 25
 _MAX_FILLING = 1 << 29
 #: Most modes whose sums are looked at one by one.
 _FEW_MODES = 2048
-#: Sums of each worker that sets are made of, and requests looked at for one.
-SUMS = 4
-SCANS = 200_000
+#: Sums of each worker that sets are made of.
+_SUMS = 4
 
 
 @dataclass(frozen=True)
@@ -117,7 +116,7 @@ class Bounds:
         cells *= int(self._speed.max()) + 1
         return cells <= _MAX_CELLS and cells * len(self._model.requests.sizes) <= _MAX_FILLING
 
-    def of(self, boxes: Boxes, duals: Duals, cuts: Cuts, number: int = SUMS) -> Bounded:
+    def of(self, boxes: Boxes, duals: Duals, cuts: Cuts, number: int = _SUMS) -> Bounded:
         """Return the bound that duals prove for these boxes.
 
         The result includes sets for ``number`` of the best sums of each worker.
@@ -138,8 +137,8 @@ class Bounds:
         total = NEVER if nothing else constant + int(least[:, 0].sum())
         return Bounded(total, least[:, 0], of_modes, costs, whole, self._sets(costs, mode, sums))
 
-    def left(self, boxes: Boxes, found: Bounded, value: int) -> tuple[Boxes, Costs]:
-        """Return the part of the boxes with objectives below ``value`` by a bound, and costs.
+    def left(self, boxes: Boxes, found: Bounded, value: int) -> Boxes:
+        """Return the part of the boxes with objectives below ``value`` by a bound.
 
         If there are many modes, most are excluded at once; sums are examined only for the
         remaining modes.
@@ -152,10 +151,8 @@ class Bounds:
             boxes = boxes.copy()
             costs = costs._replace(modes=boxes.modes)
             shrink_modes(costs, most, self._effort.spent)
-            kept = boxes.modes.low <= boxes.modes.high
-            boxes = boxes.without(kept)
-            costs = costs._replace(modes=boxes.modes, fixed=costs.fixed[kept])
-        return boxes.raised(), costs
+            boxes = boxes.without(boxes.modes.low <= boxes.modes.high)
+        return boxes.raised()
 
     def _integers(self, duals: Duals, cuts: Cuts) -> IntegerDuals:
         """Round duals to integers, with valid signs and sums."""
@@ -217,7 +214,7 @@ class Bounds:
         chosen, totals = modes[ks, ranks], sums[ks, ranks]
         rows = np.empty((len(ks), max(1, most)), dtype=np.int64)
         is_found = collect_best(
-            priced, self._speed[ks], bests, number[chosen], totals, SCANS, rows, self._effort.spent
+            priced, self._speed[ks], bests, number[chosen], totals, rows, self._effort.spent
         )
         counts, own = number[chosen].tolist(), costs.modes.own[chosen]
         others = (own >= 0).sum(axis=1).tolist()

@@ -6,13 +6,13 @@ import numpy as np
 
 from bfio.step.exact.effort import Effort
 from bfio.step.exact.place import spread_largest
+from bfio.step.exact.refill import refill
 from bfio.step.exact.windows.aggregate import Aggregate
 from bfio.step.exact.windows.anneal import anneal
 from bfio.step.exact.windows.costs import NEVER
 from bfio.step.exact.windows.model import StepModel
 from bfio.step.exact.windows.program import LEAST_WEIGHT, Solution
 from bfio.step.exact.windows.refit import refit
-from bfio.step.exact.windows.swap import swap_requests
 from formulations.arrays import FloatArray, IntArray
 from formulations.step.share_bound import largest_objective
 
@@ -22,9 +22,8 @@ _FIRST_TEMPERATURES = (0.25, 0.02)
 #: Turns of later ones, and temperatures that they have in turn.
 _LATER_TURNS = 400
 _LATER_TEMPERATURES = (0.02, 0.005, 0.05, 0.002)
-#: Turns of swaps that fill workers up to peaks, and their heat as a part of the largest.
-_FILLING_TURNS = 60_000
-_FILLING_HEAT = 8
+#: Most refills up to peaks.
+_REFILLS = 60
 _SEED = 88172645463325252
 
 
@@ -62,7 +61,7 @@ class Placements:
         """Call every kernel once, so that it is compiled; the placement is not a good one."""
         self._refits = True
         self.begin(None)
-        self.fill_margins(np.full(len(self._model.goal.pays), float(self.value)))
+        self.fill_margins(np.full(len(self._model.goal.pays), float(self.value)), 0)
         self.value += 1000
 
     def met(self) -> list[tuple[int, IntArray]]:
@@ -113,8 +112,12 @@ class Placements:
         self._improve(owner, 0.0, 0)
         self.improve(owner)
 
-    def fill_margins(self, peaks: FloatArray) -> None:
-        """Fill workers up to given peaks: the last placement's numbers of requests, other sums."""
+    def fill_margins(self, peaks: FloatArray, gap: int) -> None:
+        """Fill workers up to given peaks, but for as many tokens as a better placement may lack.
+
+        Such a placement is better by at most ``gap``. Numbers of requests are those of the best
+        placement. A worker that cannot be filled comes first in the next turn.
+        """
         assert self.owner is not None
         model, owner = self._model, self.owner.copy()
         sizes = model.requests.sizes
@@ -132,13 +135,15 @@ class Placements:
             return
         placed = np.empty(len(sizes), dtype=np.int64)
         spread_largest(margins, number, sizes, placed)
-        target, heat = int(margins.sum()), int(sizes.max()) // _FILLING_HEAT
-        spent = self._effort.spent
-        if (
-            swap_requests(margins, sizes, target, heat, _FILLING_TURNS, placed, self._state, spent)
-            < 0
-        ):
-            return
+        order = np.argsort(number, kind="stable")
+        order = order[number[order] > 0]
+        of_token = int(model.goal.weights.sum() * model.workers.token_time.min())
+        most = gap // of_token if of_token > 0 else int(np.maximum(margins, 0).sum())
+        for _ in range(_REFILLS):
+            failed = refill(margins, sizes, order, most, placed, self._effort.spent)
+            if failed < 0 or failed == order[0]:
+                break
+            order = np.concatenate([[failed], order[order != failed]])
         owner[: len(sizes)] = placed
         self._improve(owner, _LATER_TEMPERATURES[-1], _LATER_TURNS * len(owner))
 

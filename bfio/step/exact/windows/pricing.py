@@ -20,8 +20,9 @@ UNREACHABLE = -(1 << 61)
 MOST_UNITS = {4: SMALL_VALUE, 8: 1 << 59}
 #: Sums in one block of a table.
 BLOCK = 64
-#: Operations of one request looked at for a subset.
+#: Operations of one request looked at for a subset, and most of such looks.
 _LOOK = 20
+_SCANS = 200_000
 
 
 class Priced(NamedTuple):
@@ -134,46 +135,20 @@ def prefix_bests(values: IntArray, most: int) -> IntArray:
     return bests
 
 
-@entry_point
-def collect_exact(
+@compilable(allocates=True)
+def _find_set(
     priced: Priced,
     speed: int,
     bests: IntArray,
     count: int,
     total: int,
     least: int,
-    scans: int,
     found: IntArray,
     spent: IntArray,
-) -> tuple[int, bool]:
-    """Collect sets of ``count`` requests of sum ``total`` and value at least ``least``.
-
-    Parameters
-    ----------
-    priced : Priced
-        Requests.
-    speed : int
-        Index of the token time.
-    bests : IntArray
-        From `prefix_bests`, of the values of this token time.
-    count, total, least : int
-        Number of requests, their sum [tokens], and the least value.
-    scans : int
-        Limit on the number of requests examined.
-    found : IntArray
-        Shape (F, at least count): filled with the positions of requests.
-    spent : IntArray
-        Shape (1,): number of operations; increased.
-
-    Returns
-    -------
-    tuple of (int, bool)
-        Number of sets found, and whether these are all.
-    """
+) -> bool:
+    """Find ``count`` requests of sum ``total`` and value at least ``least``; return success."""
     if count == 0:
-        fits = total == 0 and least <= 0
-        # The empty set needs a place too.
-        return (1, True) if fits and len(found) > 0 else (0, not fits)
+        return total == 0 and least <= 0
     sizes, values = priced.sizes, priced.values[speed]
     chosen = np.empty(count + 1, np.int64)
     room = np.empty(count + 1, np.int64)
@@ -182,17 +157,15 @@ def collect_exact(
     worth[0] = 0
     chosen[0] = len(sizes)
     depth = 0
-    number = 0
-    while depth >= 0:
+    for _ in range(_SCANS):
         chosen[depth] -= 1
         i = chosen[depth]
         rest = count - depth - 1
-        scans -= 1
-        if scans < 0:
-            return number, False
         spent[0] += _LOOK
         if i < rest:
             depth -= 1
+            if depth < 0:
+                return False
             continue
         left = room[depth] - sizes[i]
         value = worth[depth] + values[i]
@@ -201,17 +174,14 @@ def collect_exact(
         # The others are no larger, which tables rely on.
         if left > rest * sizes[i] or value + best_value(priced, speed, rest, left) < least:
             continue
-        if rest > 0:
-            depth += 1
-            room[depth] = left
-            worth[depth] = value
-            chosen[depth] = min(i, np.searchsorted(sizes, left, side="right"))
-            continue
-        if number == len(found):
-            return number, False
-        copy_to(found[number], chosen[:count])
-        number += 1
-    return number, True
+        if rest == 0:
+            copy_to(found, chosen[:count])
+            return True
+        depth += 1
+        room[depth] = left
+        worth[depth] = value
+        chosen[depth] = min(i, np.searchsorted(sizes, left, side="right"))
+    return False
 
 
 @entry_point
@@ -221,7 +191,6 @@ def collect_best(
     bests: IntArray,
     counts: IntArray,
     totals: IntArray,
-    scans: int,
     rows: IntArray,
     spent: IntArray,
 ) -> BoolArray:
@@ -229,14 +198,16 @@ def collect_best(
 
     Parameters
     ----------
-    priced, scans, spent
-        As in `collect_exact`.
+    priced : Priced
+        Requests, with filled tables.
     speeds, counts, totals : IntArray
         Shape (E,): token time, number of requests and sum of each entry.
     bests : IntArray
         Shape (T, L + 1, C + 1): from `prefix_bests`, for each token time.
     rows : IntArray
         Shape (E, at least C): filled with positions.
+    spent : IntArray
+        Shape (1,): number of operations (`bfio.step.exact.effort`); increased.
 
     Returns
     -------
@@ -249,8 +220,5 @@ def collect_best(
         # Of a value that rounding up its requests cannot tell from the best.
         units = np.int64(priced.tables[t, count, totals[e]]) - count
         least = units << np.int64(priced.shift)
-        number, _ = collect_exact(
-            priced, t, bests[t], count, totals[e], least, scans, rows[e : e + 1], spent
-        )
-        found[e] = number > 0
+        found[e] = _find_set(priced, t, bests[t], count, totals[e], least, rows[e, :count], spent)
     return found

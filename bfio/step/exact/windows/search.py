@@ -10,7 +10,6 @@ from bfio.step.exact.phases import Phase
 from bfio.step.exact.windows.aggregate import Aggregate, aggregate
 from bfio.step.exact.windows.bounds import Bounded, Bounds
 from bfio.step.exact.windows.boxes import Boxes
-from bfio.step.exact.windows.last_search import search_left
 from bfio.step.exact.windows.model import Split, WindowModel
 from bfio.step.exact.windows.placements import Placements
 from bfio.step.exact.windows.program import LEAST_WEIGHT, Duals, ShareProgram, Solution
@@ -84,8 +83,6 @@ class WindowSearch:
         Lower bound that needs no search.
     cases : list of Case
         Cases that prove the bound, in depth-first order; cases not reached have no rounds.
-    searched : bool
-        Whether some case was closed by exhaustive search through its remaining sets.
     """
 
     def __init__(self, model: WindowModel, effort: Effort, skip: Collection[Phase] = ()) -> None:
@@ -97,13 +94,11 @@ class WindowSearch:
         self.bound = -self.placements.value
         self.closed_form = lower_bound(model.problem)
         self.cases: list[Case] = []
-        self.searched = False
         self._boxes = Boxes.of(model)
         # Above all sets, also those that cannot beat the placement in hand.
         self._ceilings = self._boxes.ceilings()
-        # The best duals so far, what they left of the case at hand, and its best modes.
+        # The best duals so far, and the best modes of the case at hand.
         self._behind: Duals | None = None
-        self._last: Bounded | None = None
         self._hot: Boxes | None = None
 
     @property
@@ -192,11 +187,12 @@ class WindowSearch:
         if self._boxes.is_empty:
             return None, True
         solution = self._converge(program)
-        return solution, self.proven or self._closed_otherwise(solution)
+        self._place_finally(solution)
+        return solution, self.proven
 
     def _enter(self, program: ShareProgram, case: _Open) -> None:
         self._boxes, self.bound = case.boxes, case.bound
-        self._last = self._hot = None
+        self._hot = None
         self.cases.append(Case([]))
         if len(self.cases) > 1:
             program.restrict(case.path, self._boxes.floors)
@@ -212,8 +208,8 @@ class WindowSearch:
         self._keep(found)
         program.add_columns(found.sets)
 
-    def _closed_otherwise(self, solution: Solution | None) -> bool:
-        """Try new placements and exhaustive search; return whether the case is closed."""
+    def _place_finally(self, solution: Solution | None) -> None:
+        """Try new placements where the program has come to its end."""
         placements = self.placements
         for turn in range(_LAST_PLACEMENTS if len(self.cases) == 1 else _CASE_PLACEMENTS):
             if self.proven or self._effort.is_over or solution is None:
@@ -221,19 +217,6 @@ class WindowSearch:
             assert placements.owner is not None
             again = placements.owner.copy() if turn % 2 else placements.rounded(solution)
             placements.improve(again)
-        return self.proven or (not self._effort.is_over and self._searched_left())
-
-    def _searched_left(self) -> bool:
-        """Search all sets that the last bound allows; return whether exhaustively."""
-        if self._last is None or Phase.NEAR_BEST in self._skip:
-            return False
-        owner, value, complete = search_left(
-            self._boxes, self._last, self.value, self.bounds.scale, self._effort
-        )
-        if owner is not None:
-            self.placements.take(value, owner)
-        self.searched |= complete
-        return complete
 
     def _converge(self, program: ShareProgram) -> Solution | None:
         """Add cuts and columns until the bound meets the placement or nothing changes."""
@@ -246,7 +229,7 @@ class WindowSearch:
             fresh = 0
             if turn == _FILL_AT and len(self.cases) == 1 and Phase.MARGINS not in self._skip:
                 # Mixed sets of a worker often have one sum: then only who takes which is open.
-                self.placements.fill_margins(solution.peaks)
+                self.placements.fill_margins(solution.peaks, self.value - self.bound)
             if turn - placed >= _PLACE_EVERY:
                 placed = turn
                 self.placements.met()
@@ -348,8 +331,7 @@ class WindowSearch:
         self.cases[-1].rounds.append(self.bounds.round_of(found))
         if self.proven:
             return
-        self._boxes, costs = self.bounds.left(self._boxes, found, self.value)
-        self._last = replace(found, costs=costs)
+        self._boxes = self.bounds.left(self._boxes, found, self.value)
         if self._boxes.is_empty:
             self.bound = self.value
 
@@ -364,4 +346,3 @@ class WindowSearch:
         for fine in (True, False):
             self.bounds.fine = fine
             self._price(program, solution)
-            self._searched_left()

@@ -127,7 +127,7 @@ def _certified(found: ExactResult, search: WindowSearch) -> ExactResult:
     cases = search.cases
     rounds = [one for case in cases for one in case.rounds]
     certificate = Certificate(
-        "shares-search" if search.searched else "shares",
+        "shares",
         search.bound,
         tuple(one.prices for one in rounds),
         search.bounds.scale,
@@ -135,5 +135,5 @@ def _certified(found: ExactResult, search: WindowSearch) -> ExactResult:
         admit_prices=tuple(one.admit_price for one in rounds),
         cases=tuple(_case(search, case) for case in cases),
     )
-    method = "columns" if search.searched or len(cases) > 1 else "bound"
+    method = "columns" if len(cases) > 1 else "bound"
     return replace(found, method=method, certificate=certificate)

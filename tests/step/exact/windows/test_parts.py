@@ -174,7 +174,7 @@ def test_a_bound_leaves_whatever_beats_the_placement() -> None:
             continue
         bounds = Bounds(model, effort)
         found = bounds.of(boxes, sums.duals, sums.cuts)
-        left, _ = bounds.left(boxes, found, best + 1)
+        left = bounds.left(boxes, found, best + 1)
         assert not left.is_empty
         again = bounds.of(left, sums.duals, sums.cuts)
         assert found.total <= again.total <= bounds.scale * best
