@@ -171,7 +171,7 @@ def _list(claims: "tuple[Claim, ...]", as_json: bool) -> int:
 
 
 def _boards(claims: "tuple[Claim, ...]") -> list[dict[str, str]]:
-    """Return the scoreboard rows, from the records, of the numbered results of these claims."""
+    """Return from the records one scoreboard row per numbered result of these claims."""
     from proofs_checks.registry import claims as all_claims
     from proofs_checks.store import SCORE_COLUMNS, paper_of, score, scoreboard
 

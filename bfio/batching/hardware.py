@@ -191,7 +191,9 @@ def _row(tokens: str | None, duration: str | None, where: str) -> tuple[int, flo
         pair = int(tokens or ""), float(duration or "")
     except ValueError:
         raise InputError(
-            where, f"{tokens!r:.20} and {duration!r:.20} are not two numbers", "write two numbers"
+            where,
+            f"{tokens!r:.20} and {duration!r:.20} are not a whole number and a number of seconds",
+            "correct the row",
         ) from None
     if pair[0] < 1 or not 0 < pair[1] < float("inf"):
         raise InputError(

@@ -165,7 +165,7 @@ def _whole_numbers(answer: object, count: int, where: str) -> list[int]:
         entries = list(islice(answer, count + 1))
     for entry in entries:
         if isinstance(entry, bool) or not isinstance(entry, int | np.integer) or entry < 0:
-            raise InputError(where, f"{entry!r:.40} is not a number of tokens", remedy)
+            raise InputError(where, f"{entry!r:.40} is not a whole number >= 0", remedy)
     if len(entries) != count:
         what = f"more than {count}" if len(entries) > count else f"{len(entries)}"
         raise InputError(where, f"{what} numbers for {count} requests", remedy)

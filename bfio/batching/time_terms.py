@@ -107,7 +107,7 @@ def parse_terms(text: str, where: str = "terms") -> TimeTerms:
     for part in text.split(":"):
         name, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals or not value or name in given:
-            what = "names a value twice" if name in given else "is not NAME=VALUE"
+            what = "repeats a name" if name in given else "is not NAME=VALUE"
             raise InputError(where, f"{part!r:.60} {what}", "write NAME=VALUE:..., each name once")
         given[name] = (
             int(value) if value.isascii() and value.isdigit() and len(value) < 19 else value

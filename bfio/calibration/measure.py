@@ -98,7 +98,8 @@ class MeasureOptions:
         found = []
         for text in self.lengths.split(","):
             if not (text.strip().isascii() and text.strip().isdigit()):
-                raise InputError("lengths", f"{text!r:.40} is not a number", "write 128,256,512")
+                what = f"{text!r:.40} is not a whole number"
+                raise InputError("lengths", what, "write whole numbers, such as 128,256")
             found.append(integer(int(text[:20]), "lengths", minimum=1, maximum=_MOST))
         return tuple(found)
 

@@ -70,7 +70,7 @@ def compiled_entry(function: Any, linked: Callable[[Any], Any], kept: Kept | Non
     function : callable
         The Python function.
     linked : callable
-        Returns the function with compiled globals; called only if nothing is stored.
+        Returns a copy that calls compiled functions; called only if no code is stored.
     kept : Kept or None
         Storage for the machine code; None if it is not stored.
     """

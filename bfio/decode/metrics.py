@@ -504,7 +504,10 @@ def measure(
 
 
 def measured_of(run: Run, energy_model: EnergyModel | None = None) -> RunPart | None:
-    """Return the measured part of a run (`bfio.decode.measured`); None if the run has none."""
+    """Return the measured part of a run (`bfio.decode.measured`), or None.
+
+    Energy is that of ``energy_model``, by default of `EnergyModel()`.
+    """
     part, steps = run.measured, run.measured_steps
     if part is None or steps is None:
         return None

@@ -66,7 +66,7 @@ def read_plain(path: Path) -> Any:
 
 
 def lines_text(head: dict[str, Any], name: str, lines: list[str]) -> str:
-    """Return a document with one line per element of its last field, for readable diffs."""
+    """Return JSON: ``head`` on one line, then the field ``name`` with one JSON text per line."""
     fields = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in head.items()]
     opening, closing = ("{", "}") if lines and lines[0].startswith('"') else ("[", "]")
     body = ",\n".join(lines)

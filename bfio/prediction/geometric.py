@@ -187,7 +187,9 @@ def geometric_fit(lengths: IntArray, where: str = "output_tokens") -> GeometricF
         what = f"{len(lengths)} lengths are too few for a fit"
         raise InputError(where, what, f"give {LEAST} or more")
     if lengths.max() == 1:
-        raise InputError(where, "every length is 1", "use other lengths; the law cannot be fitted")
+        raise InputError(
+            where, "every length is 1, which no geometric law fits", "use other lengths"
+        )
     p = 1 / float(lengths.mean())
     distance = ks_to_geometric(lengths)
     distances = _distances_of_samples(len(lengths), p)

@@ -312,7 +312,7 @@ def arrival_processes(max_rate: int = 100) -> st.SearchStrategy[ArrivalProcess]:
     Parameters
     ----------
     max_rate : int
-        Largest rate of a state [requests/s]; long-run rates are lower.
+        Largest rate of a state, and largest long-run rate [requests/s].
     """
     rates = st.sampled_from([0.5, 1.0, 7.5, float(max_rate)]).map(lambda r: min(r, max_rate))
     seconds = st.sampled_from([1.0, 5.0, 60.0])

@@ -124,7 +124,7 @@ class Case:
 
         Violated constraints of the schedules have the prefix ``policy.`` or ``other.``.
         ``policy.schedule`` is 1 if the policy now returns another schedule. ``other.proven`` is
-        the excess cost of the other schedule over the policy's, if it is claimed to be optimal.
+        how much a schedule that is claimed to be optimal costs more than the policy's.
         """
         program = self.target.program(self.problem)
         found = {f"policy.{k}": v for k, v in program.violations(self.schedule).items()}

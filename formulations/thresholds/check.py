@@ -150,7 +150,7 @@ def _full(group: PromptGroup, thresholds: Sequence[int]) -> int:
 
 
 def _rate_from(group: PromptGroup, entry: int) -> Fraction:
-    """Return the rate of the requests that reach a stage [1/s]."""
+    """Return the rate of the requests that reach stage ``entry`` [1/s]."""
     rates = zip(group.outputs, group.rates, strict=True)
     return sum((rate for output, rate in rates if output >= entry), Fraction(0))
 

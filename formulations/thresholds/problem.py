@@ -274,7 +274,7 @@ class NestedProblem(ThresholdProblem):
         Raises
         ------
         InputError
-            If the outputs of a group do not increase, naming the class.
+            If the outputs of a group do not increase.
         """
         return NestedProblem(prompt_groups(fluid.classes), fluid.single_worker(), **options)
 
@@ -284,10 +284,12 @@ class NestedProblem(ThresholdProblem):
     ) -> "NestedProblem":
         """Convert a fluid problem with one worker and one prompt length.
 
+        ``boundaries`` and ``options`` are those of `single`.
+
         Raises
         ------
         InputError
-            If prompts differ or outputs do not increase, naming the class.
+            If prompts differ, or outputs do not increase.
         """
         problem = NestedProblem.from_fluid(fluid, **options)
         if len(problem.groups) > 1:

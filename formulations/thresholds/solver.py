@@ -155,7 +155,7 @@ class SegmentProgram(Formulation[NestedProblem, Choice, SegmentResult]):
 
 
 def batch_and_waiting(problem: NestedProblem, thresholds: Sequence[int]) -> int:
-    """Return the first two terms of (12), the objective of the segment program [tokens]."""
+    """Return (12) without its logarithms: a full batch and waiting requests [tokens]."""
     held = problem.group.chain.held
     waiting = sum(tokens * n for tokens, n in zip(held, thresholds[1:], strict=True))
     return policy_memory(problem.weights, thresholds) + waiting

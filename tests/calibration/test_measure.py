@@ -56,9 +56,9 @@ def test_the_file_is_what_a_fit_reads(bfio: Bfio, monkeypatch: pytest.MonkeyPatc
     [
         ({"lengths": "10"}, "lengths: one length does not determine"),
         ({"lengths": "10,10"}, "lengths: one length does not determine"),
-        ({"lengths": "10,x"}, "lengths: 'x' is not a number"),
+        ({"lengths": "10,x"}, "lengths: 'x' is not a whole number"),
         ({"lengths": "10,0"}, "lengths: 0 is out of range"),
-        ({"lengths": "10,"}, "lengths: '' is not a number"),
+        ({"lengths": "10,"}, "lengths: '' is not a whole number"),
         ({"batch": 0}, "batch: 0 is out of range"),
         ({"heads": 3}, "heads: 3 is not a divisor of hidden = 4096"),
         ({"kv_heads": 5}, "kv_heads: 5 is not a divisor of heads = 32"),

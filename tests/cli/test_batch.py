@@ -185,7 +185,7 @@ def test_settings_say_what_the_runs_are_made_of(bfio: Bfio, tmp_path: Path) -> N
         ("FILE --horizon 9 --priority gpu", "AGENT=STAGE>STAGE"),
         ("FILE --horizon 9 --priority gpu=x", "no stage 'x'"),
         ("FILE --horizon 9 --delay x=3", "delays: 'x' does not exist; use one of request@gpu"),
-        ("FILE --horizon 9 --initial request@gpu=-1", "not a number of requests"),
+        ("FILE --horizon 9 --initial request@gpu=-1", "not a whole number of requests"),
         ("FILE --horizon 9 --plot x.txt", "x.txt is not a picture"),
         ("FILE --horizon 9 --engine fast", "'fast' is unknown"),
         ("LLAMA --horizon 9 --rate 3", "--hardware needs --prefill"),

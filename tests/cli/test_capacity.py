@@ -128,7 +128,7 @@ def test_bad_input_is_one_line(bfio: Bfio, tmp_path: Path, document: object, mes
     [
         (("--priority", "lst"), "did you mean last"),
         (("--method", "cp-sat"), "use one of closed-form, highs, pyomo"),
-        (("--between-tokens", "0"), "not a number of slots"),
+        (("--between-tokens", "0"), "not a whole number of slots"),
     ],
 )
 def test_bad_arguments(

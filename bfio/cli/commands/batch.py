@@ -249,7 +249,7 @@ def _common(
         delays[stage] = Law(LawName.GEOMETRIC, mean / (network.slot or 1))
     for stage, text in _pairs(args.initial, "--initial"):
         if not text.isascii() or not text.isdigit() or len(text) > 9:
-            what = f"{text!r:.40} is not a number of requests"
+            what = f"{text!r:.40} is not a whole number of requests"
             raise InputError(f"--initial {stage}", what, "write an integer >= 0")
         initial[stage] = int(text)
     with naming(args.file or "command line", "mean", "rate"):

@@ -79,7 +79,7 @@ def _run(args: argparse.Namespace) -> int:
     limit, text = None, args.between_tokens
     if text is not None:
         if not text.isascii() or not text.isdigit() or len(text) > 12 or int(text) == 0:
-            what = f"{text!r} is not a number of slots"
+            what = f"{text!r} is not a whole number of slots"
             raise InputError("--between-tokens", what, "write a number >= 1")
         limit = int(text)
     network = read_problem(args.file, AgentNetwork.from_json)

@@ -161,7 +161,7 @@ class BranchSearch:
             seen.add(weakest)
 
     def _bound(self, case: _Case, generation: ColumnGeneration, peak: int) -> None:
-        """Bound a peak by prices, unless the known subsets show that it stays open."""
+        """Raise the bounds of peaks by prices for one, unless no prices can close it."""
         core = case.core
         generation.start(peak, np.full(len(core.sizes), -1))
         enough = core.value(peak, 0) - self.best

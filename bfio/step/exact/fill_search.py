@@ -318,7 +318,7 @@ class FillSearch:
             self._raise_lower()
 
     def _branch(self) -> None:
-        """Branch on requests if prices alone do not suffice."""
+        """Branch on whether a worker takes a size, if prices were computed."""
         if self._generation is None or self._bounds is None:
             return
         with self._phase("search"):

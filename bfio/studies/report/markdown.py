@@ -190,7 +190,7 @@ def write_markdown(tables: Mapping[str, str], path: Path) -> None:
     names = marked_tables(old)
     if names and not set(names) & set(tables):
         raise InputError(
-            str(path), "it has marks, but for none of these tables", use_one_of(names[0], tables)
+            str(path), "no <!-- table NAME --> has a known name", use_one_of(names[0], tables)
         )
     write_text(path, filled(old, tables, str(path), strict=False) if names else whole(tables))
 

@@ -145,7 +145,7 @@ def _adversary(given: Arguments) -> Adversary:
     if name == "square-root":
         requests = given.whole("requests", 0, maximum=10**7)
         if requests < 3:
-            raise InputError("argument requests", f"{requests}", "use 3 or more")
+            raise InputError("argument requests", f"{requests} are too few", "give 3 or more")
         return Adversary([square_root_bound(2 * (requests - 1), convention)], None, None)
     memory = given.whole("memory", 1000, minimum=1, maximum=10**9)
     epsilon = exact_rational(given.rational("epsilon", "0.1"), "argument epsilon")

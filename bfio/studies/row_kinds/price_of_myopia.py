@@ -171,9 +171,8 @@ def criteria_of(arguments: Arguments) -> tuple[str, ...]:
                 "argument criteria", f"{name} is not defined with a memory", "use latency"
             )
         if name not in usual:
-            raise InputError(
-                "argument criteria", f"{name} ignores arrivals", f"use {name}_conserving"
-            )
+            remedy = "use latency" if limited else f"use {name}_conserving"
+            raise InputError("argument criteria", f"{name} ignores arrivals", remedy)
     return tuple(name for name in CRITERIA if name in asked)
 
 

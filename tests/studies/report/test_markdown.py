@@ -169,7 +169,7 @@ def test_blocks_of_a_readme(tmp_path: Path) -> None:
     assert readme.read_text() == text
     with pytest.raises(InputError, match="table u: unknown"):
         filled(text, {"t": ""}, "README.md")
-    with pytest.raises(InputError, match="none of these tables"):
+    with pytest.raises(InputError, match="has a known name; use one of v"):
         write_markdown({"v": ""}, readme)
     write_markdown({"t": "| new |\n"}, tmp_path / "fresh.md")
     assert (tmp_path / "fresh.md").read_text() == "### t\n\n| new |\n"

@@ -94,7 +94,7 @@ def test_equal_arguments_give_equal_rows() -> None:
         ({"instance": "theorem-6.4", "epsilon": 0.3}, "use 1/epsilon whole"),
         ({"instance": "theorem-6.4", "constant": 0}, "argument constant"),
         ({"instance": "theorem-6.4", "wait": 0.0001}, "use a multiple of 1/memory"),
-        ({"instance": "square-root", "requests": 2}, "use 3 or more"),
+        ({"instance": "square-root", "requests": 2}, "2 are too few"),
         ({"instance": "square-root", "memory": 64}, "square-root takes requests"),
         ({"instance": "square-root", "requests": 9, "algorithm": "fcfs"}, "unknown algorithm"),
     ],
