@@ -225,6 +225,9 @@ def _malformed() -> InputError:
 _MAX_VALUE = 1 << 58
 #: Most table cells (cardinalities x sums) and peaks the verifier visits.
 _MAX_CELLS = 1 << 27
+_MAX_PEAKS = 1 << 20
+#: Margins (workers x peaks) held at once.
+_MARGINS = 1 << 22
 #: Most requests of a problem whose placements are searched one by one.
 _MAX_PLACED = 32
 
@@ -459,6 +462,11 @@ class _Core:
 
     def total(self, table: IntArray, peaks: IntArray) -> IntArray:
         """Return the sum of the workers' table entries under each peak (see `UNREACHABLE`)."""
+        # In parts, as the margins of a million peaks on many workers would fill the memory.
+        parts = np.array_split(peaks, 1 + len(peaks) * len(self.base) // _MARGINS)
+        return np.concatenate([self._total(table, part) for part in parts])
+
+    def _total(self, table: IntArray, peaks: IntArray) -> IntArray:
         margins = np.minimum(peaks - self.base[:, None], table.shape[1] - 1)
         parts = table[self.capacity[:, None], margins]
         # Entries near the marker stand for "no such subset" and must not be summed into overflow.
@@ -514,7 +522,7 @@ def _left_open(core: _Core, certificate: Certificate, target: int) -> list[int] 
     last = low + bisect_left(range(low + 1, high), target, key=core.closed_form)
     most = int(core.capacity.max())
     limit = core.largest_sum(last)
-    if (most + 1) * (limit + 1) > _MAX_CELLS or last - first > _MAX_CELLS:
+    if (most + 1) * (limit + 1) > _MAX_CELLS or last - first > _MAX_PEAKS:
         return None
     open_peaks = np.arange(first, last + 1)
     reachable = core.priced_sums(np.zeros_like(core.sizes), 1, limit)

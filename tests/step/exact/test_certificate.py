@@ -1,5 +1,6 @@
 """Certificates prove what they claim, and nothing more."""
 
+import tracemalloc
 from dataclasses import replace
 from functools import partial
 
@@ -201,3 +202,15 @@ def test_peaks_are_bounded_within_the_limit(monkeypatch: pytest.MonkeyPatch) -> 
         certified_bound(few, Certificate("sums", 1373))
     assert certified_bound(few, Certificate("enumeration", 1373)) == 1373
     assert _is_rejected(few, Certificate("enumeration", 1374))
+
+
+@pytest.mark.parametrize("claim", [10**6, 10**9])
+def test_a_claim_far_beyond_the_bound_takes_little_memory(claim: int) -> None:
+    """Millions of peaks on many workers are not held at once."""
+    problem = instant([2] * 40, [100 * g for g in range(40)], [500 + 7 * i for i in range(90)])
+    tracemalloc.start()
+    try:
+        assert _is_rejected(problem, Certificate("sums", claim))
+        assert tracemalloc.get_traced_memory()[1] < 2**28
+    finally:
+        tracemalloc.stop()
