@@ -22,6 +22,7 @@ from bfio.testing.states import make_state
 from bfio.wait.arrivals import poisson_instance
 from bfio.wait.registry import NestedWait, NewFirst, Wait, build
 from bfio.wait.simulation import serve
+from bfio.workloads import formats
 from tests.places import DOCS
 from tests.wait.cases import I0
 
@@ -79,8 +80,14 @@ def test_the_options_are_explained_in_their_own_words(page: str, classes: tuple[
 )
 def test_a_written_table_is_complete(page: str, listed: list[str]) -> None:
     """Written by ``bfio study kinds --output PAGE``."""
-    assert all(f"| `{name}` |" in text_of(page) for name in listed)
+    assert [name for name in listed if f"| `{name}` |" not in text_of(page)] == []
     assert filled(text_of(page), tables(), f"docs/{page}") == text_of(page)
+
+
+def test_every_trace_format_is_described() -> None:
+    """One row of the table per format."""
+    missing = [each.name for each in formats() if f"| `{each.name}` |" not in text_of("traces.md")]
+    assert missing == []
 
 
 def test_every_metric_is_explained_in_its_own_words() -> None:
