@@ -18,10 +18,13 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from bfio.common.memory import refuse_oversized
+from bfio.common.options import spelled_out
 from bfio.decode.cluster import Cluster
 from bfio.decode.observers import StepView
 from bfio.decode.options import RunOptions
 from bfio.decode.policy import Policy
+from bfio.decode.policy_registry import all_options
+from bfio.decode.settings import settings
 from bfio.decode.state import DecodeState
 from bfio.gap import observed_run
 from bfio.kvcache.instance import rounds_problem
@@ -251,6 +254,7 @@ def fluid_problem(
     )
 
 
+@spelled_out(RunOptions, all_options)
 def step_problem(
     workload: Workload,
     policy: str | Policy,
@@ -295,7 +299,11 @@ def step_problem(
         raise InputError("step", f"{step}: {what}", "use an earlier step or more requests")
     problem = StepProblem.from_state(found.state, look_ahead=look_ahead)
     origin = _origin(workload, len(workload), 0, "none: loads of the run in tokens")
-    origin |= {"policy": run.policy, "step": found.step, "waiting": problem.num_requests}
+    asked = settings(
+        workload, run.cluster, [run.options], policies=[(run.policy, run.policy_options)]
+    )
+    origin |= {"policy": run.policy, "settings": asked}
+    origin |= {"step": found.step, "waiting": problem.num_requests}
     return TraceProblem(problem, origin)
 
 

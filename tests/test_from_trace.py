@@ -195,3 +195,23 @@ def test_classes_keep_requests_and_fit(lengths: list[tuple[int, int]], count: in
     if len(set(lengths)) == 1:
         assert [(kind.prompt, kind.output) for kind in classes] == lengths[:1]
         assert made.provenance["work_error"] == 0
+
+
+def test_a_step_problem_takes_the_keywords_of_a_run() -> None:
+    """They decide and fill the window, as the same fields of ``options`` do."""
+    requests, cluster = bfio.synthetic("demo", 300, seed=1), bfio.Cluster(4, 8)
+    options = bfio.RunOptions(pool=32, predictor="oracle", projection="growing")
+    policy = "br-h:horizon=2"
+    by_keyword, by_options = (
+        step_problem(requests, policy, cluster, step=200, look_ahead=3, **given)
+        for given in (
+            {"pool": 32, "predictor": "oracle", "projection": "growing"},
+            {"options": options},
+        )
+    )
+    assert by_keyword.problem.to_mapping() == by_options.problem.to_mapping()
+    assert by_keyword.provenance["settings"] == by_options.provenance["settings"]
+    base = by_keyword.problem.base
+    assert (base != base[:, :1]).any()
+    with pytest.raises(InputError, match="no decision at or after"):
+        step_problem(requests, policy, cluster, step=200, look_ahead=3, steps=3)

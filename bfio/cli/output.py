@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from importlib import import_module
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -103,8 +104,17 @@ def interruption(interrupted: bool) -> dict[str, bool]:
 def json_text(document: Any) -> str:
     """Return the text of a JSON document as printed."""
     # Statistics of a user's policy may contain any object; these are written as text.
-    text = json.dumps(document, allow_nan=False, indent=2, default=str)
+    text = json.dumps(_finite(document), allow_nan=False, indent=2, default=str)
     return f"{text}\n"
+
+
+def _finite(value: Any) -> Any:
+    """Return a document in which floats that JSON does not have are text."""
+    if isinstance(value, float) and not isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {key: _finite(inner) for key, inner in value.items()}
+    return [_finite(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def can_print(text: str) -> bool:

@@ -366,6 +366,7 @@ def status_of(result: Any) -> int:
 
     settled = (Termination.INFEASIBLE, Termination.RELAXED)
     answered = result.objective is not None or result.termination in settled
+    answered = answered and not getattr(result, "violations", None)
     return DONE if answered else NOTHING_FOUND
 
 

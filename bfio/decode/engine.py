@@ -225,8 +225,9 @@ class Interpreted:
             self.rests.run_step(state, record, row, self.resting)
         if self.told and state.counters[FINISHED] > 0:
             finished = np.sort(state.lists.ended[: state.counters[FINISHED]])
-            for finish in self.told:
-                finish(finished, state.requests.output[finished])
+            with users_code(f"policy {self.name}: finished", remedy="correct the policy"):
+                for finish in self.told:
+                    finish(finished, state.requests.output[finished])
         if self.watching.observers:
             view = step_view(state, record, row, self.seen, self.decision)
             for observer in self.watching.observers:

@@ -300,6 +300,8 @@ def check_options_are_read(
         for name in chosen.written:
             if name not in chosen.in_force(run, cluster):
                 raise unread(chosen.table[name], f"policy {chosen.text}: {name}")
+    # A value after the name of a policy takes precedence over one given to all.
+    others = {*others, *(name for chosen in policies for name in chosen.written)}
     for error in unread_options(policies, given, run, cluster, others, place).values():
         raise error
 
@@ -316,13 +318,18 @@ def unread_options(
 
     Raises InputError if a value is invalid for the option itself. See `check_options_are_read`.
     """
-    read = set(others).union(*(chosen.in_force(run, cluster) for chosen in policies))
+    read = set(others).union(
+        *(chosen.in_force(run, cluster).keys() - set(chosen.written) for chosen in policies)
+    )
     tables = [chosen.table for chosen in policies]
     errors = {}
     for name, value in given.items():
         if value is None or name in read:
             continue
-        if able := [table[name] for table in tables if name in table]:
+        if any(name in chosen.written for chosen in policies):
+            what = "each policy that reads it has its own value after its name"
+            errors[name] = InputError(place(name), what, "give one of the two")
+        elif able := [table[name] for table in tables if name in table]:
             errors[name] = unread(able[0], place(name))
         else:
             next(iter(all_options()[name].values())).kind.checked(value, place(name))

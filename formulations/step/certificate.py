@@ -222,7 +222,7 @@ def _malformed() -> InputError:
 
 
 #: Largest sum of scaled sizes and prices: below it no 64-bit sum of the verifier wraps around.
-_MAX_VALUE = 1 << 58
+_MAX_VALUE, _MAX_BOUND = 1 << 58, 1 << 62
 #: Most table cells (cardinalities x sums) and peaks the verifier visits.
 _MAX_CELLS = 1 << 27
 _MAX_PEAKS = 1 << 20
@@ -292,6 +292,7 @@ def certified_bound(problem: StepProblem, certificate: Certificate) -> int:
         If the certificate does not prove its bound, is malformed, or its search exceeds
         `formulations.step.exhaustion.WORK_LIMIT`.
     """
+    _check_types(certificate)
     if problem.benefit is not None:
         worth = most_benefit(problem, certificate.slot_prices)
         of_loads = replace(certificate, bound=certificate.bound + worth, slot_prices=())
@@ -374,6 +375,19 @@ def _proven_by_shares(problem: StepProblem, certificate: Certificate) -> bool:
         certificate.bound,
         search=certificate.kind == "shares-search",
     )
+
+
+def _check_types(certificate: Certificate) -> None:
+    """Raise unless shares and cases hold whole numbers, and the bound is not too large."""
+    shares = [share for one in certificate.shares for share in one]
+    for name, length, entries in (("shares", 5, shares), ("cases", 4, certificate.cases)):
+        for entry in entries:
+            numbers = entry if isinstance(entry, tuple | list) else ()
+            if len(numbers) != length or not all(isinstance(x, int | np.integer) for x in numbers):
+                what = f"{entry!r:.60} is not {length} whole numbers"
+                raise InputError(f"certificate.{name}", what, "solve again")
+    if abs(certificate.bound) > _MAX_BOUND:
+        raise InputError("certificate.bound", "too large for 64-bit sums", "solve again")
 
 
 def _check_form(problem: StepProblem, certificate: Certificate) -> None:

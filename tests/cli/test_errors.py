@@ -220,10 +220,11 @@ def test_what_a_policy_prints_does_not_spoil_the_answer(bfio: Bfio, tmp_path: Pa
         "        print('hello')\n"
         "        return [0] + [None] * (state.num_waiting - 1)\n"
         "    def statistics(self):\n"
-        "        return {'what': object}\n"
+        "        return {'what': object, 'none': float('nan')}\n"
     )
     done = bfio("simulate", "--policy", "chatty:Chatty", "--requests", "5", "--json")
     assert done.json["completed"] == 5
+    assert done.json["statistics"]["none"] == "nan"
     assert "hello" in done.err
 
 

@@ -386,6 +386,20 @@ def test_predictor_learns_when_requests_finish() -> None:
     assert listener.heard == [(0, 2), (1, 3), (2, 1)]
 
 
+def test_an_error_of_a_policy_that_learns_names_its_line() -> None:
+    """As an error of its decisions does."""
+
+    class Learner:
+        def __call__(self, state: DecodeState) -> Any:
+            return first_come(state)
+
+        def finished(self, requests: IntArray) -> None:
+            """Take too few arguments."""
+
+    with pytest.raises(InputError, match=r"policy Learner: finished: raised TypeError.*correct"):
+        simulate(HAND, Learner(), EXACT)
+
+
 def test_observers_see_each_step() -> None:
     """Observers get the same numbers as the record, with the decision where there was one."""
     views: list[StepView] = []

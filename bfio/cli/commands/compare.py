@@ -179,6 +179,8 @@ def _show(
         return
     print_sentences(comparison.settings)
     print_comparison(documents, comparison.metrics)
+    if interrupted:
+        print("interrupted: only policies whose runs had ended are shown")
     print_remarks(comparison.remarks(), plots)
 
 

@@ -295,6 +295,7 @@ class _Gap:
             return
         name = args.policy.partition(":")[0]
         remarks = [
+            *(["interrupted: these are the steps so far"] if interrupted else []),
             *([] if args.log else unused(self.workload, self.asked, self.policies)),
             *([] if args.log else idle_features([name], self.workload, self.cluster, self.asked)),
             *report.unseen,

@@ -98,6 +98,10 @@ def test_prices_relax_a_hand_checked_step() -> None:
         (Certificate("sums", 0, ((1,),)), "not one price >= 0 per request"),
         (Certificate("sums", 0, ((1, -1),)), "not one price >= 0 per request"),
         (Certificate("sums", 0, price_scale=0), "below 1"),
+        (Certificate("sums", 2**64), "bound: too large"),
+        (Certificate("branches", 0, cases=((1, 0),)), "cases: .* is not 4 whole numbers"),  # type: ignore[arg-type]
+        (Certificate("shares", 0, shares=(((0, 0, 1, 2),),)), "shares: .* is not 5 whole"),  # type: ignore[arg-type]
+        (Certificate("shares", 0, shares=(((0, 0, 1, 2, "2"),),)), "is not 5 whole"),  # type: ignore[arg-type]
     ],
 )
 def test_malformed_certificates(certificate: Certificate, message: str) -> None:
