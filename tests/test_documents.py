@@ -22,9 +22,12 @@ _NOT_OURS = {
 }
 _MARK = "<!-- run -->"
 _BLOCK = re.compile(r"(?:<!-- (file: \S+|run) -->\n)?```(\w+)\n(.*?)```", re.DOTALL)
+#: The indented lines behind a block are printed by it; times differ between machines.
+_PRINTED = re.compile(r"```\n\n((?:    \S.*\n)+)")
+_TIME = re.compile(r"[\d.]+ m?s\b")
 
 
-def _run(language: str, code: str, folder: Path) -> None:
+def _run(language: str, code: str, folder: Path) -> str:
     command = ["sh", "-eu", "-c", code] if language == "sh" else [sys.executable, "-c", code]
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
@@ -37,6 +40,7 @@ def _run(language: str, code: str, folder: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, f"{code}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
 
 
 def _run_page(page: Path, folder: Path) -> int:
@@ -60,6 +64,15 @@ def test_the_readme_runs_as_written(tmp_path: Path) -> None:
     """The README's files are written and its marked blocks run in order, in an empty folder."""
     assert _run_page(ROOT / "README.md", tmp_path) == 3
     assert (ROOT / "README.md").read_text().count(_MARK) == 3
+
+
+def test_the_readme_shows_what_its_first_command_prints(tmp_path: Path) -> None:
+    """Line by line, but for the time."""
+    text = (ROOT / "README.md").read_text()
+    (shown,) = _PRINTED.findall(text)
+    code = next(code for mark, _, code in _BLOCK.findall(text) if mark == "run")
+    printed = _run("sh", code, tmp_path)
+    assert _TIME.sub("T", printed) == _TIME.sub("T", shown.replace("    ", ""))
 
 
 @pytest.mark.site
