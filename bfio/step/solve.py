@@ -76,6 +76,8 @@ def solve_step(
     if slack and wanted is None:
         what = "has no effect without a second objective"
         raise InputError("slack", what, 'add second="NAME", or leave it out')
+    if wanted is not None and method == "lp":
+        raise CapabilityError("second", "lp returns a bound only", "use another method")
     if work_limit is not None and method in _WITHOUT_TICKS:
         what = f"{method} counts no ticks"
         raise CapabilityError("work_limit", what, "leave it out, or use another method")

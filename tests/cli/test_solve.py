@@ -152,6 +152,7 @@ def test_a_second_objective_of_an_unproven_first_is_not_proven(bfio: Bfio, tmp_p
     [
         (["--second", "agee"], "second: 'agee' is unknown; did you mean age?"),
         (["--slack", "3"], "--slack: has no effect without a second objective; add --second NAME"),
+        (["--second", "age", "--method", "lp"], "--second: lp returns a bound only"),
         (["--second", "age", "--slack", "-1"], "slack: -1 is out of range"),
         (["--second", "age", "--write", "x.lp"], "--second: has no effect with --write"),
     ],
