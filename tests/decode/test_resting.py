@@ -215,6 +215,11 @@ def test_the_policy_keeps_the_rules(
     if base == "program" and scenario.options["overflow"] == "reserve":
         scenario = replace(scenario, options={**scenario.options, "overflow": "recompute"})
         scenario.options["drift"] = Drift((1,))
+        if cluster.memory is not None:
+            # Loads grow now by a token per step.
+            grown = cluster.worker_memory() + int(small.output_tokens.max(initial=0))
+            cluster = replace(cluster, memory=tuple(grown.tolist()))
+            scenario = replace(scenario, cluster=cluster)
     run = scenario.simulate("pausing", base=base, max_pauses=max_pauses, pausing_method=method)
     assert run_violations(run, scenario.workload, cluster) == {}
 

@@ -125,6 +125,8 @@ def as_plain_python() -> Iterator[None]:
         patch.object(whole_run, "machine_code_of", _plain_loop),
         # Nothing is compiled, so that each set of features may have a loop of its own.
         patch.object(whole_run, "parts_linked", whole_run.parts_used),
+        # Nor is anything on disk that ``auto`` could look for.
+        patch.object(whole_run, "is_worthwhile", lambda *_, **__: False),
     ):
         yield
 
