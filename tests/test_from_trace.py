@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import bfio
 from bfio.cli import main
+from bfio.decode.options import Projection
 from bfio.from_trace import fluid_problem, latency_problem, makespan_problem, step_problem
 from bfio.workloads import read_trace
 from formulations.errors import InputError
@@ -200,7 +201,7 @@ def test_classes_keep_requests_and_fit(lengths: list[tuple[int, int]], count: in
 def test_a_step_problem_takes_the_keywords_of_a_run() -> None:
     """They decide and fill the window, as the same fields of ``options`` do."""
     requests, cluster = bfio.synthetic("demo", 300, seed=1), bfio.Cluster(4, 8)
-    options = bfio.RunOptions(pool=32, predictor="oracle", projection="growing")
+    options = bfio.RunOptions(pool=32, predictor="oracle", projection=Projection.GROWING)
     policy = "br-h:horizon=2"
     by_keyword, by_options = (
         step_problem(requests, policy, cluster, step=200, look_ahead=3, **given)
