@@ -302,8 +302,12 @@ def step_problem(
     asked = settings(
         workload, run.cluster, [run.options], policies=[(run.policy, run.policy_options)]
     )
-    origin |= {"policy": run.policy, "settings": asked}
-    origin |= {"step": found.step, "waiting": problem.num_requests}
+    origin |= {
+        "policy": run.policy,
+        "settings": asked,
+        "step": found.step,
+        "waiting": problem.num_requests,
+    }
     return TraceProblem(problem, origin)
 
 

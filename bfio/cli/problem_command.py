@@ -366,7 +366,7 @@ def status_of(result: Any) -> int:
 
     settled = (Termination.INFEASIBLE, Termination.RELAXED)
     answered = result.objective is not None or result.termination in settled
-    answered = answered and not getattr(result, "violations", None)
+    answered = answered and not result.violations
     return DONE if answered else NOTHING_FOUND
 
 

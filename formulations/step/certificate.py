@@ -222,7 +222,9 @@ def _malformed() -> InputError:
 
 
 #: Largest sum of scaled sizes and prices: below it no 64-bit sum of the verifier wraps around.
-_MAX_VALUE, _MAX_BOUND = 1 << 58, 1 << 62
+_MAX_VALUE = 1 << 58
+#: Largest absolute bound that a certificate may claim.
+_MAX_BOUND = 1 << 62
 #: Most table cells (cardinalities x sums) and peaks the verifier visits.
 _MAX_CELLS = 1 << 27
 _MAX_PEAKS = 1 << 20

@@ -104,6 +104,21 @@ def test_the_two_stage_heuristic_says_that_it_found_no_answer(bfio: Bfio, tmp_pa
     assert "problem: the two-stage heuristic found no feasible answer" in done.err
 
 
+def test_an_infeasible_point_of_a_backend_is_no_answer(bfio: Bfio, tmp_path: Path) -> None:
+    """It is shown with what it violates, and the status says that nothing was found."""
+    (tmp_path / "idle.py").write_text(
+        "from formulations.backends import Outcome\n"
+        "from formulations.results import BoundKind, Termination\n"
+        "class Idle:\n"
+        "    def solve(self, program, limits, hint):\n"
+        "        values = program.standard_form.lower.astype(float)\n"
+        "        return Outcome(termination=Termination.OPTIMAL, values=values, bound=0,\n"
+        "                       bound_kind=BoundKind.INTEGER, seconds=0.0)\n"
+    )
+    done = bfio("solve", _write(tmp_path, P1), "--method", "idle:Idle")
+    assert (done.status, "violated: use_slots by 3" in done.out) == (3, True)
+
+
 def test_a_named_number_is_admitted(bfio: Bfio, tmp_path: Path) -> None:
     """One request of P1: 18 on worker 0 leaves 58, 25, 60: 3·60 − 143 = 37; 30 on worker 1: 25."""
     answer = bfio("solve", _write(tmp_path, P1 | {"admit": 1}), "--json").json

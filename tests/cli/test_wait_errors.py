@@ -110,7 +110,10 @@ def _files(tmp_path: Path) -> None:
         (("--horizon", "nan"), "--horizon"),
         (("--horizon", "inf"), "--horizon"),
         (("--horizon", "1e13"), "--horizon"),
-        (("--horizon", "1e9"), "use a shorter time: at most 2e+08"),
+        (
+            ("--horizon", "1e9"),
+            "about 2e+09 requests would arrive; use a shorter time: at most 2e+08",
+        ),
         (("--horizon", "1e-30"), None),
         ((*HORIZON, "--scale", "0"), "--scale: 0 is not allowed for a rate or time"),
         ((*HORIZON, "--scale", "x"), "--scale: 'x'"),

@@ -179,9 +179,8 @@ def _show(
         return
     print_sentences(comparison.settings)
     print_comparison(documents, comparison.metrics)
-    if interrupted:
-        print("interrupted: only policies whose runs had ended are shown")
-    print_remarks(comparison.remarks(), plots)
+    told = ["interrupted: only policies whose runs had ended are shown"] if interrupted else []
+    print_remarks([*told, *comparison.remarks()], plots)
 
 
 COMMAND = Command(

@@ -15,7 +15,7 @@ from bfio.step.exact.fill import FillProblem
 from bfio.step.exact.peaks import IMPOSSIBLE, peak_bounds
 from bfio.step.exact.phases import Phase
 from bfio.step.exact.place import spread, spread_largest
-from bfio.step.exact.refill import refill
+from bfio.step.exact.refill import REFILLS, fewest_first, refill, with_first
 from bfio.step.exact.result import ExactResult, Seconds
 from bfio.step.exact.sums import floors
 from formulations.arrays import IntArray
@@ -30,9 +30,8 @@ _MAX_PRICED_CELLS = 1 << 27
 _SUM = 1
 _PEAK = 2
 #: Work on refills before any peak is priced, and when prices do not raise the bound any more
-#: [ticks]; refills from one placement.
+#: [ticks].
 _FIRST_TICKS, _LATER_TICKS = 5_000, 50_000
-_REFILLS = 60
 #: Work on bounds of peaks from which on a better incumbent is sought before [ticks].
 _DEAR_BOUNDS = 50_000
 #: Price vectors tried, and table cells they may visit in all (some tenths of a second).
@@ -234,7 +233,7 @@ class FillSearch:
                 owner = np.full_like(self._owner, -1)
                 start(peak, owner)
                 exact = owner.copy()
-                order = np.argsort(core.capacity, kind="stable")
+                order = fewest_first(core.capacity)
                 if refill(peak - core.base, core.sizes, order, 0, exact, effort.spent) < 0:
                     self._accept(exact)
                 self._refill_from(peak, core.closed_form(peak), owner, last)
@@ -252,8 +251,8 @@ class FillSearch:
         core, effort = self._core, self._effort
         margins = peak - core.base
         of_closed = core.value(peak, core.room(peak))
-        order = np.argsort(core.capacity, kind="stable")
-        for _ in range(_REFILLS):
+        order = fewest_first(core.capacity)
+        for _ in range(REFILLS):
             if bound >= self._best or effort.ticks >= last or effort.is_over:
                 return
             effort.spend(CALL)
@@ -265,7 +264,7 @@ class FillSearch:
             elif failed == order[0]:
                 return
             else:
-                order = np.concatenate([[failed], order[order != failed]])
+                order = with_first(order, failed)
 
     def _largest_under(self, peak: int, owner: IntArray) -> None:
         """Place the largest requests that fit under a peak."""

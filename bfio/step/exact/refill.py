@@ -15,6 +15,8 @@ from formulations.arrays import BoolArray, IntArray
 #: Pairs of a worker's own requests tried, and passes for triples.
 _MOST_PAIRS = 40
 _MOST_PASSES = 400
+#: Refills from one placement, in other orders of the workers.
+REFILLS = 60
 #: Less than any growth of a load.
 _NO_GROWTH = -(1 << 60)
 
@@ -243,3 +245,13 @@ def refill(
             owner[out[k]], owner[into[k]] = owner[into[k]], g
         kept |= owner == g
     return -1
+
+
+def fewest_first(slots: IntArray) -> IntArray:
+    """Return the order of workers for `refill`: those with the fewest requests first."""
+    return np.argsort(slots, kind="stable")
+
+
+def with_first(order: IntArray, worker: int) -> IntArray:
+    """Return an order of workers in which one is moved to the front."""
+    return np.concatenate([[worker], order[order != worker]])

@@ -1,6 +1,7 @@
 """Each kernel alone, against enumeration."""
 
 from itertools import combinations, permutations
+from typing import Any
 
 import numpy as np
 from hypothesis import given
@@ -24,6 +25,13 @@ from bfio.step.exact.subsets import (
     with_parts,
 )
 from bfio.step.exact.sums import UNREACHABLE, floors
+from bfio.step.exact.windows.pricing import (
+    BLOCK,
+    Priced,
+    collect_best,
+    fill_tables,
+    prefix_bests,
+)
 from tests.step.exact.cases import spent
 
 _SIZES = st.lists(st.integers(0, 70), min_size=1, max_size=7)
@@ -213,6 +221,36 @@ def test_spreading_by_hand() -> None:
     # The two slots must be filled, even beyond a margin of 4.
     assert spread_largest(np.array([10, 4]), *arguments) == -1
     assert owner.tolist() == [1, 1, -1, 0]
+
+
+@given(st.integers(0, 2**32), st.integers(1, 8), st.sampled_from([np.int32, np.int64]))
+def test_a_set_of_the_best_value_is_found(seed: int, requests: int, width: type) -> None:
+    """For every number and sum that some set has."""
+    rng = np.random.default_rng(seed)
+    sizes = np.sort(rng.integers(1, 7, requests))
+    values = rng.integers(-9, 10, (1, requests))
+    most, last = min(requests, 4), int(sizes.sum())
+    blocks = last // BLOCK + 1
+    tables: Any = np.empty((1, most + 1, last + 1), width)
+    highest: Any = np.empty((1, most + 1, blocks.bit_length(), blocks), width)
+    priced = Priced(sizes, values, values.astype(width), 0, tables, highest, np.zeros(1, np.int64))
+    fill_tables(priced, with_parts(np.full(most + 1, last)), spent())
+    best: dict[tuple[int, int], int] = {}
+    for count in range(most + 1):
+        for chosen in combinations(range(requests), count):
+            key = (count, int(sizes[list(chosen)].sum()))
+            best[key] = max(best.get(key, -100), int(values[0, list(chosen)].sum()))
+    counts, totals = np.array(list(best), dtype=np.int64).T.copy()
+    rows = np.empty((len(best), most), np.int64)
+    bests = prefix_bests(values[0], most)[None]
+    speeds = np.zeros(len(best), np.int64)
+    assert collect_best(priced, speeds, bests, counts, totals, rows, spent()).all()
+    for row, (count, total), value in zip(rows, best, best.values(), strict=True):
+        members = row[:count]
+        assert len(set(members.tolist())) == count
+        assert sizes[members].sum() == total
+        # The search ends at a value that rounding up could not tell from the best.
+        assert value - count <= values[0, members].sum() <= value
 
 
 @given(st.integers(0, 2**32), st.integers(1, 9), st.integers(0, 12), st.integers(0, 30))

@@ -187,6 +187,11 @@ def test_a_study_refuses_arguments_that_none_of_its_rows_reads(tmp_path: Path) -
     message = "unread: argument gamma: fcfs reads no such option; leave it out, or add a"
     with pytest.raises(InputError, match=message):
         plan(study(["fcfs", "br-0"]))
+    message = (
+        "unread: argument max_wait: each policy that reads it has its own value after its name"
+    )
+    with pytest.raises(InputError, match=message):
+        plan(study(["br-h:max_wait=2"]))
     first, second, *others = plan(study(["br-0", "br-h"]))
     assert first.meaning == second.meaning
     assert len({task.meaning for task in others}) == 2

@@ -146,10 +146,9 @@ class Bounds:
         most = found.least + (self.scale * (value - 1) - found.total)
         kept = found.of_modes <= most[boxes.modes.worker]
         boxes = boxes.without(kept)
-        costs = found.costs._replace(modes=boxes.modes, fixed=found.costs.fixed[kept])
-        if len(costs.fixed) <= _FEW_MODES:
+        if len(boxes.modes.low) <= _FEW_MODES:
             boxes = boxes.copy()
-            costs = costs._replace(modes=boxes.modes)
+            costs = found.costs._replace(modes=boxes.modes, fixed=found.costs.fixed[kept])
             shrink_modes(costs, most, self._effort.spent)
             boxes = boxes.without(boxes.modes.low <= boxes.modes.high)
         return boxes.raised()

@@ -6,7 +6,7 @@ import numpy as np
 
 from bfio.step.exact.effort import Effort
 from bfio.step.exact.place import spread_largest
-from bfio.step.exact.refill import refill
+from bfio.step.exact.refill import REFILLS, fewest_first, refill, with_first
 from bfio.step.exact.windows.aggregate import Aggregate
 from bfio.step.exact.windows.anneal import anneal
 from bfio.step.exact.windows.costs import NEVER
@@ -22,8 +22,6 @@ _FIRST_TEMPERATURES = (0.25, 0.02)
 #: Turns of later ones, and temperatures that they have in turn.
 _LATER_TURNS = 400
 _LATER_TEMPERATURES = (0.02, 0.005, 0.05, 0.002)
-#: Most refills up to peaks.
-_REFILLS = 60
 _SEED = 88172645463325252
 
 
@@ -135,15 +133,15 @@ class Placements:
             return
         placed = np.empty(len(sizes), dtype=np.int64)
         spread_largest(margins, number, sizes, placed)
-        order = np.argsort(number, kind="stable")
+        order = fewest_first(number)
         order = order[number[order] > 0]
         of_token = int(model.goal.weights.sum() * model.workers.token_time.min())
         most = gap // of_token if of_token > 0 else int(np.maximum(margins, 0).sum())
-        for _ in range(_REFILLS):
+        for _ in range(REFILLS):
             failed = refill(margins, sizes, order, most, placed, self._effort.spent)
             if failed < 0 or failed == order[0]:
                 break
-            order = np.concatenate([[failed], order[order != failed]])
+            order = with_first(order, failed)
         owner[: len(sizes)] = placed
         self._improve(owner, _LATER_TEMPERATURES[-1], _LATER_TURNS * len(owner))
 
