@@ -1,8 +1,7 @@
 """Kernel groups: the compiled functions (Numba kernels) of this project, by shared compilation.
 
-Each kind of decode policy has two compiled simulation loops: one without optional features of the
-machine (memory limits, failures, ...), and one with all of them. A loop includes the code of its
-policies, so a run compiles no further kernel.
+Each kind of decode policy has one compiled simulation loop. It includes the code of its policies,
+so a run compiles no further kernel.
 """
 
 from functools import partial
@@ -13,30 +12,28 @@ from bfio.common.kernel_groups import KernelGroup
 if TYPE_CHECKING:
     from bfio.decode.machine.whole_run import CompiledLoop
 
-#: By kind of policy: its loop, one policy of this kind, and the compile times of the loop without
-#: and with optional features [s].
+#: By kind of policy: its loop, one policy of this kind, and the compile time of the loop [s].
 _LOOPS = {
-    "baselines": ("bfio.decode.policy_registry:run_greedy", "fcfs", (14, 22)),
-    "two-stage": ("bfio.decode.machine.two_stage:run", "br-0", (20, 35)),
-    "rolling-horizon": ("bfio.decode.rolling:run", "rolling-horizon", (12, 25)),
-    "adaptive": ("bfio.decode.adaptive.rehearsal:run", "adaptive", (30, 40)),
+    "baselines": ("bfio.decode.policy_registry:run_greedy", "fcfs", 22),
+    "two-stage": ("bfio.decode.machine.two_stage:run", "br-0", 35),
+    "rolling-horizon": ("bfio.decode.rolling:run", "rolling-horizon", 25),
+    "adaptive": ("bfio.decode.adaptive.rehearsal:run", "adaptive", 40),
 }
 
 
-def _loop(kind: str, features: bool) -> "CompiledLoop":
-    from bfio.decode.machine.whole_run import EVERY_PART, loop_of, machine_code_of
-    from bfio.decode.policy_registry import built_in
+def _loop(policy: str) -> "CompiledLoop":
+    from bfio.decode.machine.whole_run import loop_of, machine_code_of
+    from bfio.decode.policy_registry import find
 
-    parts = EVERY_PART if features else frozenset()
-    return machine_code_of(loop_of(built_in()[_LOOPS[kind][1]], parts))
+    return machine_code_of(loop_of(find(policy)))
 
 
-def _warm_up(kind: str, features: bool) -> None:
-    """Compile the loop of a kind of policy in this process, or load it from disk."""
-    from bfio.decode.machine.whole_run import EVERY_PART, loop_of, warm_up
-    from bfio.decode.policy_registry import built_in
+def _warm_up(policy: str) -> None:
+    """Compile the loop of a policy in this process, or load it from disk."""
+    from bfio.decode.machine.whole_run import loop_of, warm_up
+    from bfio.decode.policy_registry import find
 
-    warm_up(loop_of(built_in()[_LOOPS[kind][1]], EVERY_PART if features else frozenset()))
+    warm_up(loop_of(find(policy)))
 
 
 GROUPS = (
@@ -60,15 +57,8 @@ GROUPS = (
         20,
     ),
     *(
-        KernelGroup(
-            kind + " with features" * features,
-            (partial(_loop, kind, features),),
-            partial(_warm_up, kind, features),
-            seconds[features],
-            made=(name + "+features" * features,),
-        )
-        for features in (False, True)
-        for kind, (name, _, seconds) in _LOOPS.items()
+        KernelGroup(kind, (partial(_loop, policy),), partial(_warm_up, policy), seconds, (name,))
+        for kind, (name, policy, seconds) in _LOOPS.items()
     ),
     KernelGroup(
         "batching",

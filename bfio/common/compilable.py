@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from dis import get_instructions
 from functools import cache
-from inspect import signature
 from types import CellType, FunctionType
 from typing import Any, TypeVar, cast, overload
 
@@ -26,8 +25,6 @@ class Recipe:
     into_caller: bool = False
     compiled_as: Callable[..., Any] | None = None
     written_by: Callable[[], Callable[..., Any]] | None = None
-    part_of: str = ""
-    otherwise: object = None
 
 
 @overload
@@ -39,8 +36,6 @@ def compilable(
     into_caller: bool = ...,
     compiled_as: Callable[..., Any] | None = ...,
     written_by: Callable[[], Callable[..., Any]] | None = ...,
-    part_of: str = ...,
-    otherwise: object = ...,
 ) -> Callable[[F], F]: ...
 def compilable(
     function: F | None = None,
@@ -49,8 +44,6 @@ def compilable(
     into_caller: bool = False,
     compiled_as: Callable[..., Any] | None = None,
     written_by: Callable[[], Callable[..., Any]] | None = None,
-    part_of: str = "",
-    otherwise: object = None,
 ) -> F | Callable[[F], F]:
     """Mark a function as one that machine code may call.
 
@@ -68,93 +61,32 @@ def compilable(
     written_by : callable, optional
         Returns the function that machine code calls instead, if this function cannot be written in
         Python.
-    part_of : str
-        The feature that the function belongs to. Machine code linked ``without`` that feature
-        contains the constant `otherwise` in place of the function.
-    otherwise : object
-        Constant that replaces the function where its feature is left out.
     """
 
     def mark(marked: F) -> F:
-        recipe = Recipe(allocates, into_caller, compiled_as, written_by, part_of, otherwise)
+        recipe = Recipe(allocates, into_caller, compiled_as, written_by)
         marked.__recipe__ = recipe  # type: ignore[attr-defined]
         return marked
 
     return mark if function is None else mark(function)
 
 
-def machine_code(function: F, without: frozenset[str] = frozenset()) -> F:
-    """Return the compiled twin of a compilable function, for calls by other compiled functions.
-
-    Parameters
-    ----------
-    function : callable
-        The function.
-    without : frozenset of str
-        Features that are left out.
-    """
-    # Features that the function does not use are dropped, so that their twins share one entry of
-    # the cache.
-    return cast(F, _machine_code(function, without & features_of(function)))
-
-
 @cache
-def _machine_code(function: F, without: frozenset[str]) -> F:
+def machine_code(function: F) -> F:
+    """Return the compiled twin of a compilable function, for calls by other compiled functions."""
     recipe: Recipe = function.__recipe__  # type: ignore[attr-defined]
     if recipe.written_by is not None:
         return cast(F, recipe.written_by())
-    is_absent = recipe.part_of in without
-    body = absent_twin(function) if is_absent else recipe.compiled_as or function
-    return cast(
-        F,
-        compiled_inner(
-            linked(body, without),
-            allocates=recipe.allocates and not is_absent,
-            into_caller=recipe.into_caller,
-        ),
-    )
+    body = linked(recipe.compiled_as or function)
+    inner = compiled_inner(body, allocates=recipe.allocates, into_caller=recipe.into_caller)
+    return cast(F, inner)
 
 
-@cache
-def features_of(function: Callable[..., Any]) -> frozenset[str]:
-    """Return the features of a compilable function and of all functions that it calls."""
-    recipe: Recipe = function.__recipe__  # type: ignore[attr-defined]
-    found = {recipe.part_of} - {""}
-    if recipe.written_by is None:
-        body = recipe.compiled_as or function
-        for value in (*_named(body).values(), *_enclosed(body)):
-            if hasattr(value, "__recipe__"):
-                found |= features_of(value)
-    return frozenset(found)
-
-
-def absent_twin(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the replacement of a function whose feature is left out: it returns `otherwise`."""
-    arguments = ", ".join(signature(function).parameters)
-    names = {"otherwise": function.__recipe__.otherwise}  # type: ignore[attr-defined]
-    exec(f"def absent({arguments}): return otherwise", names)
-    return cast(Callable[..., Any], names["absent"])
-
-
-def linked(
-    function: Callable[..., Any],
-    without: frozenset[str] = frozenset(),
-    twin: Callable[[Any, frozenset[str]], Any] = machine_code,
-) -> Any:
-    """Return a copy of a function, not yet compiled, that calls compiled twins.
-
-    Parameters
-    ----------
-    function : callable
-        The function.
-    without : frozenset of str
-        Features that are left out.
-    twin : callable
-        Returns the replacement of each compilable function. Tests link plain Python.
-    """
+def linked(function: Callable[..., Any]) -> Any:
+    """Return a copy of a function, not yet compiled, that calls compiled twins."""
 
     def twin_of(value: Any) -> Any:
-        return twin(value, without) if hasattr(value, "__recipe__") else value
+        return machine_code(value) if hasattr(value, "__recipe__") else value
 
     names = {name: twin_of(value) for name, value in _named(function).items()}
     return _copied(

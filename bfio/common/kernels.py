@@ -63,17 +63,15 @@ class Made(NamedTuple):
     modules: frozenset[str]
 
 
-def made_of(function: Callable[..., Any], without: frozenset[str] = frozenset()) -> Made:
+def made_of(function: Callable[..., Any]) -> Made:
     """Collect the sources of the machine code of a function.
 
     Parameters
     ----------
     function : callable
         A Python function, which may name compilable functions and entry points.
-    without : frozenset of str
-        Features that are left out, see `bfio.common.compilable`.
     """
-    walk = _Walk(without)
+    walk = _Walk()
     text = "\n".join(walk.lines(function))
     digest = hashlib.sha256(text.encode()).hexdigest() if walk.is_told else None
     return Made(digest, frozenset(walk.modules))
@@ -82,8 +80,7 @@ def made_of(function: Callable[..., Any], without: frozenset[str] = frozenset())
 class _Walk:
     """A walk over functions that call each other; each function is described once."""
 
-    def __init__(self, without: frozenset[str]) -> None:
-        self._without = without
+    def __init__(self) -> None:
         self._waiting: list[Any] = []
         self._numbers: dict[Any, int] = {}
         self.is_told = True
@@ -107,9 +104,6 @@ class _Walk:
         how = ""
         if recipe is not None:
             how = f"{recipe.allocates} {recipe.into_caller}"
-            if recipe.part_of in self._without:
-                names = function.__code__.co_varnames[: function.__code__.co_argcount]
-                return f"absent {how} {names} {self._value(recipe.otherwise, ())}"
             if recipe.written_by is not None:
                 home = recipe.written_by.__module__
                 self.modules |= import_closure(home).keys()
@@ -241,20 +235,20 @@ class EntryPoint:
         ``module:function``.
     """
 
-    def __init__(self, function: Callable[..., Any], name: str, without: frozenset[str]) -> None:
-        self.py_func, self._without = function, without
+    def __init__(self, function: Callable[..., Any], name: str) -> None:
+        self.py_func = function
         self.name = name or f"{function.__module__}:{function.__qualname__}"
 
     @cached_property
     def made(self) -> Made:
         """The sources of the machine code, with their digest."""
-        return made_of(self.py_func, self._without)
+        return made_of(self.py_func)
 
     @cached_property
     def machine_code(self) -> Any:
         """The Numba dispatcher. Nothing is compiled before its first call."""
         is_kept = uses_private_parts() and self.made.digest is not None
-        return compiled_entry(self.py_func, self._linked, self if is_kept else None)
+        return compiled_entry(self.py_func, linked, self if is_kept else None)
 
     def is_compiled(self) -> bool:
         """Return whether machine code of the present sources is on disk."""
@@ -280,9 +274,6 @@ class EntryPoint:
             if spare is not None:
                 _warn(place.parent, spare.parent)
 
-    def _linked(self, function: Callable[..., Any]) -> Any:
-        return linked(function, self._without)
-
     def _places(self) -> list[Path]:
         """Return the possible folders of its machine code, the preferred one first."""
         if self.made.digest is None:
@@ -298,9 +289,7 @@ class EntryPoint:
         return f"{self._stem}-{hashlib.sha256(types.encode()).hexdigest()[:16]}{_SUFFIX}"
 
 
-def entry_point(
-    function: Callable[P, R], *, name: str = "", without: frozenset[str] = frozenset()
-) -> Callable[P, R]:
+def entry_point(function: Callable[P, R], *, name: str = "") -> Callable[P, R]:
     """Return ``function`` compiled at its first call per argument types, with storage on disk.
 
     The compiled function runs without the interpreter lock, so threads may run kernels
@@ -313,10 +302,8 @@ def entry_point(
     name : str
         ``module:function`` under which the machine code is stored; by default the function's own
         name.
-    without : frozenset of str
-        Features left out of the machine code, see `bfio.common.compilable`.
     """
-    entry = EntryPoint(function, name, without)
+    entry = EntryPoint(function, name)
     code: Callable[..., R] = function
 
     def first_call(*args: P.args, **kwargs: P.kwargs) -> R:

@@ -14,7 +14,7 @@ import bfio
 from bfio.common import kernel_groups
 from bfio.common.kernel_groups import KernelGroup, compile_groups, groups, is_worthwhile
 from bfio.common.kernels import EntryPoint, entry_of
-from bfio.decode.machine.whole_run import EVERY_PART, group_of, loop_of, machine_code_of
+from bfio.decode.machine.whole_run import group_of, loop_of, machine_code_of
 from bfio.decode.policy_registry import built_in, find
 from formulations.errors import InputError
 from tests.places import ROOT
@@ -85,11 +85,7 @@ def test_every_entry_point_belongs_to_one_group() -> None:
     written = re.compile(r"^(@entry_point$|\w+(: [^=\n]+)? = entry_point\()", re.MULTILINE)
     num_written = sum(len(written.findall(text)) for text in texts)
     specs = [spec for spec in built_in().values() if spec.kernel is not None]
-    loops = {
-        named(entry_of(machine_code_of(loop_of(spec, parts))))
-        for spec in specs
-        for parts in (frozenset(), EVERY_PART)
-    }
+    loops = {named(entry_of(machine_code_of(loop_of(spec)))) for spec in specs}
     held = [named(entry) for group in groups().values() for entry in group.entry_points()]
     assert loops < set(held)
     assert len(held) == len(set(held)) == num_written + len(loops) > 50
@@ -185,7 +181,7 @@ def test_kernels_without_a_group_are_one() -> None:
     """Those of an installed policy; a built-in loop is one of its group."""
     loop = loop_of(find("fcfs"))
     assert group_of(loop) is groups()["baselines"]
-    assert group_of(loop_of(find("br-h"), EVERY_PART)) is groups()["two-stage with features"]
+    assert group_of(loop_of(find("br-h"))) is groups()["two-stage"]
     other = replace(loop, name="my.module:run")
     assert list(group_of(other).entry_points()) == [entry_of(machine_code_of(other))]
 

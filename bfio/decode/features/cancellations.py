@@ -105,7 +105,7 @@ def _checked(
     return rows
 
 
-@compilable(part_of="cancellations")
+@compilable
 def cancel_due(state: State, record: Record) -> None:
     """Remove the unfinished requests whose clients have cancelled by the current time."""
     counters, due = state.counters, state.cancellations
@@ -167,7 +167,6 @@ def _unseen(runs: Sequence[Run]) -> Iterator[str]:
 
 FEATURE = Feature(
     "cancellations",
-    {"cancellations": lambda _, options: options.cancellations != NO_EVENTS},
     setting=lambda _, options: schedule_setting("cancellations", options.cancellations),
     unseen=_unseen,
     rules=RULES,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from bfio.decode.replay import Replay
 
 
-@compilable(part_of="delay")
+@compilable
 def join_queue_by_age(state: State, request: int, worker: int) -> None:
     """Insert a request into its worker's queue, before younger requests bound at the same step.
 
@@ -48,7 +48,7 @@ def join_queue_by_age(state: State, request: int, worker: int) -> None:
     state.counters[QUEUED] += 1
 
 
-@compilable(part_of="delay")
+@compilable
 def decide_late(state: State) -> None:
     """Execute the decisions that are due, and copy the state of the workers for the policy.
 
@@ -65,7 +65,7 @@ def decide_late(state: State) -> None:
         copy_to(told.used, state.machine.used)
 
 
-@compilable(part_of="delay")
+@compilable
 def hurry(state: State) -> None:
     """Execute the next pending decisions at once, because no request runs until then."""
     workers, latest = state.workers, -1
@@ -105,7 +105,6 @@ def _bound(replay: Replay) -> int:
 
 FEATURE = Feature(
     "delay",
-    {"delay": lambda _, options: options.delay > 0},
     setting=lambda _, options: (
         f"decisions delayed by {options.delay} steps" if options.delay else ""
     ),

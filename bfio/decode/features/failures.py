@@ -109,7 +109,7 @@ def fail_due(state: State, record: Record) -> None:
         counters[OUTAGES] += 1
 
 
-@compilable(allocates=True, part_of="failures")
+@compilable(allocates=True)
 def fail(state: State, record: Record, worker: int) -> None:
     """Remove all requests from a worker: those that run on it and those bound to it.
 

@@ -44,8 +44,6 @@ Setting: TypeAlias = "Callable[[Cluster, RunOptions], str]"
 Check: TypeAlias = "Callable[[Workload, Cluster, RunOptions, int, bool], None]"
 #: Yields remarks; arguments: policies, machine, options, whether requests have prefix information.
 Idle: TypeAlias = "Callable[[Sequence[PolicySpec], Cluster, RunOptions, bool], Iterator[str]]"
-#: Whether a run with this machine and these options uses a part of the machine.
-Used: TypeAlias = "Callable[[Cluster, RunOptions], bool]"
 
 
 @dataclass(frozen=True)
@@ -53,9 +51,6 @@ class Feature:
     """A machine feature: its parts of settings, checks, remarks, record, replay and metrics."""
 
     name: str  #: Name of the feature's part in the line of settings.
-    #: Names that mark the feature's compilable functions (``part_of``), each with a function that
-    #: returns whether a run uses them.
-    parts: Mapping[str, Used] = field(default_factory=dict)
     _: KW_ONLY
     #: Returns the feature's text in the line of settings; empty for default options.
     setting: Setting = lambda cluster, options: ""
@@ -323,7 +318,6 @@ class WorkerEvents:
 
         return Feature(
             name,
-            {name: lambda _, options: getattr(options, name) != NO_EVENTS},
             setting=lambda _, options: schedule_setting(name, getattr(options, name)),
             unseen=unseen,
             record=record,

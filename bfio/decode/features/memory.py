@@ -63,7 +63,7 @@ def peaks(workload: Workload, drift: Drift, leaves: bool, pauses: bool = False) 
     return peaks
 
 
-@compilable(part_of="overflow")
+@compilable
 def relieve(state: State, record: Record) -> None:
     """Interrupt the youngest requests of each worker until the remaining ones fit its memory."""
     loads, memory = state.workers.load, state.machine.memory
@@ -97,7 +97,7 @@ def make_room(state: State, record: Record, worker: int, request: int) -> None:
         wait_again(state, request)
 
 
-@compilable(part_of="overflow")
+@compilable
 def swap_in(state: State) -> None:
     """Resume the swapped-out requests that are back and fit, in order of their swap."""
     kept = 0
@@ -115,7 +115,7 @@ def swap_in(state: State) -> None:
     state.counters[SWAPPED] = kept
 
 
-@compilable(part_of="overflow", otherwise=False)
+@compilable
 def leave_host(state: State, request: int, worker: int) -> bool:
     """Remove a request from the host; return False if the request is not on the host."""
     counters, host = state.counters, state.host
@@ -235,11 +235,6 @@ def _idle(
 
 FEATURE = Feature(
     "memory",
-    {
-        "overflow": lambda cluster, options: (
-            cluster.memory is not None and options.overflow is not Overflow.RESERVE
-        )
-    },
     setting=_setting,
     after="speed",
     check=_check,

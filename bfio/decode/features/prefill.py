@@ -128,7 +128,7 @@ def join_prefill(tier: Tier, request: int) -> None:
     tier.where[request] = QUEUED_UP
 
 
-@compilable(part_of="prefill")
+@compilable
 def leave_tier(tier: Tier, request: int) -> None:
     """Remove a cancelled request from the prefill tier, wherever it is before the pool."""
     where = tier.where[request]
@@ -146,13 +146,13 @@ def leave_tier(tier: Tier, request: int) -> None:
 _MOST_JUMPS = 4
 
 
-@compilable(part_of="prefill", otherwise=True)
+@compilable
 def catch_up(state: State, record: Record) -> bool:
     """Process tier events up to the current time; return False if the record is full."""
     return bool(go_on(state, record, state.clock[NOW], False) >= 0)
 
 
-@compilable(part_of="prefill")
+@compilable
 def close_up(state: State, record: Record) -> None:
     """After cancellations, move the requests to the pool that can enter it at the current time."""
     while go_on(state, record, state.clock[NOW], True) < np.inf:
@@ -160,7 +160,7 @@ def close_up(state: State, record: Record) -> None:
         pass
 
 
-@compilable(part_of="prefill", otherwise=np.inf)
+@compilable
 def go_on(state: State, record: Record, until_s: float, to_ready: bool) -> float:
     """Process tier events up to a time, or until a request is ready; return the time reached [s].
 
@@ -181,7 +181,7 @@ def go_on(state: State, record: Record, until_s: float, to_ready: bool) -> float
     return np.inf
 
 
-@compilable(part_of="prefill", otherwise=False)
+@compilable
 def may_jump(state: State, comes: bool) -> bool:
     """Return whether the clock may jump again although no request has started.
 
@@ -549,7 +549,6 @@ def _record(state: State) -> dict[str, object]:
 
 FEATURE = Feature(
     "prefill",
-    {"prefill": lambda _, options: options.prefill is not None},
     setting=lambda _, options: f"prefill tier {options.prefill.text}" if options.prefill else "",
     after="arrivals",
     record=_record,

@@ -175,7 +175,7 @@ def take_from_bucket(caches: PrefixCaches, worker: int, place: int) -> None:
     caches.chained[worker, before] = behind
 
 
-@compilable(part_of="prefixes")
+@compilable
 def lose_cache(caches: PrefixCaches, worker: int) -> None:
     """Clear the cache of a worker that fails."""
     caches.held[worker] = 0
@@ -215,7 +215,7 @@ def _places_of(caches: PrefixCaches, workers: IntArray, blocks: IntArray) -> Int
         places[wrong] = caches.chained[workers[wrong], places[wrong]]
 
 
-@compilable(part_of="prefixes")
+@compilable
 def look_up_prefixes(state: State, record: Record, row: int) -> None:
     """Count cached tokens of starting requests, in order of arrival; cache their blocks."""
     started, found = state.lists.started[: state.counters[ADMITTED]], 0
@@ -414,7 +414,6 @@ def _malformed(run: Run, cluster: Cluster) -> int:
 
 FEATURE = Feature(
     "prefix cache",
-    {"prefixes": lambda cluster, _: cluster.prefix_cache is not None},
     setting=_setting,
     after="speed",
     check=_check,

@@ -77,7 +77,7 @@ def stragglers_of(
     return Stragglers(*_STRAGGLERS.read(given, num_workers, seed))
 
 
-@compilable(part_of="stragglers")
+@compilable
 def keep_pace(state: State) -> None:
     """Update the slowdown factors of the workers to those of this step."""
     slow, machine, counters = state.slowness, state.machine, state.counters

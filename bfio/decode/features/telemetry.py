@@ -145,7 +145,7 @@ def losses(given: Telemetry, num_workers: int, seed: int) -> NDArray[np.int8]:
     return (rng.random((steps, num_workers)) < given.loss).astype(np.int8)
 
 
-@compilable(part_of="telemetry")
+@compilable
 def show_projection(state: State, window: Window) -> None:
     """Write the reported projected loads to the window; `receive` sets their sum."""
     for g in range(len(window.base)):
@@ -234,7 +234,6 @@ def _record(state: State) -> dict[str, object]:
 
 FEATURE = Feature(
     "telemetry",
-    {"telemetry": lambda _, options: options.telemetry is not None},
     setting=lambda _, options: f"telemetry {options.telemetry.text}" if options.telemetry else "",
     after="arrivals",
     check=_check,

@@ -82,13 +82,13 @@ def leave_window(state: State) -> None:
     state.ending_count[:, column] = 0
 
 
-@compilable(part_of="predictions", otherwise=False)
+@compilable
 def predicts(state: State) -> bool:
     """Return whether this run uses predictions."""
     return bool(state.prediction.learns or state.prediction.draws)
 
 
-@compilable(part_of="predictions", otherwise=0)
+@compilable
 def predicted_steps(prediction: Prediction, request: int, age: int) -> int:
     """Return the predicted remaining steps of a request, including the next one."""
     if prediction.draws:
@@ -97,7 +97,7 @@ def predicted_steps(prediction: Prediction, request: int, age: int) -> int:
     return int(table[prediction.kinds[request], min(age, table.shape[1] - 1)])
 
 
-@compilable(part_of="predictions")
+@compilable
 def predict(state: State, request: int, age: int) -> None:
     """Predict the end of a request that is in neither the ring nor the calendar."""
     prediction, step = state.prediction, int(state.counters[STEP])
@@ -118,7 +118,7 @@ def predict(state: State, request: int, age: int) -> None:
     enlist(prediction, request, due, step)
 
 
-@compilable(part_of="predictions")
+@compilable
 def predict_due(state: State) -> None:
     """Predict again the ends of the requests that are due."""
     prediction, step = state.prediction, int(state.counters[STEP])
@@ -139,7 +139,7 @@ def predict_due(state: State) -> None:
         request = following
 
 
-@compilable(part_of="predictions")
+@compilable
 def forget(state: State, request: int) -> None:
     """Remove a request that ends with this step from the ring and the calendar."""
     leave_ring(state, request)
@@ -154,7 +154,7 @@ def leave_ring(state: State, request: int) -> None:
         add_ending(state, request, last, -1)
 
 
-@compilable(part_of="predictions")
+@compilable
 def learn_lengths(state: State) -> None:
     """Let the predictor learn from requests that finished, in order of arrival."""
     prediction = state.prediction

@@ -86,7 +86,7 @@ def decide(state: State, window: Window, memory: Any) -> bool:
     raise NotImplementedError
 
 
-@compilable(part_of="interruptions")
+@compilable
 def begin_step(state: State, record: Record) -> None:
     """Process failures and recoveries, cancellations, and memory overflows, in this order."""
     fail_due(state, record)
@@ -101,9 +101,8 @@ def begin_step(state: State, record: Record) -> None:
 def run_chunk(state: State, window: Window, memory: Any, record: Record) -> int:
     """Run steps until the record is full or the run is over; this function defines a step.
 
-    A compiled run links this function with the kernel of its policy, without the features that the
-    run does not use. An interpreted run replaces some of the functions called here (`decide`,
-    `is_over`, `report`, `run_step`) by its own.
+    A compiled run links this function with the kernel of its policy. An interpreted run replaces
+    some of the functions called here (`decide`, `is_over`, `report`, `run_step`) by its own.
 
     Returns the number of steps run, `NOT_EXACT` or `STALLED`.
     """
@@ -143,11 +142,10 @@ def run_chunk(state: State, window: Window, memory: Any, record: Record) -> int:
 
 
 def compiled_loop(
-    name: str, kernel: Callable[..., bool], without: frozenset[str] = frozenset()
+    name: str, kernel: Callable[..., bool]
 ) -> Callable[[State, Window, Any, Record], int]:
     """Return `run_chunk` linked with a kernel's decisions, compiled at its first call.
 
-    ``name`` (``module:function``) is the key of the machine code on disk. ``without`` holds the
-    features of the machine to leave out, see `bfio.decode.machine.whole_run`.
+    ``name`` (``module:function``) is the key of the machine code on disk.
     """
-    return entry_point(rewired(run_chunk, decide=kernel), name=name, without=without)
+    return entry_point(rewired(run_chunk, decide=kernel), name=name)

@@ -173,7 +173,7 @@ def new_start_order(num_workers: int, num_requests: int, *, is_on: bool) -> Star
     return StartOrder(is_on, *rows)
 
 
-@compilable(part_of="overflow")
+@compilable
 def put_in_order(order: StartOrder, start: IntArray, request: int, worker: int) -> None:
     """Insert a request into the list of its worker.
 
@@ -196,7 +196,7 @@ def put_in_order(order: StartOrder, start: IntArray, request: int, worker: int) 
         order.youngest[worker] = request
 
 
-@compilable(part_of="overflow")
+@compilable
 def take_from_order(order: StartOrder, request: int, worker: int) -> None:
     """Remove a request from the list of its worker."""
     older, younger = int(order.older[request]), int(order.younger[request])
@@ -355,7 +355,7 @@ def strike_from_wheel(state: State, request: int, last: int) -> None:
     state.requests.next[before] = following
 
 
-@compilable(part_of="interruptions", otherwise=False)
+@compilable
 def log_is_full(state: State, record: Record) -> bool:
     """Return whether the record may be too small for the interruptions of the next step."""
     left = len(record.interruptions) - state.counters[LOGGED]

@@ -293,7 +293,7 @@ def grow(state: State) -> None:
     add_times(workers.load, workers.running, increment)
 
 
-@compilable(allocates=True, part_of="age")
+@compilable(allocates=True)
 def grow_by_age(state: State) -> None:
     """Add the drift increment at its age to the load of every running request."""
     active = state.lists.running[: state.counters[ACTIVE]]

@@ -1,10 +1,4 @@
-"""Compiled whole runs of policies that have a kernel.
-
-Functions of a feature are marked with the feature's name (``part_of`` of
-`bfio.common.compilable`). A policy has two loops: one compiled without these functions, and one
-with all of them. With a loop for each set of features, every new combination would need to be
-compiled.
-"""
+"""Compiled whole runs of policies that have a kernel."""
 
 from __future__ import annotations
 
@@ -20,7 +14,6 @@ from bfio.common.kernel_groups import Engine, KernelGroup, ensure_compiled, grou
 from bfio.common.metrics import exact_sum
 from bfio.decode import policy_registry
 from bfio.decode.cluster import Cluster
-from bfio.decode.features.registry import FEATURES
 from bfio.decode.machine.greedy import one_of, serving
 from bfio.decode.machine.kernel import NOT_EXACT, STALLED, Kernel, KernelTask, compiled_loop
 from bfio.decode.machine.outcome import finished_run, stalled, step_view
@@ -28,7 +21,7 @@ from bfio.decode.machine.phases import is_over
 from bfio.decode.machine.state import Chunks, Record, State, most_waiting, new_state
 from bfio.decode.machine.window import Window, new_window
 from bfio.decode.observers import ProgressObserver, Watching
-from bfio.decode.options import RunOptions, may_interrupt
+from bfio.decode.options import RunOptions
 from bfio.decode.policy import look_ahead_of
 from bfio.prediction.predictor import LengthSource
 from bfio.prediction.registry import lengths_of, made
@@ -36,37 +29,12 @@ from bfio.workloads.workload import Workload
 from formulations.named_objects import load_object
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from bfio.decode.features.feature import Used
     from bfio.decode.policy_spec import PolicySpec
     from bfio.decode.run import Run
-
-#: The features, and whether a run uses each of them.
-PARTS: Mapping[str, Used] = {
-    "age": lambda _, options: options.drift.is_by_age,
-    "interruptions": may_interrupt,
-    "predictions": lambda _, options: lengths_of(options.predictor) is LengthSource.COMPILED,
-    **{name: used for feature in FEATURES for name, used in feature.parts.items()},
-}
-EVERY_PART = frozenset(PARTS)
-
-
-def parts_used(cluster: Cluster, options: RunOptions) -> frozenset[str]:
-    """Return the machine features that a run uses."""
-    return frozenset(name for name, is_used in PARTS.items() if is_used(cluster, options))
-
-
-def parts_linked(cluster: Cluster, options: RunOptions) -> frozenset[str]:
-    """Return the machine features in the loop of a run: all, or none if the run uses none."""
-    return EVERY_PART if parts_used(cluster, options) else frozenset()
-
 
 #: Steps of the first chunk, and target duration of later chunks [s].
 FIRST_CHUNK_STEPS = 100
 CHUNK_S = 0.2
-#: Suffix of the name of a loop with the features of the machine.
-WITH_FEATURES = "+features"
 #: Approximate time saved by a compiled run, per step and per request [s].
 SAVED_PER_STEP_S, SAVED_PER_REQUEST_S = 4.5e-5, 4.5e-5
 #: Approximate compile time of the loop of a policy that is not built in [s].
@@ -77,16 +45,14 @@ CompiledLoop = Callable[[State, Window, Any, Record], int]
 
 @dataclass(frozen=True)
 class Loop:
-    """Key of a compiled loop of runs: the policy's kernel and the features."""
+    """Key of a compiled loop of runs."""
 
     name: str  #: ``module:function``, the key of its machine code on disk.
     #: The policies that share the loop; all built-in greedy policies share one.
     members: tuple[PolicySpec, ...]
-    #: The features of the machine in the loop, see `bfio.decode.machine.whole_run`.
-    parts: frozenset[str]
 
 
-def loop_of(spec: PolicySpec, parts: frozenset[str] = frozenset()) -> Loop:
+def loop_of(spec: PolicySpec) -> Loop:
     """Return the loop of a policy with a kernel; the built-in greedy policies share one."""
     shared = greedy_policies()
     members: tuple[PolicySpec, ...] = (spec,)
@@ -96,7 +62,7 @@ def loop_of(spec: PolicySpec, parts: frozenset[str] = frozenset()) -> Loop:
         name, members = f"{policy_registry.__name__}:run_greedy", shared
     else:
         name = f"{kernel_of(spec).module}:run"
-    return Loop(name + WITH_FEATURES * bool(parts), members, parts)
+    return Loop(name, members)
 
 
 def group_of(loop: Loop) -> KernelGroup:
@@ -121,7 +87,7 @@ def pays(spec: PolicySpec, workload: Workload, cluster: Cluster, options: RunOpt
         requests = requests * options.steps // steps
         steps = options.steps
     saved_s = steps * SAVED_PER_STEP_S + requests * SAVED_PER_REQUEST_S
-    loop = loop_of(spec, parts_linked(cluster, options))
+    loop = loop_of(spec)
     return is_worthwhile(loop.name, saved_s, partial(group_of, loop))
 
 
@@ -138,7 +104,7 @@ def greedy_policies() -> tuple[PolicySpec, ...]:
 @cache
 def machine_code_of(loop: Loop) -> CompiledLoop:
     """Return a loop that is compiled at its first call."""
-    return compiled_loop(loop.name, decide_of(loop), EVERY_PART - loop.parts)
+    return compiled_loop(loop.name, decide_of(loop))
 
 
 def decide_of(loop: Loop) -> Callable[..., bool]:
@@ -150,9 +116,9 @@ def decide_of(loop: Loop) -> Callable[..., bool]:
     return decide
 
 
-def compile_loop(spec: PolicySpec, parts: frozenset[str] = frozenset()) -> None:
+def compile_loop(spec: PolicySpec) -> None:
     """Compile the loop of a policy, or load it from disk; announce long compiling."""
-    loop = loop_of(spec, parts)
+    loop = loop_of(spec)
     name = group_of(loop).name
     if name in groups():
         ensure_compiled(name)
@@ -220,11 +186,10 @@ def run_compiled(spec: PolicySpec, task: KernelTask, watching: Watching) -> Run 
     condition is checked before each chunk. ``wall_s`` of the run excludes compilation.
     ``decide_s`` is 0, because decisions in kernels are not timed.
     """
-    parts = parts_linked(task.cluster, task.options)
-    compile_loop(spec, parts)
+    compile_loop(spec)
     # From here on, nothing is imported or compiled.
     began = perf_counter()
-    prepared = _prepared(spec, task, loop_of(spec, parts))
+    prepared = _prepared(spec, task, loop_of(spec))
     if prepared is None:
         return None
     chunks = Chunks(prepared.state, watching.keep_trajectory)

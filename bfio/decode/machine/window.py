@@ -77,7 +77,7 @@ def project_as_it_is(state: State, window: Window) -> None:
     project_loads(state, window, remaining)
 
 
-@compilable(allocates=True, part_of="telemetry")
+@compilable(allocates=True)
 def report(state: State, window: Window) -> None:
     """Project the true loads and let workers report them, if reports can be late or lost."""
     if state.reports.is_on:
@@ -165,7 +165,7 @@ def project_loads(state: State, window: Window, remaining: IntArray) -> None:
         base += window.running * window.level
 
 
-@compilable(allocates=True, part_of="age")
+@compilable(allocates=True)
 def project_by_age(state: State, window: Window, remaining: IntArray) -> None:
     """Compute ``b_g(h)`` request by request, for increments that depend on age."""
     active = state.lists.running[: state.counters[ACTIVE]]

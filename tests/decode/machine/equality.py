@@ -8,10 +8,9 @@ from unittest.mock import patch
 
 import numpy as np
 
-from bfio.common.compilable import absent_twin, features_of, linked, rewired
+from bfio.common.compilable import rewired
 from bfio.decode.cluster import Cluster
 from bfio.decode.machine import kernel, whole_run
-from bfio.decode.machine.whole_run import PARTS
 from bfio.decode.policy_registry import specs
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
@@ -123,9 +122,7 @@ def as_plain_python() -> Iterator[None]:
         patch.object(whole_run, "run_compiled", run_plainly),
         patch.object(whole_run, "compile_loop", lambda *_: None),
         patch.object(whole_run, "machine_code_of", _plain_loop),
-        # Nothing is compiled, so that each set of features may have a loop of its own.
-        patch.object(whole_run, "parts_linked", whole_run.parts_used),
-        # Nor is anything on disk that ``auto`` could look for.
+        # Nothing is on disk that ``auto`` could look for.
         patch.object(whole_run, "is_worthwhile", lambda *_, **__: False),
     ):
         yield
@@ -138,14 +135,5 @@ _AS_WRITTEN: dict[str, Any] = {
 
 
 def _plain_loop(loop: whole_run.Loop) -> Callable[..., int]:
-    decide, without = whole_run.decide_of(loop), frozenset(PARTS) - loop.parts
-    run: Callable[..., int] = linked(rewired(kernel.run_chunk, decide=decide), without, _plain)
+    run: Callable[..., int] = rewired(kernel.run_chunk, decide=whole_run.decide_of(loop))
     return run
-
-
-def _plain(function: Any, without: frozenset[str]) -> Any:
-    """Return what is called in the place of a compilable function, as plain Python."""
-    if not without & features_of(function):
-        return function
-    is_absent = function.__recipe__.part_of in without
-    return linked(absent_twin(function) if is_absent else function, without, _plain)
