@@ -1,16 +1,10 @@
-"""Arrays in kernels: operations, indices, and named tuples passed as one pointer.
+"""Operations on arrays in kernels.
 
 Numba lacks these operations, or compiles its own versions slowly. Some functions have two bodies:
 NumPy code for Python, and a loop for machine code.
-
-Numba unpacks tuples: each array becomes seven arguments of every function that takes the tuple.
-With hundreds of arguments, a call takes longer to compile than the function. An entry point that
-stores its tuple once with `by_reference` passes a pointer instead. `tuple.field` then reads the
-field where it is used, and a field that is itself a named tuple is again a pointer. Named tuples
-never change, so no write can change a value that is read.
 """
 
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -205,24 +199,3 @@ def at(index: int) -> int:
     end. In a loop over linked records, this check takes a fifth of the time.
     """
     return index
-
-
-def _intrinsic() -> Any:
-    # Imported here because it loads Numba.
-    from numba import config
-
-    from bfio.common.reference_type import by_reference
-
-    # With NUMBA_DISABLE_JIT nothing is compiled, and the tuple itself is passed.
-    return (lambda value: value) if config.DISABLE_JIT else by_reference
-
-
-@compilable(written_by=_intrinsic)
-def by_reference(value: T) -> T:
-    """Return a named tuple as a pointer for compiled functions; in Python, the tuple itself.
-
-    Call this function only in entry points, because the pointer is invalid after the entry point
-    returns. Machine code can read fields of the pointer by name. It cannot unpack, index or return
-    the pointer.
-    """
-    return value

@@ -25,6 +25,7 @@ class Recipe:
     into_caller: bool = False
     compiled_as: Callable[..., Any] | None = None
     written_by: Callable[[], Callable[..., Any]] | None = None
+    apart: bool = False
 
 
 @overload
@@ -36,6 +37,7 @@ def compilable(
     into_caller: bool = ...,
     compiled_as: Callable[..., Any] | None = ...,
     written_by: Callable[[], Callable[..., Any]] | None = ...,
+    apart: bool = ...,
 ) -> Callable[[F], F]: ...
 def compilable(
     function: F | None = None,
@@ -44,6 +46,7 @@ def compilable(
     into_caller: bool = False,
     compiled_as: Callable[..., Any] | None = None,
     written_by: Callable[[], Callable[..., Any]] | None = None,
+    apart: bool = False,
 ) -> F | Callable[[F], F]:
     """Mark a function as one that machine code may call.
 
@@ -61,10 +64,13 @@ def compilable(
     written_by : callable, optional
         Returns the function that machine code calls instead, if this function cannot be written in
         Python.
+    apart : bool
+        Whether to compile the function once, with its own machine code on disk, not once in each
+        caller. For large functions at the top level of a module that several kernels call.
     """
 
     def mark(marked: F) -> F:
-        recipe = Recipe(allocates, into_caller, compiled_as, written_by)
+        recipe = Recipe(allocates, into_caller, compiled_as, written_by, apart)
         marked.__recipe__ = recipe  # type: ignore[attr-defined]
         return marked
 
@@ -77,6 +83,11 @@ def machine_code(function: F) -> F:
     recipe: Recipe = function.__recipe__  # type: ignore[attr-defined]
     if recipe.written_by is not None:
         return cast(F, recipe.written_by())
+    if recipe.apart:
+        # Imported here because that module imports this one.
+        from bfio.common.kernels import StoredFunction
+
+        return cast(F, StoredFunction(function).machine_code)
     body = linked(recipe.compiled_as or function)
     inner = compiled_inner(body, allocates=recipe.allocates, into_caller=recipe.into_caller)
     return cast(F, inner)

@@ -31,16 +31,22 @@ from contextvars import ContextVar
 from dis import get_instructions
 from enum import Enum
 from functools import cache, cached_property
+from importlib import import_module
 from importlib.metadata import version
 from inspect import CO_OPTIMIZED
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
-from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
+from typing import Any, NamedTuple, ParamSpec, Self, TypeVar, cast
 
 import numpy as np
 
-from bfio.common.compilable import Recipe, linked
-from bfio.common.numba_parts import compiled_entry, uses_private_parts
+from bfio.common.compilable import Recipe, linked, machine_code
+from bfio.common.numba_parts import (
+    compiled_apart,
+    compiled_entry,
+    taking_pointers,
+    uses_private_parts,
+)
 from bfio.common.provenance import closure_digest, import_closure
 
 #: Packages covered by their version in every key, and modules written in C.
@@ -103,7 +109,7 @@ class _Walk:
         recipe = getattr(function, "__recipe__", None)
         how = ""
         if recipe is not None:
-            how = f"{recipe.allocates} {recipe.into_caller}"
+            how = f"{recipe.allocates} {recipe.into_caller} {recipe.apart}"
             if recipe.written_by is not None:
                 home = recipe.written_by.__module__
                 self.modules |= import_closure(home).keys()
@@ -224,8 +230,8 @@ _FOLDER = re.compile(r"[0-9a-f]{32}")
 _is_interpreting: ContextVar[bool] = ContextVar("is_interpreting", default=False)
 
 
-class EntryPoint:
-    """The sources of a function under `entry_point`, its machine code, and its storage.
+class StoredFunction:
+    """The sources of a function with its own machine code, this code, and its storage.
 
     Attributes
     ----------
@@ -235,7 +241,7 @@ class EntryPoint:
         ``module:function``.
     """
 
-    def __init__(self, function: Callable[..., Any], name: str) -> None:
+    def __init__(self, function: Callable[..., Any], name: str = "") -> None:
         self.py_func = function
         self.name = name or f"{function.__module__}:{function.__qualname__}"
 
@@ -247,8 +253,18 @@ class EntryPoint:
     @cached_property
     def machine_code(self) -> Any:
         """The Numba dispatcher. Nothing is compiled before its first call."""
-        is_kept = uses_private_parts() and self.made.digest is not None
-        return compiled_entry(self.py_func, linked, self if is_kept else None)
+        return compiled_apart(
+            self.py_func, linked, self._kept, allocates=self.py_func.__recipe__.allocates
+        )
+
+    @property
+    def digest(self) -> str:
+        """A text that identifies sources and options; empty if they cannot be determined."""
+        return f"{type(self).__name__} {self.made.digest}" if self.made.digest else ""
+
+    @property
+    def _kept(self) -> Self | None:
+        return self if uses_private_parts() and self.digest else None
 
     def is_compiled(self) -> bool:
         """Return whether machine code of the present sources is on disk."""
@@ -274,11 +290,16 @@ class EntryPoint:
             if spare is not None:
                 _warn(place.parent, spare.parent)
 
+    def machine_code_of(self, name: str) -> Any:
+        """Return the compiled twin of another function with its own machine code."""
+        module, _, function = name.partition(":")
+        return machine_code(getattr(import_module(module), function))
+
     def _places(self) -> list[Path]:
         """Return the possible folders of its machine code, the preferred one first."""
-        if self.made.digest is None:
+        if not self.digest:
             return []
-        name = hashlib.sha256(f"{self.made.digest}\n{_makers()}".encode()).hexdigest()[:32]
+        name = hashlib.sha256(f"{self.digest}\n{_makers()}".encode()).hexdigest()[:32]
         return [root / name for root in cache_folders() if _usable(root)]
 
     @property
@@ -289,7 +310,18 @@ class EntryPoint:
         return f"{self._stem}-{hashlib.sha256(types.encode()).hexdigest()[:16]}{_SUFFIX}"
 
 
-def entry_point(function: Callable[P, R], *, name: str = "") -> Callable[P, R]:
+class EntryPoint(StoredFunction):
+    """The sources of a function under `entry_point`, its machine code, and its storage."""
+
+    @cached_property
+    def machine_code(self) -> Any:
+        """The Numba dispatcher. Nothing is compiled before its first call."""
+        return compiled_entry(self.py_func, linked, self._kept)
+
+
+def entry_point(
+    function: Callable[P, R], *, name: str = "", by_reference: bool = False
+) -> Callable[P, R]:
     """Return ``function`` compiled at its first call per argument types, with storage on disk.
 
     The compiled function runs without the interpreter lock, so threads may run kernels
@@ -302,6 +334,9 @@ def entry_point(function: Callable[P, R], *, name: str = "") -> Callable[P, R]:
     name : str
         ``module:function`` under which the machine code is stored; by default the function's own
         name.
+    by_reference : bool
+        Whether machine code takes named tuples as pointers, see `bfio.common.reference_type`. It
+        can then read fields by name, but not unpack, index or return the tuples.
     """
     entry = EntryPoint(function, name)
     code: Callable[..., R] = function
@@ -310,7 +345,7 @@ def entry_point(function: Callable[P, R], *, name: str = "") -> Callable[P, R]:
         if _is_interpreting.get():
             return function(*args, **kwargs)
         nonlocal code
-        code = entry.machine_code
+        code = taking_pointers(entry.machine_code) if by_reference else entry.machine_code
         return code(*args, **kwargs)
 
     code = cast(Callable[..., R], first_call)

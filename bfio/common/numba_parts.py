@@ -13,6 +13,7 @@ import pickle
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
+from hashlib import sha256
 from importlib.metadata import version
 from typing import Any, Protocol
 
@@ -23,13 +24,20 @@ PLAIN = "BFIO_PLAIN_NUMBA"
 
 
 class Kept(Protocol):
-    """Storage for the machine code of one entry point."""
+    """Storage for the machine code of one function."""
+
+    #: ``module:function``, and a text that identifies the sources.
+    name: str
+    digest: str
 
     def read(self, types: str) -> bytes | None:
         """Return the stored code for argument types, or None."""
 
     def write(self, types: str, payload: bytes) -> None:
         """Store the code if possible."""
+
+    def machine_code_of(self, name: str) -> Any:
+        """Return the compiled twin of another stored function."""
 
 
 @cache
@@ -40,7 +48,7 @@ def uses_private_parts() -> bool:
 
 
 def compiled_inner(function: Any, *, allocates: bool, into_caller: bool) -> Any:
-    """Return a function that other machine code may call.
+    """Return a function that other machine code may call; its callers include it.
 
     Parameters
     ----------
@@ -60,6 +68,24 @@ def compiled_inner(function: Any, *, allocates: bool, into_caller: bool) -> Any:
     if into_caller:
         options["forceinline"] = True
     return _typed_alike(_njit()(**options)(function))
+
+
+def compiled_apart(
+    function: Any, linked: Callable[[Any], Any], kept: Kept | None, *, allocates: bool
+) -> Any:
+    """Return a function that other machine code calls by its symbol.
+
+    The function is compiled once, whatever the number of its callers. Parameters as in
+    `compiled_entry` and `compiled_inner`.
+    """
+    if kept is None or not uses_private_parts():
+        return compiled_inner(linked(function), allocates=allocates, into_caller=False)
+    inner = compiled_inner(function, allocates=allocates, into_caller=False)
+    if not hasattr(inner, "py_func"):
+        # NUMBA_DISABLE_JIT is set.
+        return linked(function)
+    inner._cache = _DiskCache(inner, linked, kept)  # noqa: SLF001
+    return inner
 
 
 def compiled_entry(function: Any, linked: Callable[[Any], Any], kept: Kept | None) -> Any:
@@ -87,6 +113,16 @@ def compiled_entry(function: Any, linked: Callable[[Any], Any], kept: Kept | Non
     return _typed_alike(entry)
 
 
+def taking_pointers(machine_code: Any) -> Any:
+    """Return a function that passes named tuples to machine code as pointers."""
+    if not hasattr(machine_code, "py_func"):
+        # NUMBA_DISABLE_JIT is set.
+        return machine_code
+    from bfio.common.reference_type import Pointer
+
+    return lambda *given: machine_code(*[Pointer(x) if isinstance(x, tuple) else x for x in given])
+
+
 def _let_compile(entry: Any, function: Any) -> None:
     """Let Numba compile ``function`` instead of the function given to ``entry``."""
     entry._compiler.py_func = function  # noqa: SLF001
@@ -112,7 +148,8 @@ def _njit() -> Any:
 
     if uses_private_parts():
         _generate_late()
-        _read_late()
+        _call_by_symbol()
+        _keep_machine_code_alone()
         _load_without_linear_algebra()
         _number_apart()
         os.register_at_fork(after_in_child=_number_apart)
@@ -120,17 +157,22 @@ def _njit() -> Any:
 
 
 class _DiskCache:
-    """The cache that Numba queries before compiling and fills afterwards."""
+    """The cache that Numba queries before compiling and fills afterwards.
+
+    Stored code calls other stored functions by their symbols. So the names, types and symbols of
+    these functions are stored with it.
+    """
 
     #: Shown by Numba in statistics.
     cache_path = ""
 
-    def __init__(self, entry: Any, linked: Callable[[Any], Any], kept: Kept) -> None:
-        self._entry, self._linked, self._kept = entry, linked, kept
+    def __init__(self, function: Any, linked: Callable[[Any], Any], kept: Kept) -> None:
+        self._function, self._linked, self._kept = function, linked, kept
         self._is_linked = False
 
     def load_overload(self, signature: Any, target: Any) -> Any:
         """Return the compiled code for argument types, or None."""
+        from numba.core.bytecode import FunctionIdentity
         from numba.core.compiler import CompileResult
         from numba.core.runtime import rtsys
 
@@ -138,14 +180,22 @@ class _DiskCache:
         # does so too, but also loads everything that Numba can compile, which is needed only
         # before compiling.
         rtsys.initialize(target)
-        payload = self._kept.read(_types_text(signature, target.codegen()))
+        types = _types_text(signature, target.codegen())
+        payload = self._kept.read(types)
         if payload is not None:
             # Stored code may name a module that no longer exists; then compile again.
             with suppress(ModuleNotFoundError, AttributeError):
-                return CompileResult._rebuild(target, *pickle.loads(payload))  # noqa: SLF001
+                callees, parts = pickle.loads(payload)
+                if all(self._is_current(*callee) for callee in callees):
+                    result = CompileResult._rebuild(target, *parts)  # noqa: SLF001
+                    self._name(signature, result)
+                    return result
         if not self._is_linked:
-            _let_compile(self._entry, self._linked(self._entry.py_func))
+            _let_compile(self._function, self._linked(self._function.py_func))
             self._is_linked = True
+        # Part of the symbol, so that it is the same in all processes that compile the function.
+        number = int(sha256(f"{self._kept.digest} {types}".encode()).hexdigest()[:15], 16)
+        FunctionIdentity._unique_ids = itertools.chain([number], FunctionIdentity._unique_ids)  # noqa: SLF001
         return None
 
     def save_overload(self, signature: Any, result: Any) -> None:
@@ -155,27 +205,42 @@ class _DiskCache:
         """
         from numba.core.serialize import dumps
 
+        # Generates the code of a function that Python cannot call.
+        result.library.get_pointer_to_function(result.fndesc.llvm_func_name)
         for environment in result._find_referenced_environments():  # noqa: SLF001
             result.codegen.set_env(environment.env_name, environment)
+        self._name(signature, result)
         types = _types_text(signature, result.codegen)
         # The type of a function argument contains an address.
         if not (result.lifted or result.library.has_dynamic_globals or " at 0x" in types):
-            self._kept.write(types, dumps(result._reduce()))  # noqa: SLF001
+            callees = tuple(dict.fromkeys(result.library.callees))
+            self._kept.write(types, dumps((callees, result._reduce())))  # noqa: SLF001
+
+    def _is_current(self, name: str, arguments: tuple[Any, ...], symbol: str) -> bool:
+        """Load or compile a called function; return whether it has the expected symbol."""
+        callee = self._kept.machine_code_of(name)
+        callee.compile(arguments)
+        return bool(callee.overloads[arguments].fndesc.llvm_func_name == symbol)
+
+    def _name(self, signature: Any, result: Any) -> None:
+        """Let callers use the symbol of this function."""
+        arguments = tuple(getattr(signature, "args", signature))
+        result.library.callee = self._kept.name, arguments, result.fndesc.llvm_func_name
 
     def flush(self) -> None:
         """Do nothing: stored code stays valid."""
 
 
 def _types_text(signature: Any, codegen: Any) -> str:
-    types = [_type_text(kind) for kind in getattr(signature, "args", signature)]
+    types = [type_text(kind) for kind in getattr(signature, "args", signature)]
     return f"{types} {codegen.magic_tuple()!r}"
 
 
-def _type_text(kind: Any) -> str:
+def type_text(kind: Any) -> str:
     """Return a text that identifies a type; for a named tuple it includes the fields."""
     fields = getattr(kind, "fields", ())
     inner = getattr(kind, "types", ()) if fields else ()
-    return f"{kind!r} {fields} {[_type_text(one) for one in inner]}"
+    return f"{kind!r} {fields} {[type_text(one) for one in inner]}"
 
 
 def _generate_late() -> None:
@@ -229,47 +294,62 @@ def _generate_late() -> None:
     JITCPUCodegen.set_env = set_environment_late
 
 
-def _read_late() -> None:
-    """Let Numba read the intermediate code of a kernel only if another kernel calls it.
+def _call_by_symbol() -> None:
+    """Let machine code call a stored function by its symbol.
 
-    A file contains the machine code that runs, and the intermediate code that callers include.
-    Reading the intermediate code takes most of the load time, and callers are usually on disk as
-    well.
+    By default Numba includes a copy of every called function, and optimizes it again in each
+    caller.
     """
-    from llvmlite.binding import parse_bitcode
+    from numba.core.codegen import JITCodeLibrary
+
+    link = JITCodeLibrary.add_linking_library
+
+    def link_or_name(library: Any, other: Any) -> None:
+        if other.callee is None:
+            link(library, other)
+            library.callees += other.callees
+        else:
+            library.callees += (other.callee,)
+
+    JITCodeLibrary.callee = None
+    JITCodeLibrary.callees = ()
+    JITCodeLibrary.add_linking_library = link_or_name
+
+
+def _keep_machine_code_alone() -> None:
+    """Let Numba store and read only the machine code of a function.
+
+    By default it also stores the intermediate code, for callers that include a copy. Reading this
+    code takes most of the load time.
+    """
     from numba.core.codegen import JITCodeLibrary
 
     read = JITCodeLibrary._unserialize  # noqa: SLF001
-    for_linking = JITCodeLibrary._get_module_for_linking  # noqa: SLF001
     pointer = JITCodeLibrary.get_pointer_to_function
+
+    def written(library: Any) -> Any:
+        return library.name, "machine code", library._get_compiled_object()  # noqa: SLF001
 
     def read_machine_code(codegen: Any, state: Any) -> Any:
         name, kind, data = state
-        if kind != "object":
+        if kind != "machine code":
             return read(codegen, state)
         library = codegen.create_library(name)
-        machine_code, library.unread = data
         library.enable_object_caching()
-        library._set_compiled_object(machine_code)  # noqa: SLF001
+        library._set_compiled_object(data)  # noqa: SLF001
         library._finalize_final_module()  # noqa: SLF001
+        library.is_read = True
         return library
 
     def pointer_to_machine_code(library: Any, name: str) -> Any:
         # Numba would look for names in the intermediate code first.
-        if library.unread is None:
+        if not library.is_read:
             return pointer(library, name)
         return library.codegen._engine.get_function_address(name)  # noqa: SLF001
 
-    def for_linking_late(library: Any) -> Any:
-        if library.unread is not None:
-            module = library._shared_module = parse_bitcode(library.unread)  # noqa: SLF001
-            library.codegen._engine._load_defined_symbols(module)  # noqa: SLF001
-            library.unread = None
-        return for_linking(library)
-
-    JITCodeLibrary.unread = None
+    JITCodeLibrary.is_read = False
+    JITCodeLibrary.serialize_using_object_code = written
     JITCodeLibrary._unserialize = staticmethod(read_machine_code)  # noqa: SLF001
-    JITCodeLibrary._get_module_for_linking = for_linking_late  # noqa: SLF001
     JITCodeLibrary.get_pointer_to_function = pointer_to_machine_code
 
 

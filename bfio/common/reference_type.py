@@ -1,16 +1,35 @@
-"""A Numba type for pointers to named tuples: see `bfio.common.array_kernels`."""
+"""Named tuples that kernels take as one pointer.
 
+Numba unpacks tuples: each array becomes seven arguments of every function that takes the tuple.
+With hundreds of arguments, a call takes longer to compile than the function. Python lays out the
+tuple in memory instead, and machine code takes its address. `tuple.field` then reads the field
+where it is used, and a field that is itself a named tuple is again a pointer. Named tuples never
+change, so no write can change a value that is read.
+"""
+
+import re
+from ctypes import addressof, c_void_p, cast, create_string_buffer
 from hashlib import sha256
-from typing import Any
+from struct import Struct, calcsize
+from typing import Any, NamedTuple
 
+import numpy as np
 from llvmlite import ir
+from numba import typeof
 from numba.core import types
-from numba.core.cgutils import alloca_once_value
 from numba.core.datamodel import models
 from numba.core.imputils import impl_ret_borrowed
 from numba.core.types.containers import BaseNamedTuple
 from numba.core.typing.templates import AttributeTemplate
-from numba.extending import infer_getattr, intrinsic, lower_getattr_generic, register_model
+from numba.extending import (
+    NativeValue,
+    infer_getattr,
+    lower_getattr_generic,
+    register_model,
+    unbox,
+)
+
+from bfio.common.numba_parts import type_text
 
 _INDEX = ir.IntType(32)
 
@@ -28,7 +47,7 @@ class Reference(types.Type):
         self.pointee = pointee
         # Symbols contain type names, and the name of a tuple type lists the types of all its
         # fields.
-        digest = sha256(str(pointee).encode()).hexdigest()[:16]
+        digest = sha256(type_text(pointee).encode()).hexdigest()[:16]
         super().__init__(f"reference({pointee.instance_class.__name__} {digest})")
 
     def field(self, name: str) -> tuple[int, Any]:
@@ -73,16 +92,122 @@ def _read(context: Any, builder: Any, reference: Reference, pointer: Any, name: 
 lower_getattr_generic(Reference)(_read)
 
 
-def _by_reference(_context: Any, kind: Any) -> Any:
-    """Generate the code that stores the named tuple on the stack of the calling function."""
-
-    def write(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
-        pointer = alloca_once_value(builder, values[0])
-        # Opaque to the optimizer, so that no read is moved before the tuple is stored.
-        identity = ir.FunctionType(pointer.type, [pointer.type])
-        return builder.asm(identity, "", "=r,0,~{memory}", [pointer], side_effect=True)
-
-    return (Reference(kind)(kind), write) if isinstance(kind, BaseNamedTuple) else None
+@unbox(Reference)
+def _unbox(_kind: Reference, value: Any, context: Any) -> Any:
+    """Generate the code that reads the address from a `Pointer`."""
+    address = context.pyapi.object_getattr_string(value, "address")
+    number = context.pyapi.long_as_longlong(address)
+    context.pyapi.decref(address)
+    pointer = context.context.get_value_type(_kind)
+    return NativeValue(context.builder.inttoptr(number, pointer))
 
 
-by_reference = intrinsic(_by_reference)
+class Pointer:
+    """A named tuple in the memory layout of machine code, passed as a pointer.
+
+    Parameters
+    ----------
+    value : named tuple
+        Its fields are arrays, numbers, NumPy generators, and named tuples of these.
+    """
+
+    def __init__(self, value: Any) -> None:
+        self._value = value  # Its arrays must exist as long as the pointer.
+        out = _Layout([], [], [])
+        _lay_out(value, out)
+        layout, key = "".join(out.formats), tuple(out.kinds)
+        if key not in _known:
+            _known[key] = checked(Reference(typeof(value)), layout)
+        self._numba_type_ = _known[key]
+        self._memory = create_string_buffer(Struct(layout).pack(*out.words))
+        self.address = addressof(self._memory)
+
+
+#: Numba types of named tuples, by class and kinds of fields. `numba.typeof` takes milliseconds for
+#: a tuple of many arrays.
+_known: dict[tuple[Any, ...], Reference] = {}
+
+
+class _Layout(NamedTuple):
+    """Formats (see `struct`), words and kinds of the values in a tuple."""
+
+    formats: list[str]
+    words: list[Any]
+    kinds: list[Any]
+
+
+def _lay_out(value: Any, out: _Layout) -> None:
+    """Append a value to a layout."""
+    if isinstance(value, np.ndarray):
+        flags = value.flags
+        form = flags.c_contiguous, flags.f_contiguous, flags.writeable
+        out.kinds.append((value.dtype, value.ndim, form))
+        address = value.__array_interface__["data"][0]
+        # First two pointers to the owner, which Numba does not need while it exists.
+        words = (0, 0, value.size, value.itemsize, address, *value.shape, *value.strides)
+        out.formats.append(_structure("q" * len(words)))
+        out.words.extend(words)
+    elif isinstance(value, tuple):
+        out.kinds.append((type(value), len(value)))
+        out.formats.append(_ALIGNED)
+        for field in value:
+            _lay_out(field, out)
+        out.formats.append(_ALIGNED)
+    elif isinstance(value, np.random.Generator):
+        parts = value.bit_generator.ctypes
+        calls = (parts.next_uint64, parts.next_uint32, parts.next_double)
+        addresses = [cast(call, c_void_p).value for call in calls]
+        out.kinds.append(type(value))
+        out.formats.append(_structure(_structure("q" * 7) + "qq"))
+        out.words.extend((0, parts.state_address, parts.state.value, *addresses))
+        out.words.extend((parts.bit_generator.value, 0, 0))
+    else:
+        out.kinds.append(type(value))
+        out.formats.append(_FORMATS[type(value)])
+        out.words.append(value)
+
+
+#: Moves to the next multiple of eight bytes, where structures begin and end.
+_ALIGNED = "0q"
+
+
+def _structure(fields: str) -> str:
+    return f"{_ALIGNED}{fields}{_ALIGNED}"
+
+
+_FORMATS = {bool: "?", np.bool_: "?", int: "q", np.int64: "q", float: "d", np.float64: "d"}
+
+
+def checked(kind: Reference, layout: str) -> Reference:
+    """Return a type after a check that Numba's layout of it is the expected one."""
+    # The first import defines the layout of generators.
+    import numba.np.random.generator_core  # noqa: F401
+    from numba.core.registry import cpu_target
+
+    value_type = cpu_target.target_context.get_value_type(kind.pointee)
+    if _places(layout) != _places(_format_of(value_type)):
+        raise NotImplementedError(f"this version of Numba lays out {kind} in another way")
+    return kind
+
+
+def _places(layout: str) -> list[tuple[int, str]]:
+    """Return the offset and type of each word of a layout."""
+    places, end = [], 0
+    for token in re.findall(f"{_ALIGNED}|.", layout):
+        size = calcsize(token) or 8
+        start = -(-end // size) * size
+        end = start + calcsize(token)
+        if token != _ALIGNED:
+            places.append((start, token))
+    return places
+
+
+def _format_of(kind: Any) -> str:
+    """Return the format of an LLVM type."""
+    if isinstance(kind, ir.BaseStructType):
+        return _structure("".join(map(_format_of, kind.elements)))
+    if isinstance(kind, ir.ArrayType):
+        return kind.count * _format_of(kind.element)
+    if isinstance(kind, ir.IntType):
+        return {1: "?", 8: "b", 64: "q"}[kind.width]
+    return "q" if kind.is_pointer else {ir.DoubleType: "d"}[type(kind)]

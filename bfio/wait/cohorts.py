@@ -9,7 +9,6 @@ the stages that its requests pass.
 
 from typing import NamedTuple
 
-from bfio.common.array_kernels import by_reference
 from bfio.common.compilable import compilable
 from bfio.wait.machine import (
     BATCH,
@@ -283,7 +282,6 @@ def run_levels(course: Course, cohorts: Cohorts) -> None:
 
 def run_cohorts(course: Course, cohorts: Cohorts) -> int:
     """Run until the end or until a table is full; return the ending code, or GO_ON."""
-    course, cohorts = by_reference(course), by_reference(cohorts)
     while True:
         let_wait(course, cohorts)
         ended = how_it_ends(course)

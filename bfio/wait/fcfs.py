@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from bfio.common.array_kernels import by_reference
 from bfio.common.compilable import compilable
 from bfio.common.memory import refuse_oversized
 from bfio.wait.machine import (
@@ -207,7 +206,6 @@ def run_first_come(
 
     ``batch`` has room for all requests.
     """
-    course, presence = by_reference(course), by_reference(presence)
     while True:
         reveal(course)
         ended = how_it_ends(course)

@@ -282,8 +282,8 @@ def _runner(
     return run_compiled
 
 
-run_cohorts_compiled = entry_point(run_cohorts)
-run_first_come_compiled = entry_point(run_first_come)
+run_cohorts_compiled = entry_point(run_cohorts, by_reference=True)
+run_first_come_compiled = entry_point(run_first_come, by_reference=True)
 
 
 def compile_kernels() -> None:

@@ -79,6 +79,39 @@ def twice(number):
 compiled = machine_code(checked)
 directly = njit(lambda number: 3 * compiled(number))
 """
+#: Two kernels that call a function with its own machine code, and what was read from the disk.
+_APART = """\
+import numpy as np
+from bfio.common.compilable import compilable, machine_code
+from bfio.common.kernels import entry_point
+
+@compilable(allocates=True, apart=True)
+def total(numbers):
+    if len(numbers) == 0:
+        raise ValueError("no numbers")
+    return np.cumsum(numbers)[-1]
+
+@compilable
+def doubled(numbers):
+    return 2 * total(numbers)
+
+@entry_point
+def first(numbers):
+    return doubled(numbers) + 1
+
+@entry_point
+def second(numbers):
+    return first(numbers) + total(numbers)
+
+def show():
+    numbers = np.array([2, 3])
+    try:
+        second(numbers[:0])
+    except ValueError as error:
+        said = str(error)
+    codes = (machine_code(total), first.entry.machine_code, second.entry.machine_code)
+    print(second(numbers), said, *(sum(code.stats.cache_hits.values()) for code in codes))
+"""
 #: The symbol of a kernel.
 _SYMBOL = """
 from bfio.common.kernels import entry_point
@@ -119,15 +152,15 @@ assert {"load_overload", "save_overload", "cache_path"} <= set(dir(function._cac
 function(1)
 (result,) = function.overloads.values()
 assert result.codegen.magic_tuple() and not result.lifted
-from llvmlite.binding import parse_bitcode
 from numba.core.codegen import JITCodeLibrary
 from numba.core.runtime import rtsys
 from numba.np.linalg import ensure_blas
 import numba.np.arraymath
 assert numba.cpython.hashing
-names = "_unserialize _get_module_for_linking _set_compiled_object"
-assert set(names.split()) <= set(dir(JITCodeLibrary))
-assert rtsys.initialize and result.codegen._engine._load_defined_symbols
+names = "_unserialize _get_compiled_object _set_compiled_object serialize_using_object_code"
+assert {*names.split(), "add_linking_library"} <= set(dir(JITCodeLibrary))
+assert rtsys.initialize and result.codegen._engine.get_function_address
+assert result.fndesc.llvm_func_name
 assert result.library.has_dynamic_globals is False
 function.targetctx.refresh()
 assert CompileResult._rebuild(function.targetctx, *result._reduce()).entry_point
@@ -205,6 +238,20 @@ def test_a_callee_that_moves_does_not_break_its_caller(folder: Path) -> None:
         (folder / "caller.py").write_text(caller.format(home), encoding="utf-8")
         assert [result(folder, "import caller") for _ in range(2)] == ["4", "4"]
         (folder / f"{home}.py").unlink()
+
+
+def test_a_function_compiled_apart_is_called_by_its_symbol(folder: Path) -> None:
+    """Its callers share its code; if the code is lost, it is compiled again with this symbol."""
+    (folder / "apart.py").write_text(_APART, encoding="utf-8")
+    use = "import apart; apart.show()"
+    assert result(folder, use) == "16 no numbers 0 0 0"
+    assert result(folder, use) == "16 no numbers 1 1 1"
+    (stored,) = (folder / "cache").rglob("apart.total-*.kernel")
+    stored.unlink()
+    assert result(folder, use) == "16 no numbers 0 1 1"
+    assert result(folder, use) == "16 no numbers 1 1 1"
+    (folder / "apart.py").write_text(_APART.replace("[-1]", "[0]"), encoding="utf-8")
+    assert result(folder, use) == "7 no numbers 0 0 0"
 
 
 def test_an_edit_elsewhere_leaves_machine_code_valid(folder: Path) -> None:

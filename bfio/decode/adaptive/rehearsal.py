@@ -11,7 +11,7 @@ observed).
 
 import numpy as np
 
-from bfio.common.array_kernels import by_reference
+from bfio.common.array_kernels import copy_to
 from bfio.common.compilable import compilable
 from bfio.common.kernels import entry_point
 from bfio.common.words import random_below
@@ -99,7 +99,7 @@ def sort_by_length(drawn: Drawn, past: IntArray) -> int:
     num = past.shape[1]
     # The keys are distinct, so that every sorting algorithm gives the same order.
     keys = (2 * past[kept.LENGTH] + past[kept.IS_OPEN]) * num + np.arange(num)
-    drawn.order[:num] = np.argsort(keys)
+    copy_to(drawn.order, np.argsort(keys))
     steps, ends = 0, 0
     for place in range(num):
         drawn.sorted[place] = past[kept.LENGTH, drawn.order[place]]
@@ -167,8 +167,8 @@ def set_scene(twin: State, memory: Memory, step: int) -> None:
     twin.workers.running[:] = 0
     twin.ending_load[:] = 0
     twin.ending_count[:] = 0
-    twin.requests.size[:] = drawn.prompt
-    twin.requests.output[:] = drawn.output
+    copy_to(twin.requests.size, drawn.prompt)
+    copy_to(twin.requests.output, drawn.output)
     for place in range(len(twin.pool)):
         twin.pool[place] = place
     counters[:] = 0
@@ -313,10 +313,8 @@ def remember(memory: Memory, level: float) -> None:
 NOT_PLAYED = -1.0
 
 
-@entry_point
-def rehearse(memory: Memory, step: int, grows: bool) -> None:
-    """Run `rehearse_all`; this is the entry point for Python."""
-    rehearse_all(by_reference(memory), step, grows)
+#: `rehearse_all` as an entry point.
+rehearse = entry_point(rehearse_all, name=f"{__name__}:rehearse", by_reference=True)
 
 
 def warm_up() -> None:
@@ -353,7 +351,7 @@ def decide(state: State, window: Window, memory: Memory) -> bool:
     look(seen, step, counters[COMPLETED], state.workers.running)
     if is_due(seen, state.workers.running, num_workers * slots):
         write_scene(state, memory)
-        rehearse_all(memory, step, loads_grow(state))
+        rehearse(memory, step, loads_grow(state))
     for g in range(num_workers):
         seen.foretold[g] = 0
         if state.settings.look_ahead > 0:
@@ -361,7 +359,7 @@ def decide(state: State, window: Window, memory: Memory) -> bool:
     if not admit_by_setting(state, memory, seen.counts[kept.CURRENT]):
         return False
     note_decision(seen)
-    seen.running[:] = state.workers.running
+    copy_to(seen.running, state.workers.running)
     return True
 
 

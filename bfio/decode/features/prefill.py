@@ -146,7 +146,7 @@ def leave_tier(tier: Tier, request: int) -> None:
 _MOST_JUMPS = 4
 
 
-@compilable
+@compilable(apart=True)
 def catch_up(state: State, record: Record) -> bool:
     """Process tier events up to the current time; return False if the record is full."""
     return bool(go_on(state, record, state.clock[NOW], False) >= 0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bfio.common.array_kernels import by_reference
 from bfio.common.compilable import compilable, rewired
 from bfio.common.kernels import entry_point
 from bfio.decode.features.cancellations import cancel_due
@@ -86,7 +85,7 @@ def decide(state: State, window: Window, memory: Any) -> bool:
     raise NotImplementedError
 
 
-@compilable
+@compilable(apart=True)
 def begin_step(state: State, record: Record) -> None:
     """Process failures and recoveries, cancellations, and memory overflows, in this order."""
     fail_due(state, record)
@@ -106,12 +105,6 @@ def run_chunk(state: State, window: Window, memory: Any, record: Record) -> int:
 
     Returns the number of steps run, `NOT_EXACT` or `STALLED`.
     """
-    state, window, memory, record = (
-        by_reference(state),
-        by_reference(window),
-        by_reference(memory),
-        by_reference(record),
-    )
     row = 0
     state.counters[LOGGED] = state.counters[EXPIRED] = 0
     while row < len(record.start_s) and not is_over(state):
@@ -148,4 +141,4 @@ def compiled_loop(
 
     ``name`` (``module:function``) is the key of the machine code on disk.
     """
-    return entry_point(rewired(run_chunk, decide=kernel), name=name)
+    return entry_point(rewired(run_chunk, decide=kernel), name=name, by_reference=True)

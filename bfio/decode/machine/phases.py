@@ -175,7 +175,7 @@ def admit_assigned(state: State, assignment: IntArray) -> None:
         close_gaps(state)
 
 
-@compilable
+@compilable(apart=True)
 def wait_for_arrival(state: State, record: Record) -> bool:
     """Advance the clock to the next event if no request runs; return False if there is no event.
 
@@ -206,7 +206,7 @@ def wait_for_arrival(state: State, record: Record) -> bool:
     return True
 
 
-@compilable
+@compilable(apart=True)
 def run_step(state: State, record: Record, row: int) -> None:
     """Measure the step, write its row of the record, and advance to the next step."""
     counters = state.counters

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bfio.common.array_kernels import copy_to
 from bfio.common.compilable import compilable
 from bfio.decode.machine.counters import (
     ACTIVE,
@@ -372,8 +373,8 @@ def overdue_first(state: State, waiting: IntArray, max_wait: int, by_size: IntAr
     if num > 0:
         flags = is_overdue[by_size]
         others = by_size[~flags]
-        by_size[:num] = by_size[flags]
-        by_size[num:] = others
+        copy_to(by_size, by_size[flags])
+        copy_to(by_size[num:], others)
     return num
 
 

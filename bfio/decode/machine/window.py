@@ -77,7 +77,7 @@ def project_as_it_is(state: State, window: Window) -> None:
     project_loads(state, window, remaining)
 
 
-@compilable(allocates=True)
+@compilable(allocates=True, apart=True)
 def report(state: State, window: Window) -> None:
     """Project the true loads and let workers report them, if reports can be late or lost."""
     if state.reports.is_on:
@@ -149,7 +149,8 @@ def project_loads(state: State, window: Window, remaining: IntArray) -> None:
     step, look_ahead = int(state.counters[STEP]), len(window.level) - 1
     window.level[:] = gained(state.gains, step)
     if state.sight[GROWS]:
-        window.level[:] = gained_each(state.gains, np.arange(step, step + look_ahead + 1))
+        steps = np.arange(step, step + look_ahead + 1)
+        copy_to(window.level, gained_each(state.gains, steps))
     loads, running = state.workers.load, state.workers.running
     if look_ahead == 0:
         copy_to(window.base[:, 0], loads)
