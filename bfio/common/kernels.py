@@ -253,9 +253,8 @@ class StoredFunction:
     @cached_property
     def machine_code(self) -> Any:
         """The Numba dispatcher. Nothing is compiled before its first call."""
-        return compiled_apart(
-            self.py_func, linked, self._kept, allocates=self.py_func.__recipe__.allocates
-        )
+        recipe: Recipe = self.py_func.__recipe__  # type: ignore[attr-defined]
+        return compiled_apart(self.py_func, linked, self._kept, allocates=recipe.allocates)
 
     @property
     def digest(self) -> str:

@@ -26,9 +26,11 @@ PLAIN = "BFIO_PLAIN_NUMBA"
 class Kept(Protocol):
     """Storage for the machine code of one function."""
 
-    #: ``module:function``, and a text that identifies the sources.
-    name: str
-    digest: str
+    name: str  #: ``module:function``.
+
+    @property
+    def digest(self) -> str:
+        """A text that identifies the sources and options."""
 
     def read(self, types: str) -> bytes | None:
         """Return the stored code for argument types, or None."""
@@ -120,7 +122,10 @@ def taking_pointers(machine_code: Any) -> Any:
         return machine_code
     from bfio.common.reference_type import Pointer
 
-    return lambda *given: machine_code(*[Pointer(x) if isinstance(x, tuple) else x for x in given])
+    def call(*given: Any) -> Any:
+        return machine_code(*[Pointer(x) if hasattr(x, "_fields") else x for x in given])
+
+    return call
 
 
 def _let_compile(entry: Any, function: Any) -> None:

@@ -30,6 +30,7 @@ from numba.extending import (
 )
 
 from bfio.common.numba_parts import type_text
+from formulations.errors import InputError
 
 _INDEX = ir.IntType(32)
 
@@ -92,7 +93,7 @@ def _read(context: Any, builder: Any, reference: Reference, pointer: Any, name: 
 lower_getattr_generic(Reference)(_read)
 
 
-@unbox(Reference)
+@unbox(Reference)  # type: ignore[untyped-decorator]
 def _unbox(_kind: Reference, value: Any, context: Any) -> Any:
     """Generate the code that reads the address from a `Pointer`."""
     address = context.pyapi.object_getattr_string(value, "address")
@@ -108,7 +109,12 @@ class Pointer:
     Parameters
     ----------
     value : named tuple
-        Its fields are arrays, numbers, NumPy generators, and named tuples of these.
+        Its fields are arrays, numbers, NumPy generators, and tuples of these.
+
+    Raises
+    ------
+    InputError
+        If a field is of another type.
     """
 
     def __init__(self, value: Any) -> None:
@@ -161,10 +167,13 @@ def _lay_out(value: Any, out: _Layout) -> None:
         out.formats.append(_structure(_structure("q" * 7) + "qq"))
         out.words.extend((0, parts.state_address, parts.state.value, *addresses))
         out.words.extend((parts.bit_generator.value, 0, 0))
-    else:
+    elif type(value) in _FORMATS:
         out.kinds.append(type(value))
         out.formats.append(_FORMATS[type(value)])
         out.words.append(value)
+    else:
+        what = f"{type(value).__name__} cannot be passed to machine code"
+        raise InputError("kernel", what, "use arrays, numbers and named tuples of these")
 
 
 #: Moves to the next multiple of eight bytes, where structures begin and end.
@@ -186,7 +195,7 @@ def checked(kind: Reference, layout: str) -> Reference:
 
     value_type = cpu_target.target_context.get_value_type(kind.pointee)
     if _places(layout) != _places(_format_of(value_type)):
-        raise NotImplementedError(f"this version of Numba lays out {kind} in another way")
+        raise NotImplementedError(f"this version of Numba stores {kind} in another layout")
     return kind
 
 
@@ -207,7 +216,7 @@ def _format_of(kind: Any) -> str:
     if isinstance(kind, ir.BaseStructType):
         return _structure("".join(map(_format_of, kind.elements)))
     if isinstance(kind, ir.ArrayType):
-        return kind.count * _format_of(kind.element)
+        return _format_of(kind.element) * int(kind.count)
     if isinstance(kind, ir.IntType):
         return {1: "?", 8: "b", 64: "q"}[kind.width]
     return "q" if kind.is_pointer else {ir.DoubleType: "d"}[type(kind)]
