@@ -464,7 +464,7 @@ def _children(scenario: Scenario) -> IntArray:
 
 #: `run_slots` with the built-in rule, as machine code.
 run_slots_compiled: Callable[[Machine, int, int], int] = entry_point(
-    rewired(run_slots, form_batch=load), by_reference=True
+    rewired(run_slots, form_batch=load)
 )
 
 
