@@ -19,13 +19,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Recipe:
-    """Compile settings of a function; the fields are the parameters of `compilable`."""
+    """Compile settings of a function: the parameters of `compilable`."""
 
     allocates: bool = False
     into_caller: bool = False
     compiled_as: Callable[..., Any] | None = None
-    written_by: Callable[[], Callable[..., Any]] | None = None
     apart: bool = False
+    #: Returns the machine code of an entry point, see `bfio.common.kernels`.
+    of_entry: Callable[[], Callable[..., Any]] | None = None
 
 
 @overload
@@ -36,7 +37,6 @@ def compilable(
     allocates: bool = ...,
     into_caller: bool = ...,
     compiled_as: Callable[..., Any] | None = ...,
-    written_by: Callable[[], Callable[..., Any]] | None = ...,
     apart: bool = ...,
 ) -> Callable[[F], F]: ...
 def compilable(
@@ -45,7 +45,6 @@ def compilable(
     allocates: bool = False,
     into_caller: bool = False,
     compiled_as: Callable[..., Any] | None = None,
-    written_by: Callable[[], Callable[..., Any]] | None = None,
     apart: bool = False,
 ) -> F | Callable[[F], F]:
     """Mark a function as one that machine code may call.
@@ -61,16 +60,13 @@ def compilable(
         arrays takes longer than running a short function.
     compiled_as : callable, optional
         Function to compile instead, for operations on whole arrays that Numba does not support.
-    written_by : callable, optional
-        Returns the function that machine code calls instead, if this function cannot be written in
-        Python.
     apart : bool
         Whether to compile the function once, with its own machine code on disk, not once in each
         caller. For large functions at the top level of a module that several kernels call.
     """
 
     def mark(marked: F) -> F:
-        recipe = Recipe(allocates, into_caller, compiled_as, written_by, apart)
+        recipe = Recipe(allocates, into_caller, compiled_as, apart)
         marked.__recipe__ = recipe  # type: ignore[attr-defined]
         return marked
 
@@ -81,8 +77,8 @@ def compilable(
 def machine_code(function: F) -> F:
     """Return the compiled twin of a compilable function, for calls by other compiled functions."""
     recipe: Recipe = function.__recipe__  # type: ignore[attr-defined]
-    if recipe.written_by is not None:
-        return cast(F, recipe.written_by())
+    if recipe.of_entry is not None:
+        return cast(F, recipe.of_entry())
     if recipe.apart:
         # Imported here because that module imports this one.
         from bfio.common.kernels import StoredFunction

@@ -1,7 +1,9 @@
-"""Entry points of machine code (functions that Python calls), and their storage on disk.
+"""Functions with machine code of their own, and its storage on disk.
 
 Python calls a function decorated by `entry_point`. The first call compiles this function together
-with all `compilable` functions that it names. The machine code is stored on disk under a digest of
+with all `compilable` functions that it names. Entry points and functions marked ``apart`` have
+machine code of their own: it is compiled once, and other machine code calls it. All machine code is
+stored on disk under a digest of
 everything that determines it, the versions of Numba and Python, and the processor. So stored code
 is always valid: an edit of a compiled function, another checkout or an upgrade changes the digest.
 The folder is ``NUMBA_CACHE_DIR`` or ``XDG_CACHE_HOME`` if set, otherwise ``~/.cache``. If this
@@ -10,9 +12,8 @@ folder cannot be written, a temporary folder is used, with a warning.
 Numba is loaded by the first call of an entry point, not by this module or the decorator. Queries
 of what is compiled are therefore fast.
 
-Numba compiles a function together with all compilable functions that it names. The values of all
-other names are constants of the machine code. The digest covers exactly these: byte code,
-constants and compile options of each function. It does not cover comments, docstrings, annotations
+The values of names that are not functions are constants of the machine code. The digest covers
+the byte code, constants and compile options of each function that is called. It does not cover comments, docstrings, annotations
 or other functions in the same files. So an edit elsewhere does not invalidate stored machine code.
 """
 
@@ -47,7 +48,7 @@ from bfio.common.numba_parts import (
     taking_pointers,
     uses_private_parts,
 )
-from bfio.common.provenance import closure_digest, import_closure
+from bfio.common.provenance import closure_digest
 
 #: Packages covered by their version in every key, and modules written in C.
 _KNOWN_BY_VERSION = ("numpy", "numba", "math", "builtins")
@@ -110,10 +111,6 @@ class _Walk:
         how = ""
         if recipe is not None:
             how = f"{recipe.allocates} {recipe.into_caller} {recipe.apart}"
-            if recipe.written_by is not None:
-                home = recipe.written_by.__module__
-                self.modules |= import_closure(home).keys()
-                return f"written {function.__qualname__} {closure_digest(home)}"
             function = recipe.compiled_as or function
         # Code created at run time has no module.
         self.modules |= {function.__module__} - {None}
@@ -356,7 +353,7 @@ def entry_point(
 
     call.entry = entry  # type: ignore[attr-defined]
     # Machine code that calls an entry point calls its machine code directly.
-    call.__recipe__ = Recipe(written_by=lambda: entry.machine_code)  # type: ignore[attr-defined]
+    call.__recipe__ = Recipe(of_entry=lambda: entry.machine_code)  # type: ignore[attr-defined]
     return call
 
 
