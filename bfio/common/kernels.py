@@ -2,19 +2,21 @@
 
 Python calls a function decorated by `entry_point`. The first call compiles this function together
 with all `compilable` functions that it names. Entry points and functions marked ``apart`` have
-machine code of their own: it is compiled once, and other machine code calls it. All machine code is
-stored on disk under a digest of
-everything that determines it, the versions of Numba and Python, and the processor. So stored code
-is always valid: an edit of a compiled function, another checkout or an upgrade changes the digest.
-The folder is ``NUMBA_CACHE_DIR`` or ``XDG_CACHE_HOME`` if set, otherwise ``~/.cache``. If this
-folder cannot be written, a temporary folder is used, with a warning.
+machine code of their own: it is compiled once, and other machine code calls it.
+
+Machine code is stored on disk under a digest of everything that determines it, the versions of
+Numba and Python, and the processor. So stored code is always valid: an edit of a compiled function,
+another checkout or an upgrade changes the digest. The folder is ``NUMBA_CACHE_DIR`` or
+``XDG_CACHE_HOME`` if set, otherwise ``~/.cache``. If this folder cannot be written, a temporary
+folder is used, with a warning.
 
 Numba is loaded by the first call of an entry point, not by this module or the decorator. Queries
 of what is compiled are therefore fast.
 
-The values of names that are not functions are constants of the machine code. The digest covers
-the byte code, constants and compile options of each function that is called. It does not cover comments, docstrings, annotations
-or other functions in the same files. So an edit elsewhere does not invalidate stored machine code.
+The values of names that are not functions are constants of the machine code. The digest covers the
+byte code, constants and compile options of each function that is called. It does not cover
+comments, docstrings, annotations or other functions in the same files. So an edit elsewhere does
+not invalidate stored machine code.
 """
 
 import functools
