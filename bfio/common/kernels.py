@@ -5,8 +5,8 @@ with all `compilable` functions that it names. Entry points and functions marked
 machine code of their own: it is compiled once, and other machine code calls it.
 
 Machine code is stored on disk under a digest of everything that determines it, the versions of
-Numba and Python, and the processor. So stored code is always valid: an edit of a compiled function,
-another checkout or an upgrade changes the digest. The folder is ``NUMBA_CACHE_DIR`` or
+Numba and Python, and the processor. So stored code is always valid: an edit of a compiled
+function, another checkout or an upgrade changes the digest. The folder is ``NUMBA_CACHE_DIR`` or
 ``XDG_CACHE_HOME`` if set, otherwise ``~/.cache``. If this folder cannot be written, a temporary
 folder is used, with a warning.
 
