@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 #: By kind of policy: its loop, one policy of this kind, and the compile time of the loop [s].
 _LOOPS = {
-    "baselines": ("bfio.decode.policy_registry:run_greedy", "fcfs", 22),
-    "two-stage": ("bfio.decode.machine.two_stage:run", "br-0", 35),
-    "rolling-horizon": ("bfio.decode.rolling:run", "rolling-horizon", 25),
-    "adaptive": ("bfio.decode.adaptive.rehearsal:run", "adaptive", 40),
+    "baselines": ("bfio.decode.policy_registry:run_greedy", "fcfs", 20),
+    "two-stage": ("bfio.decode.machine.two_stage:run", "br-0", 20),
+    "rolling-horizon": ("bfio.decode.rolling:run", "rolling-horizon", 15),
+    "adaptive": ("bfio.decode.adaptive.rehearsal:run", "adaptive", 25),
 }
 
 
