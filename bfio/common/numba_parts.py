@@ -200,7 +200,7 @@ class _DiskCache:
             self._is_linked = True
         # Part of the symbol, so that it is the same in all processes that compile the function.
         number = int(sha256(f"{self._kept.digest} {types}".encode()).hexdigest()[:15], 16)
-        FunctionIdentity._unique_ids = itertools.chain([number], FunctionIdentity._unique_ids)  # noqa: SLF001
+        FunctionIdentity._unique_ids.reserved.append(number)  # noqa: SLF001
         return None
 
     def save_overload(self, signature: Any, result: Any) -> None:
@@ -384,6 +384,17 @@ def _number_apart() -> None:
     """
     from numba.core.bytecode import FunctionIdentity
 
-    # The start is a random multiple of 2**32, so the numbers of two processes do not meet in
-    # practice.
-    FunctionIdentity._unique_ids = itertools.count(int.from_bytes(os.urandom(7)) << 32)  # noqa: SLF001
+    FunctionIdentity._unique_ids = _Numbers()  # noqa: SLF001
+
+
+class _Numbers:
+    """Numbers of functions: reserved ones first."""
+
+    def __init__(self) -> None:
+        self.reserved: list[int] = []
+        # The start is a random multiple of 2**32, so the numbers of two processes do not meet in
+        # practice.
+        self._others = itertools.count(int.from_bytes(os.urandom(7)) << 32)
+
+    def __next__(self) -> int:
+        return self.reserved.pop() if self.reserved else next(self._others)
