@@ -56,9 +56,8 @@ from bfio.batching.tallies import (
     Tallies,
 )
 from bfio.batching.time_terms import Part, batch_slots, whole_coefficients
-from bfio.common.compilable import rewired
 from bfio.common.kernel_groups import ensure_compiled
-from bfio.common.kernels import entry_point
+from bfio.common.kernels import entry_point, rewired
 from formulations.arrays import IntArray
 from formulations.batching import single_engine
 

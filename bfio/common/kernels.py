@@ -38,15 +38,16 @@ from importlib import import_module
 from importlib.metadata import version
 from inspect import CO_OPTIMIZED
 from pathlib import Path
-from types import CodeType, FunctionType, ModuleType
+from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple, ParamSpec, Self, TypeVar, cast
 
 import numpy as np
 
-from bfio.common.compilable import Recipe, linked, machine_code
+from bfio.common.compilable import Recipe
 from bfio.common.numba_parts import (
     compiled_apart,
     compiled_entry,
+    compiled_inner,
     taking_pointers,
     uses_private_parts,
 )
@@ -217,6 +218,7 @@ def _constant_text(constant: object) -> str:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
 
 #: Packages whose versions determine the machine code, in addition to the sources.
 _MAKERS = ("numba", "llvmlite", "numpy")
@@ -363,6 +365,69 @@ def entry_of(function: Callable[..., Any]) -> EntryPoint:
     """Return the `EntryPoint` of a function under `entry_point`."""
     entry: EntryPoint = function.entry  # type: ignore[attr-defined]
     return entry
+
+
+@cache
+def machine_code(function: F) -> F:
+    """Return the compiled twin of a compilable function, for calls by other compiled functions.
+
+    The twin calls the compiled twins of all compilable functions that the original names, as
+    globals or in an enclosing function.
+    """
+    recipe: Recipe = function.__recipe__  # type: ignore[attr-defined]
+    if recipe.of_entry is not None:
+        return cast(F, recipe.of_entry())
+    if recipe.apart:
+        return cast(F, StoredFunction(function).machine_code)
+    body = linked(recipe.compiled_as or function)
+    inner = compiled_inner(body, allocates=recipe.allocates, into_caller=recipe.into_caller)
+    return cast(F, inner)
+
+
+def linked(function: Callable[..., Any]) -> Any:
+    """Return a copy of a function, not yet compiled, that calls compiled twins."""
+
+    def twin_of(value: Any) -> Any:
+        return machine_code(value) if hasattr(value, "__recipe__") else value
+
+    names = {name: twin_of(value) for name, value in _named(function).items()}
+    return _copied(
+        function, names, tuple(CellType(twin_of(value)) for value in _enclosed(function))
+    )
+
+
+def rewired(function: Callable[..., Any], **replaced: Callable[..., Any]) -> Any:
+    """Return a copy of a function, not yet compiled, with some globals replaced."""
+    return _copied(function, replaced, getattr(function, "__closure__", None) or ())
+
+
+def _copied(
+    function: Callable[..., Any], names: dict[str, Any], closure: tuple[CellType, ...]
+) -> Any:
+    assert isinstance(function, FunctionType)
+    copy = FunctionType(
+        function.__code__,
+        function.__globals__ | names,
+        function.__name__,
+        function.__defaults__,
+        closure,
+    )
+    copy.__module__, copy.__qualname__ = function.__module__, function.__qualname__
+    return copy
+
+
+def _named(function: Callable[..., Any]) -> dict[str, Any]:
+    """Return the globals that a function names."""
+    assert isinstance(function, FunctionType)
+    # Not `co_names`: that includes attributes, which may have the name of a function.
+    code = get_instructions(function)
+    names = {str(each.argval) for each in code if each.opname == "LOAD_GLOBAL"}
+    return {name: value for name in names if (value := function.__globals__.get(name)) is not None}
+
+
+def _enclosed(function: Callable[..., Any]) -> list[Any]:
+    """Return the variables of enclosing functions that a function uses."""
+    return [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
 
 
 @contextmanager

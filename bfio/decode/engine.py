@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bfio.common.compilable import rewired
 from bfio.common.kernel_groups import Engine
+from bfio.common.kernels import rewired
 from bfio.common.plugins import policy_statistics
 from bfio.decode.features.batching import Batching
 from bfio.decode.features.pausing import (

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
-from bfio.common.compilable import compilable, rewired
+from bfio.common.compilable import compilable
 from bfio.common.kernel_groups import Engine, ensure_compiled, takes_compiled
-from bfio.common.kernels import entry_point
+from bfio.common.kernels import entry_point, rewired
 from bfio.common.plugins import call_check, checked_choice, policy_statistics
 from bfio.kvcache.instance import CacheInstance
 from bfio.kvcache.machine import (

@@ -12,12 +12,13 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from bfio.common.compilable import compilable, machine_code
+from bfio.common.compilable import compilable
 from bfio.common.kernel_groups import groups
 from bfio.common.kernels import (
     cache_folders,
     entry_of,
     entry_point,
+    machine_code,
     made_of,
     note_use,
     remove_unused,
@@ -32,7 +33,7 @@ from tests.processes import PATIENCE_S, started, with_numba
 
 _CALLER = """\
 import sys
-from bfio.common.kernels import entry_point
+from bfio.common.kernels import entry_point, machine_code
 from callee import number
 
 @entry_point
@@ -53,7 +54,7 @@ def number():
     return FACTOR * {}
 """
 _OTHER = """\
-from bfio.common.kernels import entry_point
+from bfio.common.kernels import entry_point, machine_code
 
 @entry_point
 def thrice(number):
@@ -63,8 +64,8 @@ def thrice(number):
 _LATE = """\
 import sys
 from numba import njit
-from bfio.common.compilable import compilable, machine_code
-from bfio.common.kernels import entry_point
+from bfio.common.compilable import compilable
+from bfio.common.kernels import entry_point, machine_code
 
 @compilable(allocates=True)
 def checked(number):
@@ -82,8 +83,8 @@ directly = njit(lambda number: 3 * compiled(number))
 #: Two kernels that call a function with its own machine code, and what was read from the disk.
 _APART = """\
 import numpy as np
-from bfio.common.compilable import compilable, machine_code
-from bfio.common.kernels import entry_point
+from bfio.common.compilable import compilable
+from bfio.common.kernels import entry_point, machine_code
 
 @compilable(allocates=True, apart=True)
 def total(numbers):
@@ -114,7 +115,7 @@ def show():
 """
 #: The symbol of a kernel.
 _SYMBOL = """
-from bfio.common.kernels import entry_point
+from bfio.common.kernels import entry_point, machine_code
 
 @entry_point
 def following(number):

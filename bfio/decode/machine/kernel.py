@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bfio.common.compilable import compilable, rewired
-from bfio.common.kernels import entry_point
+from bfio.common.compilable import compilable
+from bfio.common.kernels import entry_point, rewired
 from bfio.decode.features.cancellations import cancel_due
 from bfio.decode.features.delay import decide_late, hurry
 from bfio.decode.features.failures import fail_due

@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from bfio.common.compilable import rewired
+from bfio.common.kernels import rewired
 from bfio.decode.cluster import Cluster
 from bfio.decode.machine import kernel, whole_run
 from bfio.decode.policy_registry import specs

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numba import njit
 
-from bfio.common.compilable import linked
+from bfio.common.kernels import linked
 from bfio.step.two_stage.subset_choice import BitmaskSums
 from bfio.step.two_stage.subset_kernel import (
     largest_at_most,
