@@ -48,7 +48,6 @@ from bfio.common.numba_parts import (
     compiled_apart,
     compiled_entry,
     compiled_inner,
-    taking_pointers,
     uses_private_parts,
 )
 from bfio.common.provenance import closure_digest
@@ -345,7 +344,7 @@ def entry_point(
         if _is_interpreting.get():
             return function(*args, **kwargs)
         nonlocal code
-        code = taking_pointers(entry.machine_code) if by_reference else entry.machine_code
+        code = _taking_pointers(entry.machine_code) if by_reference else entry.machine_code
         return code(*args, **kwargs)
 
     code = cast(Callable[..., R], first_call)
@@ -358,6 +357,19 @@ def entry_point(
     call.entry = entry  # type: ignore[attr-defined]
     # Machine code that calls an entry point calls its machine code directly.
     call.__recipe__ = Recipe(of_entry=lambda: entry.machine_code)  # type: ignore[attr-defined]
+    return call
+
+
+def _taking_pointers(machine_code: Any) -> Any:
+    """Return a function that passes named tuples to machine code as pointers."""
+    if not hasattr(machine_code, "py_func"):
+        # NUMBA_DISABLE_JIT is set.
+        return machine_code
+    from bfio.common.reference_type import Pointer
+
+    def call(*given: Any) -> Any:
+        return machine_code(*[Pointer(x) if hasattr(x, "_fields") else x for x in given])
+
     return call
 
 

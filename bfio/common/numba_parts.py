@@ -115,19 +115,6 @@ def compiled_entry(function: Any, linked: Callable[[Any], Any], kept: Kept | Non
     return _typed_alike(entry)
 
 
-def taking_pointers(machine_code: Any) -> Any:
-    """Return a function that passes named tuples to machine code as pointers."""
-    if not hasattr(machine_code, "py_func"):
-        # NUMBA_DISABLE_JIT is set.
-        return machine_code
-    from bfio.common.reference_type import Pointer
-
-    def call(*given: Any) -> Any:
-        return machine_code(*[Pointer(x) if hasattr(x, "_fields") else x for x in given])
-
-    return call
-
-
 def _let_compile(entry: Any, function: Any) -> None:
     """Let Numba compile ``function`` instead of the function given to ``entry``."""
     entry._compiler.py_func = function  # noqa: SLF001

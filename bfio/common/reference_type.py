@@ -8,16 +8,17 @@ change, so no write can change a value that is read.
 """
 
 import re
+import struct
 from ctypes import addressof, c_void_p, cast, create_string_buffer
 from hashlib import sha256
-from struct import Struct, calcsize
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from llvmlite import ir
 from numba import typeof
 from numba.core import types
 from numba.core.datamodel import models
+from numba.core.errors import NumbaError
 from numba.core.imputils import impl_ret_borrowed
 from numba.core.types.containers import BaseNamedTuple
 from numba.core.typing.templates import AttributeTemplate
@@ -119,13 +120,17 @@ class Pointer:
 
     def __init__(self, value: Any) -> None:
         self._value = value  # Its arrays must exist as long as the pointer.
-        out = _Layout([], [], [])
-        _lay_out(value, out)
-        layout, key = "".join(out.formats), tuple(out.kinds)
-        if key not in _known:
-            _known[key] = checked(Reference(typeof(value)), layout)
+        words: list[Any] = []
+        kinds: list[Any] = []
+        layout, key = _lay_out(value, words, kinds), tuple(kinds)
+        try:
+            if key not in _known:
+                _known[key] = checked(Reference(typeof(value)), layout)
+            packed = struct.pack(layout, *words)
+        except (ValueError, NotImplementedError, NumbaError, struct.error) as error:
+            raise _refused(f"{type(value).__name__} with numbers of such size or kind") from error
         self._numba_type_ = _known[key]
-        self._memory = create_string_buffer(Struct(layout).pack(*out.words))
+        self._memory = create_string_buffer(packed)
         self.address = addressof(self._memory)
 
 
@@ -134,54 +139,46 @@ class Pointer:
 _known: dict[tuple[Any, ...], Reference] = {}
 
 
-class _Layout(NamedTuple):
-    """Formats (see `struct`), words and kinds of the values in a tuple."""
-
-    formats: list[str]
-    words: list[Any]
-    kinds: list[Any]
-
-
-def _lay_out(value: Any, out: _Layout) -> None:
-    """Append a value to a layout."""
-    if isinstance(value, np.ndarray):
+def _lay_out(value: Any, words: list[Any], kinds: list[Any]) -> str:
+    """Append the words of a value and what its type depends on; return its `struct` format."""
+    if type(value) is np.ndarray and not value.dtype.hasobject:
         flags = value.flags
         form = flags.c_contiguous, flags.f_contiguous, flags.writeable
-        out.kinds.append((value.dtype, value.ndim, form))
+        kinds.append((value.dtype, value.ndim, form))
         address = value.__array_interface__["data"][0]
         # First two pointers to the owner, which Numba does not need while it exists.
-        words = (0, 0, value.size, value.itemsize, address, *value.shape, *value.strides)
-        out.formats.append(_structure("q" * len(words)))
-        out.words.extend(words)
-    elif isinstance(value, tuple):
-        out.kinds.append((type(value), len(value)))
-        out.formats.append(_ALIGNED)
-        for field in value:
-            _lay_out(field, out)
-        out.formats.append(_ALIGNED)
-    elif isinstance(value, np.random.Generator):
+        of_array = (0, 0, value.size, value.itemsize, address, *value.shape, *value.strides)
+        words.extend(of_array)
+        return "q" * len(of_array)
+    kinds.append(type(value))
+    if isinstance(value, tuple):
+        kinds.append(len(value))
+        return _structure("".join(_lay_out(field, words, kinds) for field in value))
+    if isinstance(value, np.random.Generator):
         parts = value.bit_generator.ctypes
         calls = (parts.next_uint64, parts.next_uint32, parts.next_double)
         addresses = [cast(call, c_void_p).value for call in calls]
-        out.kinds.append(type(value))
-        out.formats.append(_structure(_structure("q" * 7) + "qq"))
-        out.words.extend((0, parts.state_address, parts.state.value, *addresses))
-        out.words.extend((parts.bit_generator.value, 0, 0))
-    elif type(value) in _FORMATS:
-        out.kinds.append(type(value))
-        out.formats.append(_FORMATS[type(value)])
-        out.words.append(value)
-    else:
-        what = f"{type(value).__name__} cannot be passed to machine code"
-        raise InputError("kernel", what, "use arrays, numbers and named tuples of these")
+        words.extend((0, parts.state_address, parts.state.value, *addresses))
+        words.extend((parts.bit_generator.value, 0, 0))
+        return "q" * 9
+    if type(value) not in _FORMATS:
+        raise _refused(type(value).__name__)
+    words.append(value)
+    return _FORMATS[type(value)]
 
 
-#: Moves to the next multiple of eight bytes, where structures begin and end.
+def _refused(what: str) -> InputError:
+    remedy = "use arrays of numbers, int, float, bool and tuples of these"
+    return InputError("kernel", f"{what} cannot be passed to machine code", remedy)
+
+
+#: Moves to the next multiple of eight bytes.
 _ALIGNED = "0q"
 
 
 def _structure(fields: str) -> str:
-    return f"{_ALIGNED}{fields}{_ALIGNED}"
+    """Return the format of a structure: one with words begins and ends at a multiple of eight."""
+    return f"{_ALIGNED}{fields}{_ALIGNED}" if fields.strip("?") else fields
 
 
 _FORMATS = {bool: "?", np.bool_: "?", int: "q", np.int64: "q", float: "d", np.float64: "d"}
@@ -203,9 +200,9 @@ def _places(layout: str) -> list[tuple[int, str]]:
     """Return the offset and type of each word of a layout."""
     places, end = [], 0
     for token in re.findall(f"{_ALIGNED}|.", layout):
-        size = calcsize(token) or 8
+        size = struct.calcsize(token) or 8
         start = -(-end // size) * size
-        end = start + calcsize(token)
+        end = start + struct.calcsize(token)
         if token != _ALIGNED:
             places.append((start, token))
     return places

@@ -178,8 +178,10 @@ def _run_compiled(
     spec: PolicySpec, task: KernelTask, steps: int, watching: Watching, engine: str
 ) -> Run | None:
     """Run the compiled engine; return None if compiling saves no time or is not exact."""
-    from bfio.decode.machine.whole_run import pays, run_compiled
+    from bfio.decode.machine.whole_run import pays, run_compiled, supports
 
+    if not supports(spec, task.options):
+        return None
     most = check_run(task.workload, task.cluster, task.options, steps)
     if task.cluster.mean_time_s > 0 and most >= EXACT_FLOAT:
         return None

@@ -69,6 +69,9 @@ class Kernel:
     #: requests by `bfio.decode.machine.phases.admit` and `close_gaps`, and returns False if it
     #: could not decide exactly.
     decide: Callable[..., bool] | None = None
+    #: Whether ``decide`` supports immediate dispatch: it then binds each arriving request by
+    #: `bfio.decode.machine.phases.bind`. Otherwise such runs are interpreted.
+    binds: bool = False
     #: Whether ``decide`` uses projections, up to the policy's own look-ahead.
     reads_window: bool = False
     #: Returns the policy's statistics from the memory at the end of a run.

@@ -430,4 +430,4 @@ def admit_within(
     return True
 
 
-KERNEL = Kernel(memory, decide=decide, reads_window=True)
+KERNEL = Kernel(memory, decide=decide, binds=True, reads_window=True)

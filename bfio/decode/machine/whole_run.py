@@ -21,7 +21,7 @@ from bfio.decode.machine.phases import is_over
 from bfio.decode.machine.state import Chunks, Record, State, most_waiting, new_state
 from bfio.decode.machine.window import Window, new_window
 from bfio.decode.observers import ProgressObserver, Watching
-from bfio.decode.options import RunOptions
+from bfio.decode.options import Dispatch, RunOptions
 from bfio.decode.policy import look_ahead_of
 from bfio.prediction.predictor import LengthSource
 from bfio.prediction.registry import lengths_of, made
@@ -76,6 +76,12 @@ def kernel_of(spec: PolicySpec) -> Kernel:
     kernel = load_object(spec.kernel, "kernel") if isinstance(spec.kernel, str) else spec.kernel
     assert isinstance(kernel, Kernel)
     return kernel
+
+
+def supports(spec: PolicySpec, options: RunOptions) -> bool:
+    """Return whether the kernel of a policy supports the dispatch of a run."""
+    kernel = kernel_of(spec)
+    return kernel.decide is None or kernel.binds or options.dispatch is not Dispatch.IMMEDIATE
 
 
 def pays(spec: PolicySpec, workload: Workload, cluster: Cluster, options: RunOptions) -> bool:
