@@ -196,9 +196,8 @@ def _row(tokens: str | None, duration: str | None, where: str) -> tuple[int, flo
             "correct the row",
         ) from None
     if pair[0] < 1 or not 0 < pair[1] < float("inf"):
-        raise InputError(
-            where, f"{pair[0]} tokens and {pair[1]} s are not both > 0", "write numbers above 0"
-        )
+        what = f"{pair[0]} tokens and {pair[1]} s are not both finite and > 0"
+        raise InputError(where, what, "correct the row")
     return pair
 
 
@@ -231,6 +230,9 @@ def fit_batch_time(
     elif len(knees) > _MAX_KNEES:
         knees = np.unique(np.quantile(knees, np.linspace(0, 1, _MAX_KNEES)).astype(np.int64))
     fits = [fit for b0 in knees.tolist() if (fit := _fit(loads, durations, b0)) is not None]
+    if not fits and len(np.unique(loads)) > 1 and free_tokens is None:
+        what = "no line with a positive overhead and without a decrease fits them"
+        raise InputError("durations", what, "measure batches of many sizes")
     if not fits:
         raise InputError(
             "tokens",

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from bfio.batching.laws import ListedArrivals
 from bfio.batching.run import BatchRun
 from bfio.batching.scenario import Scenario
 from bfio.batching.simulation import simulate
@@ -27,6 +28,7 @@ from bfio.common.kernel_groups import Engine
 from bfio.common.statistics import batch_means, fit_line, student_t
 from formulations.arrays import integer
 from formulations.batching import AgentNetwork
+from formulations.errors import InputError
 
 #: Drifts below this share of the tokens arriving from outside count as zero.
 TOLERANCE = 0.01
@@ -145,16 +147,27 @@ def judge(
         First of the consecutive seeds.
     engine : Engine
         See `simulate`.
+
+    Raises
+    ------
+    InputError
+        If the arrivals of a trace end too early. After its last arrival, every queue drains.
     """
     integer(horizon, "horizon", minimum=20 * _BLOCKS)
     integer(seeds, "seeds", minimum=3, maximum=1000)
     which = range(seed, seed + seeds)
+    laws = scenario.listed_arrivals.values()
+    ends = [int(law.slots[-1]) + 1 for law in laws if isinstance(law, ListedArrivals)]
+    most = min([horizon << doublings, *ends])
+    if most < 20 * _BLOCKS:
+        what = f"its last arrival is in slot {most - 1:,}, too early to judge stability"
+        raise InputError("trace", what, f"use one of at least {20 * _BLOCKS} slots")
     for doubling in range(doublings + 1):
-        slots = horizon << doubling
+        slots = min(horizon << doubling, most)
         empty = drift(replace(scenario, initial={}), slots, which, engine)
         large = drift(large_state(scenario, slots), slots, which, engine)
         verdict = _verdict(empty, large)
-        if verdict is not Stability.UNDECIDED:
+        if verdict is not Stability.UNDECIDED or slots == most:
             break
     return SimulatedStability(verdict, slots, seeds, empty, large)
 

@@ -244,6 +244,9 @@ def _check_cells(
 
 def _mean(columns: dict[str, FloatArray], workers: int | None, path: Path) -> FloatArray | None:
     if "mean_load" in columns:
+        if workers is not None:
+            what = "has the mean load, so the number of workers has no effect"
+            raise InputError(str(path), what, "omit workers")
         return columns["mean_load"]
     if "total_load" not in columns:
         return None

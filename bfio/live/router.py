@@ -201,8 +201,10 @@ class Router:
         if payload.prompt_tokens > (most := int(self.table.memory.max())):
             raise WireError(400, f"The prompt is longer than {most} tokens; shorten it.", "prompt")
         if self.table.num_waiting >= self.options.pool or self.table.is_full:
+            ticket = Ticket(payload, path, self.arrived, -1, 0)
             self.arrived += 1
-            self.ends[REFUSED] += 1
+            ticket.end = REFUSED
+            self._ended(ticket)
             raise _try_later(f"The pool of waiting requests is full ({self.options.pool})")
         text = json.dumps(payload.fields.get("prompt") or payload.fields.get("messages"))
         digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
@@ -530,9 +532,13 @@ class Router:
         if ticket.end:
             return
         ticket.end = reason
-        self.ends[reason] += 1
         self._leave(ticket, finished=reason == FINISHED and ticket.tokens > 0)
         ticket.tell(last)
+        self._ended(ticket)
+
+    def _ended(self, ticket: Ticket) -> None:
+        """Count and log the end of a request."""
+        self.ends[ticket.end] += 1
         if self.log is not None:
             self.log.request(ticket, self._began)
 

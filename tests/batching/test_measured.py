@@ -45,9 +45,10 @@ def test_noise_is_averaged() -> None:
         ("tokens\n1\n", "column duration_s is missing"),
         ("tokens,duration_s\n1,x\n", "row 1"),
         ("tokens,duration_s\n0,1\n", "0 tokens"),
-        ("tokens,duration_s\n1,inf\n", "inf s"),
+        ("tokens,duration_s\n1,inf\n", "inf s are not both finite"),
         ("tokens,duration_s\n1,1\n2,1\n", "three batches"),
         ("tokens,duration_s\n5,1\n5,1\n5,2\n", "do not differ"),
+        ("tokens,duration_s\n1,3\n2,2\n4,1\n", "durations: no line with a positive overhead"),
     ],
 )
 def test_what_is_refused(tmp_path: Path, text: str, what: str) -> None:

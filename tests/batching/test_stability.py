@@ -1,15 +1,18 @@
 """Verdicts by simulation: instances of the specification, and networks against the program."""
 
 import os
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from bfio.batching.registry import build
-from bfio.batching.scenario import Balancer, Scenario, Serving
+from bfio.batching.scenario import Balancer, Scenario, Serving, with_trace
 from bfio.batching.stability import Stability, drift, judge
+from bfio.workloads.workload import Workload
 from formulations.batching import Agent, AgentNetwork, BatchTime, Route, Stage, single_engine
+from formulations.errors import InputError
 from formulations.stability import Verdict, capacity, theory
 from tests.batching.test_worked_instances import A, B, C
 
@@ -71,6 +74,22 @@ def acyclic_network(rng: np.random.Generator) -> AgentNetwork:
     low, high = ((0.5, 0.85), (1.15, 1.6))[int(rng.integers(2))]
     load = Fraction(float(rng.uniform(low, high))).limit_denominator(100)
     return network.scaled(capacity(network).factor * load)
+
+
+def test_a_trace_is_judged_before_its_last_arrival() -> None:
+    """After it, the queue of an overloaded trace drains as well."""
+    network = replace(single_engine("1/2", 4, 4, budget=4), slot=Fraction(1))
+
+    def served(requests: int) -> Scenario:
+        sizes = np.full(requests, 4)
+        return with_trace(
+            Scenario(network), Workload(sizes, sizes, [Fraction(i) for i in range(requests)])
+        )
+
+    found = judge(served(2000), engine="compiled")
+    assert (found.verdict, found.horizon) == (Stability.UNSTABLE, 1999)
+    with pytest.raises(InputError, match="too early to judge stability"):
+        judge(served(50))
 
 
 @pytest.mark.parametrize("part", range(4))

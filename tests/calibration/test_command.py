@@ -96,6 +96,7 @@ def test_json_lines_and_a_mean(bfio: Bfio) -> None:
         ("duration_s,load_0,load_2\n1,2,3\n", (), "no column 'load_1'"),
         ("duration_s,load_00\n1,2\n", (), "no column 'max_load'"),
         ("duration_s,max_load,total_load\n1,2,3\n", (), "add --workers G"),
+        ("duration_s,max_load,mean_load\n1,2,2\n", ("--workers", "3"), "omit workers"),
         (HEAD + "0.1,5,6\n0.2,nan,7\n", (), "line 3 column 'load_0': nan, but a load is >= 0"),
         (HEAD + "0.1,5,6\n-0.2,1,7\n", (), "line 3 column 'duration_s': -0.2, but a duration"),
         (HEAD + "0.1,5,6\n0,1,7\n", (), "line 3 column 'duration_s': 0, but a duration is > 0"),

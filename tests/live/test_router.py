@@ -346,9 +346,10 @@ def test_a_policy_that_raises_is_answered_at_once(tmp_path: Path) -> None:
     assert ",failed" in (tmp_path / "requests.csv").read_text()
 
 
-async def full() -> None:
+async def full(folder: Path) -> None:
     """Fill the pool, and let requests wait for longer than they may."""
-    async with live(Cluster(workers=1, slots=1), "fcfs", speed=None, pool=1, ttl_s=0.2) as both:
+    one, log = Cluster(workers=1, slots=1), RunLog(folder, {"policy": "fcfs"})
+    async with live(one, "fcfs", speed=None, log=log, pool=1, ttl_s=0.2) as both:
         answers = []
         for sent in (1, 1):
             answers.append(asyncio.create_task(both.complete(prompt="a", max_tokens=5)))
@@ -366,9 +367,11 @@ async def full() -> None:
         await is_empty(both)
 
 
-def test_a_full_pool_refuses_and_old_requests_expire() -> None:
-    """Both with status 503; a client that leaves frees its slot."""
-    asyncio.run(full())
+def test_a_full_pool_refuses_and_old_requests_expire(tmp_path: Path) -> None:
+    """Both with status 503, and both in the log; a client that leaves frees its slot."""
+    asyncio.run(full(tmp_path))
+    rows = (tmp_path / "requests.csv").read_text().splitlines()[1:]
+    assert sorted(row.rpartition(",")[2] for row in rows) == ["cancelled", "expired", "refused"]
 
 
 async def bound() -> None:

@@ -67,7 +67,8 @@ def _details(problem: "MakespanProblem") -> dict[str, object]:
 def _lines(problem: "MakespanProblem", result: "MakespanResult") -> list[str]:
     """Return the answer as text lines."""
     if result.starts is None or result.workers is None:
-        return [f"{result.method}: no schedule ({result.termination})"]
+        bound = _value(result.bound, problem)
+        return [f"{result.method}: {result.termination}, bound {bound}, no schedule"]
     objective, bound = (_value(units, problem) for units in (result.objective, result.bound))
     rows = list(zip(result.workers, result.starts, strict=True))
     shown = ", ".join(f"{i}->{g}@{k}" for i, (g, k) in enumerate(rows[:_SHOWN_ROWS]))

@@ -28,6 +28,7 @@ from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
 from bfio.testing.runs import Scenario, scenarios
 from bfio.workloads.workload import Workload
+from formulations.errors import InputError
 from tests.decode.machine.equality import GREEDY, assert_same_run
 from tests.decode.machine.test_greedy import lengths, supported
 
@@ -101,6 +102,27 @@ def test_its_kernel_is_its_policy(dropped_in: PolicySpec) -> None:
     # Requests wait and workers fill up, so that order and key matter.
     assert int(run.waiting.max()) > 4
     assert len(np.unique(run.worker)) == 5
+
+
+OWN = """
+from dataclasses import replace
+from bfio.decode.machine import two_stage
+from bfio.decode.machine.kernel import Kernel
+from bfio.decode.policy_registry import find
+SPEC = replace(find("br-0"), name="own", kernel=Kernel(two_stage.memory, decide=two_stage.decide))
+"""
+
+
+def test_a_kernel_that_cannot_bind_leaves_immediate_dispatch_to_the_reference(
+    tmp_path: Path,
+) -> None:
+    """Whatever `decide` admits would otherwise be bound a second time."""
+    (tmp_path / "own.py").write_text(OWN)
+    policy = f"{tmp_path / 'own.py'}:SPEC"
+    requests, cluster = lengths(50, seed=5), Cluster(2, 2)
+    assert simulate(requests, policy, cluster, dispatch="immediate").engine == "reference"
+    with pytest.raises(InputError, match="the compiled engine cannot run"):
+        simulate(requests, policy, cluster, dispatch="immediate", engine="compiled")
 
 
 @pytest.mark.deep
