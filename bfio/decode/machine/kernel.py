@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bfio.common.compilable import compilable
-from bfio.common.kernels import entry_point, rewired
 from bfio.decode.features.cancellations import cancel_due
 from bfio.decode.features.delay import decide_late, hurry
 from bfio.decode.features.failures import fail_due
@@ -135,13 +134,3 @@ def run_chunk(state: State, window: Window, memory: Any, record: Record) -> int:
         run_step(state, record, row)
         row += 1
     return row
-
-
-def compiled_loop(
-    name: str, kernel: Callable[..., bool]
-) -> Callable[[State, Window, Any, Record], int]:
-    """Return `run_chunk` linked with a kernel's decisions, compiled at its first call.
-
-    ``name`` (``module:function``) is the key of the machine code on disk.
-    """
-    return entry_point(rewired(run_chunk, decide=kernel), name=name, by_reference=True)

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from bfio.common.kernel_groups import Engine, KernelGroup, ensure_compiled, groups, is_worthwhile
+from bfio.common.kernels import entry_point, rewired
 from bfio.common.metrics import exact_sum
 from bfio.decode import policy_registry
 from bfio.decode.cluster import Cluster
 from bfio.decode.machine.greedy import one_of, serving
-from bfio.decode.machine.kernel import NOT_EXACT, STALLED, Kernel, KernelTask, compiled_loop
+from bfio.decode.machine.kernel import NOT_EXACT, STALLED, Kernel, KernelTask, run_chunk
 from bfio.decode.machine.outcome import finished_run, stalled, step_view
 from bfio.decode.machine.phases import is_over
 from bfio.decode.machine.state import Chunks, Record, State, most_waiting, new_state
@@ -110,7 +111,8 @@ def greedy_policies() -> tuple[PolicySpec, ...]:
 @cache
 def machine_code_of(loop: Loop) -> CompiledLoop:
     """Return a loop that is compiled at its first call."""
-    return compiled_loop(loop.name, decide_of(loop))
+    run = rewired(run_chunk, decide=decide_of(loop))
+    return entry_point(run, name=loop.name, by_reference=True)
 
 
 def decide_of(loop: Loop) -> Callable[..., bool]:
