@@ -230,7 +230,7 @@ def fit_batch_time(
     elif len(knees) > _MAX_KNEES:
         knees = np.unique(np.quantile(knees, np.linspace(0, 1, _MAX_KNEES)).astype(np.int64))
     fits = [fit for b0 in knees.tolist() if (fit := _fit(loads, durations, b0)) is not None]
-    if not fits and len(np.unique(loads)) > 1 and free_tokens is None:
+    if not fits and any(len(np.unique(np.maximum(loads, b0))) > 1 for b0 in knees.tolist()):
         what = "no line with a positive overhead and without a decrease fits them"
         raise InputError("durations", what, "measure batches of many sizes")
     if not fits:

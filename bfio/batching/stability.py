@@ -156,8 +156,8 @@ def judge(
     integer(horizon, "horizon", minimum=20 * _BLOCKS)
     integer(seeds, "seeds", minimum=3, maximum=1000)
     which = range(seed, seed + seeds)
-    laws = scenario.listed_arrivals.values()
-    ends = [int(law.slots[-1]) + 1 for law in laws if isinstance(law, ListedArrivals)]
+    laws = [law for law in scenario.listed_arrivals.values() if isinstance(law, ListedArrivals)]
+    ends = [int(law.slots[-1]) + 1 for law in laws if len(law.slots)]
     most = min([horizon << doublings, *ends])
     if most < 20 * _BLOCKS:
         what = f"its last arrival is in slot {most - 1:,}, too early to judge stability"

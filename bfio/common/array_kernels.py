@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from bfio.common.compilable import compilable
 from formulations.arrays import FloatArray, IntArray
 
-T = TypeVar("T")
 N = TypeVar("N", bound=np.generic)
 
 

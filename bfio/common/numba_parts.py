@@ -80,14 +80,10 @@ def compiled_apart(
     The function is compiled once, whatever the number of its callers. Parameters as in
     `compiled_entry` and `compiled_inner`.
     """
-    if kept is None or not uses_private_parts():
+    if not uses_private_parts():
         return compiled_inner(linked(function), allocates=allocates, into_caller=False)
     inner = compiled_inner(function, allocates=allocates, into_caller=False)
-    if not hasattr(inner, "py_func"):
-        # NUMBA_DISABLE_JIT is set.
-        return linked(function)
-    inner._cache = _DiskCache(inner, linked, kept)  # noqa: SLF001
-    return inner
+    return _with_storage(inner, function, linked, kept)
 
 
 def compiled_entry(function: Any, linked: Callable[[Any], Any], kept: Kept | None) -> Any:
@@ -104,15 +100,22 @@ def compiled_entry(function: Any, linked: Callable[[Any], Any], kept: Kept | Non
     """
     if not uses_private_parts():
         return _njit()(nogil=True)(linked(function))
-    entry = _njit()(nogil=True, no_cfunc_wrapper=True)(function)
-    if not hasattr(entry, "py_func"):
+    entry = _typed_alike(_njit()(nogil=True, no_cfunc_wrapper=True)(function))
+    return _with_storage(entry, function, linked, kept)
+
+
+def _with_storage(
+    compiled: Any, function: Any, linked: Callable[[Any], Any], kept: Kept | None
+) -> Any:
+    """Let a function of Numba link only if no code is stored, and store what it compiles."""
+    if not hasattr(compiled, "py_func"):
         # NUMBA_DISABLE_JIT is set.
         return linked(function)
     if kept is None:
-        _let_compile(entry, linked(function))
+        _let_compile(compiled, linked(function))
     else:
-        entry._cache = _DiskCache(entry, linked, kept)  # noqa: SLF001
-    return _typed_alike(entry)
+        compiled._cache = _DiskCache(compiled, linked, kept)  # noqa: SLF001
+    return compiled
 
 
 def _let_compile(entry: Any, function: Any) -> None:

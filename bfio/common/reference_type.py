@@ -7,7 +7,6 @@ where it is used, and a field that is itself a named tuple is again a pointer. N
 change, so no write can change a value that is read.
 """
 
-import re
 import struct
 from ctypes import addressof, c_void_p, cast, create_string_buffer
 from hashlib import sha256
@@ -122,49 +121,53 @@ class Pointer:
         self._value = value  # Its arrays must exist as long as the pointer.
         words: list[Any] = []
         kinds: list[Any] = []
-        layout, key = _lay_out(value, words, kinds), tuple(kinds)
+        _lay_out(value, words, kinds)
+        key, name = tuple(kinds), type(value).__name__
         try:
-            if key not in _known:
-                _known[key] = checked(Reference(typeof(value)), layout)
-            packed = struct.pack(layout, *words)
-        except (ValueError, NotImplementedError, NumbaError, struct.error) as error:
-            raise _refused(f"{type(value).__name__} with numbers of such size or kind") from error
-        self._numba_type_ = _known[key]
+            kind, layout = _known.get(key) or _stored_as(typeof(value), words)
+            packed = layout.pack(*words)
+        except (ValueError, NumbaError, struct.error) as error:
+            raise _refused(f"{name} with numbers of such size or kind") from error
+        _known[key] = kind, layout
+        self._numba_type_ = kind
         self._memory = create_string_buffer(packed)
         self.address = addressof(self._memory)
 
 
-#: Numba types of named tuples, by class and kinds of fields. `numba.typeof` takes milliseconds for
-#: a tuple of many arrays.
-_known: dict[tuple[Any, ...], Reference] = {}
+#: Numba types and layouts of named tuples, by class and kinds of fields. `numba.typeof` takes
+#: milliseconds for a tuple of many arrays.
+_known: dict[tuple[Any, ...], tuple[Reference, struct.Struct]] = {}
 
 
-def _lay_out(value: Any, words: list[Any], kinds: list[Any]) -> str:
-    """Append the words of a value and what its type depends on; return its `struct` format."""
+def _lay_out(value: Any, words: list[Any], kinds: list[Any]) -> None:
+    """Append the words of a value, and what its type depends on."""
     if type(value) is np.ndarray and not value.dtype.hasobject:
         flags = value.flags
         form = flags.c_contiguous, flags.f_contiguous, flags.writeable
         kinds.append((value.dtype, value.ndim, form))
         address = value.__array_interface__["data"][0]
         # First two pointers to the owner, which Numba does not need while it exists.
-        of_array = (0, 0, value.size, value.itemsize, address, *value.shape, *value.strides)
-        words.extend(of_array)
-        return "q" * len(of_array)
+        words.extend((0, 0, value.size, value.itemsize, address, *value.shape, *value.strides))
+        return
     kinds.append(type(value))
     if isinstance(value, tuple):
         kinds.append(len(value))
-        return _structure("".join(_lay_out(field, words, kinds) for field in value))
-    if isinstance(value, np.random.Generator):
+        for field in value:
+            _lay_out(field, words, kinds)
+    elif isinstance(value, np.random.Generator):
         parts = value.bit_generator.ctypes
         calls = (parts.next_uint64, parts.next_uint32, parts.next_double)
         addresses = [cast(call, c_void_p).value for call in calls]
         words.extend((0, parts.state_address, parts.state.value, *addresses))
         words.extend((parts.bit_generator.value, 0, 0))
-        return "q" * 9
-    if type(value) not in _FORMATS:
+    elif type(value) in _FORMATS:
+        words.append(value)
+    else:
         raise _refused(type(value).__name__)
-    words.append(value)
-    return _FORMATS[type(value)]
+
+
+#: Format of each type of word, see `struct`.
+_FORMATS = {bool: "?", np.bool_: "?", int: "q", np.int64: "q", float: "d", np.float64: "d"}
 
 
 def _refused(what: str) -> InputError:
@@ -172,46 +175,39 @@ def _refused(what: str) -> InputError:
     return InputError("kernel", f"{what} cannot be passed to machine code", remedy)
 
 
-#: Moves to the next multiple of eight bytes.
-_ALIGNED = "0q"
+def _stored_as(kind: Any, words: list[Any]) -> tuple[Reference, struct.Struct]:
+    """Return the type of pointers to a named tuple, and the layout of its words."""
+    reference = Reference(kind)
+    layout = checked(reference, "".join(_FORMATS[type(word)] for word in words))
+    return reference, struct.Struct(layout)
 
 
-def _structure(fields: str) -> str:
-    """Return the format of a structure: one with words begins and ends at a multiple of eight."""
-    return f"{_ALIGNED}{fields}{_ALIGNED}" if fields.strip("?") else fields
-
-
-_FORMATS = {bool: "?", np.bool_: "?", int: "q", np.int64: "q", float: "d", np.float64: "d"}
-
-
-def checked(kind: Reference, layout: str) -> Reference:
-    """Return a type after a check that Numba's layout of it is the expected one."""
+def checked(kind: Reference, words: str) -> str:
+    """Return Numba's layout of a type, after a check that it has words of these formats."""
     # The first import defines the layout of generators.
     import numba.np.random.generator_core  # noqa: F401
     from numba.core.registry import cpu_target
 
-    value_type = cpu_target.target_context.get_value_type(kind.pointee)
-    if _places(layout) != _places(_format_of(value_type)):
+    try:
+        value_type = cpu_target.target_context.get_value_type(kind.pointee)
+    except NotImplementedError as error:
+        raise ValueError(f"Numba cannot store {error}") from error
+    layout = _format_of(value_type)
+    if layout.replace(_ALIGNED, "") != words:
         raise NotImplementedError(f"this version of Numba stores {kind} in another layout")
-    return kind
+    return layout
 
 
-def _places(layout: str) -> list[tuple[int, str]]:
-    """Return the offset and type of each word of a layout."""
-    places, end = [], 0
-    for token in re.findall(f"{_ALIGNED}|.", layout):
-        size = struct.calcsize(token) or 8
-        start = -(-end // size) * size
-        end = start + struct.calcsize(token)
-        if token != _ALIGNED:
-            places.append((start, token))
-    return places
+#: Moves to the next multiple of eight bytes.
+_ALIGNED = "0q"
 
 
 def _format_of(kind: Any) -> str:
     """Return the format of an LLVM type."""
     if isinstance(kind, ir.BaseStructType):
-        return _structure("".join(map(_format_of, kind.elements)))
+        fields = "".join(map(_format_of, kind.elements))
+        # A structure with words begins and ends at a multiple of eight bytes.
+        return f"{_ALIGNED}{fields}{_ALIGNED}" if fields.strip("?") else fields
     if isinstance(kind, ir.ArrayType):
         return _format_of(kind.element) * int(kind.count)
     if isinstance(kind, ir.IntType):

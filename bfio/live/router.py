@@ -200,16 +200,16 @@ class Router:
             raise WireError(404, f"Unknown model {payload.model:.60}; use {known}.", "model")
         if payload.prompt_tokens > (most := int(self.table.memory.max())):
             raise WireError(400, f"The prompt is longer than {most} tokens; shorten it.", "prompt")
+        text = json.dumps(payload.fields.get("prompt") or payload.fields.get("messages"))
+        digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
+        key = int.from_bytes(digest, "big", signed=True)
         if self.table.num_waiting >= self.options.pool or self.table.is_full:
-            ticket = Ticket(payload, path, self.arrived, -1, 0)
+            ticket = Ticket(payload, path, self.arrived, -1, key)
             self.arrived += 1
             ticket.end = REFUSED
             self._ended(ticket)
             raise _try_later(f"The pool of waiting requests is full ({self.options.pool})")
-        text = json.dumps(payload.fields.get("prompt") or payload.fields.get("messages"))
-        digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
         most = payload.max_tokens or DEFAULT_TOKENS
-        key = int.from_bytes(digest, "big", signed=True)
         row = self.table.arrive(payload.prompt_tokens, most, key)
         ticket = self.tickets[row] = Ticket(payload, path, self.arrived, row, key)
         self.arrived += 1
