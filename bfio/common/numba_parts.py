@@ -312,7 +312,7 @@ def _call_by_symbol() -> None:
 
 
 def _keep_machine_code_alone() -> None:
-    """Let Numba store and read only the machine code of a function.
+    """Let Numba store and read only the machine code of a stored function of ours.
 
     By default it also stores the intermediate code, for callers that include a copy. Reading this
     code takes most of the load time.
@@ -320,9 +320,12 @@ def _keep_machine_code_alone() -> None:
     from numba.core.codegen import JITCodeLibrary
 
     read = JITCodeLibrary._unserialize  # noqa: SLF001
+    write = JITCodeLibrary.serialize_using_object_code
     pointer = JITCodeLibrary.get_pointer_to_function
 
     def written(library: Any) -> Any:
+        if library.callee is None:
+            return write(library)
         return library.name, "machine code", library._get_compiled_object()  # noqa: SLF001
 
     def read_machine_code(codegen: Any, state: Any) -> Any:

@@ -55,3 +55,33 @@ def test_kernels_from_disk_work_and_load_no_more_than_they_need(tmp_path: Path) 
     assert second[:4] == ["7.0 1 False", "True 1 False", "True", "14.0"]
     assert first[4].startswith("25.0 0")
     assert second[4].startswith("25.0 1")
+
+
+_USERS = """
+import sys
+from bfio.common.kernels import entry_point
+from numba import njit
+
+@entry_point
+def half(x):
+    return x / 2
+
+@njit(cache=True)
+def inner(x):
+    return x + 1
+
+@njit
+def outer(x):
+    return 2 * inner(x)
+
+print(half(4.0), eval(sys.argv[1])(1.0))
+"""
+
+
+def test_functions_that_numba_stores_for_users_can_be_called_by_others(tmp_path: Path) -> None:
+    """Beside kernels of ours: a stored function is read and included in its caller."""
+    script = tmp_path / "users.py"
+    script.write_text(_USERS, encoding="utf-8")
+    env = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    said = [python(str(script), name, env=env).stdout for name in ("inner", "outer")]
+    assert said == ["2.0 2.0\n", "2.0 4.0\n"]
