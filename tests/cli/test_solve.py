@@ -73,14 +73,14 @@ def test_infeasible_exits_0_with_its_termination(bfio: Bfio, tmp_path: Path) -> 
 
 
 def test_jsonl_answers_line_by_line(bfio: Bfio, tmp_path: Path) -> None:
-    """A bad line is answered in its place; the status at the end is 2."""
+    """A bad line is answered in its place, a blank one is not; the status at the end is 2."""
     path = tmp_path / "steps.jsonl"
-    path.write_text(f'{json.dumps(P1)}\n{{"capacity": [1\n{json.dumps(TIES)}\n')
+    path.write_text(f'{json.dumps(P1)}\n\n{{"capacity": [1\n{json.dumps(TIES)}\n \n')
     done = bfio("solve", str(path))
     answers = [json.loads(line) for line in done.out.splitlines()]
     assert done.status == 2
     assert [a.get("objective") for a in answers] == [2, None, 0]
-    assert "line 2" in answers[1]["error"]
+    assert "line 3" in answers[1]["error"]
 
 
 def test_the_discount_is_exact_and_its_scale_reported(bfio: Bfio, tmp_path: Path) -> None:

@@ -73,18 +73,19 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _solve_lines(text: str, args: argparse.Namespace) -> int:
-    """Solve the problem of each line; print an error for an invalid line and continue."""
+    """Solve the problem of each line that is not blank; print errors and continue."""
     from bfio.step.solve import solve_step
     from formulations.step import StepProblem
 
     how = {name: getattr(args, name) for name in ("time_limit", "seed", *_PASSED)}
-    lines, answers = text.splitlines(), sys.stdout
+    lines = [(k, line) for k, line in enumerate(text.splitlines(), 1) if line.strip()]
+    answers = sys.stdout
     statuses = {DONE}
     with progress_bar() as bar:
         task = bar.add_task("solve", total=len(lines))
-        for k, line in enumerate(lines):
+        for k, line in lines:
             try:
-                with naming(f"{args.file}: line {k + 1}"):
+                with naming(f"{args.file}: line {k}"):
                     problem = StepProblem.from_json(line)
                 result = solve_step(problem, method=args.method or "exact", **how)
                 answer, status = result.to_mapping(), status_of(result)
