@@ -328,16 +328,17 @@ def _throughput(
     pooled = problem.is_pooled
     result = (knapsack if pooled else solve_throughput)(problem, objective=objective)
     rates = _texts(result.rate_prices)
-    return _fluid(result, {"rate_prices": rates})
+    return _fluid(result, result.proving_prices, {"rate_prices": rates})
 
 
 def _margin(problem: FluidProblem, limits: Limits, hint: Any) -> Found:
     del limits, hint
-    return _fluid(solve_margin(problem), {})
+    result = solve_margin(problem)
+    return _fluid(result, result.work_prices, {})
 
 
-def _fluid(result: Any, prices: Mapping[str, Any]) -> Found:
-    certificate = {"kind": "prices", "work_prices": _texts(result.work_prices), **prices}
+def _fluid(result: Any, work: Any, prices: Mapping[str, Any]) -> Found:
+    certificate = {"kind": "prices", "work_prices": _texts(work), **prices}
     routing = [_texts(row) for row in result.routing]
     return Found({"routing": routing}, (certificate,), result.bound, result.is_optimal)
 

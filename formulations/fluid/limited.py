@@ -5,15 +5,21 @@ classes need some iteration rate s; for each possible s the program is a fractio
 the best of at most m knapsacks is optimal. The price of work in each knapsack proves it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeAlias
 
 from formulations.deadline import TimeLimit
 from formulations.errors import CapabilityError
 from formulations.fluid.check import limited_bound, limited_violations, throughput_of
-from formulations.fluid.problem import FluidObjective, FluidProblem, ServiceLimits, equilibrium
+from formulations.fluid.problem import (
+    FluidObjective,
+    FluidProblem,
+    RequestClass,
+    ServiceLimits,
+    equilibrium,
+)
 from formulations.fluid.solver import FluidResult, fill, proven_result
 from formulations.problem_data import member
 from formulations.results import own_solver
@@ -22,6 +28,7 @@ from formulations.statement import Statement
 from formulations.words import Words
 
 _ZERO = Fraction(0)
+_Knapsack: TypeAlias = tuple[Fraction, tuple[Fraction, ...], tuple[Fraction, Fraction]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +46,9 @@ class LimitedResult(FluidResult):
         `limited_bound`.
     iteration_rate : Fraction
         The s of the best knapsack [1/s]: the iterations per second that its classes need.
+    best : mapping
+        Iteration rate s of each best knapsack to the throughput that one more unit of work gains,
+        and one less loses. At a tie, the price of what more there is is the largest of these.
     """
 
     problem: FluidProblem
@@ -47,6 +57,7 @@ class LimitedResult(FluidResult):
     admitted: tuple[Fraction, ...]
     work_prices: Mapping[Fraction, Fraction]
     iteration_rate: Fraction
+    best: Mapping[Fraction, tuple[Fraction, Fraction]]
 
     @property
     def iteration_time(self) -> Fraction:
@@ -68,21 +79,27 @@ class LimitedResult(FluidResult):
     @property
     def rate_prices(self) -> tuple[Fraction, ...]:
         """Throughput that one more request per second of each class adds."""
-        price, s = self._work_price, self.iteration_rate
-        return tuple(
-            max(_ZERO, self.objective.worth(kind) - kind.work * price)
-            if self.limits.iteration_rate(kind) <= s
-            else _ZERO
-            for kind in self.problem.classes
-        )
+        worth, needs = self.objective.worth, self.limits.iteration_rate
+
+        def gains(kind: RequestClass) -> Iterator[Fraction]:
+            yield _ZERO
+            for s, (_, below) in self.best.items():
+                if needs(kind) <= s:
+                    yield worth(kind) - kind.work * below
+
+        return tuple(max(gains(kind)) for kind in self.problem.classes)
 
     @property
     def memory_price(self) -> Fraction:
         """Throughput that one more token of memory adds [1/(token s)]."""
-        worker, room = self.problem.single_worker(), self._room
+        worker = self.problem.single_worker()
         # If memory and limits bind together, more of one of them adds nothing.
-        binds = room is None or worker.capacity < room
-        return self._work_price * worker.capacity_per_token if binds else _ZERO
+        prices = [
+            above
+            for s, (above, _) in self.best.items()
+            if (room := self._room(s)) is None or worker.capacity < room
+        ]
+        return max(prices, default=_ZERO) * worker.capacity_per_token
 
     @property
     def latency_price(self) -> Fraction:
@@ -94,31 +111,27 @@ class LimitedResult(FluidResult):
         """Throughput that one more second of the TTFT limit adds [1/s²]."""
         return self._price_of(1)
 
-    @property
-    def _work_price(self) -> Fraction:
-        return self.work_prices.get(self.iteration_rate, _ZERO)
-
-    @property
-    def _room(self) -> Fraction | None:
+    def _room(self, s: Fraction) -> Fraction | None:
         """``(1 − d0·s)/d1``, the largest work rate at iteration rate s; None if d1 = 0."""
         worker = self.problem.single_worker()
-        return None if worker.d1 == 0 else (1 - worker.d0 * self.iteration_rate) / worker.d1
+        return None if worker.d1 == 0 else (1 - worker.d0 * s) / worker.d1
 
     def _price_of(self, which: int) -> Fraction:
         """Return p·dK/dL of one limit L, by ``K = (1 − d0·s)/d1`` and ``s = number/L``."""
-        s, worker = self.iteration_rate, self.problem.single_worker()
-        if self._room is None or self._room >= worker.capacity:
-            return _ZERO
-        at_s = set()
-        for kind in self.problem.classes:
-            for i, (number, limit) in enumerate(self.limits.iterations(kind)):
-                if limit is not None and number / limit == s:
-                    at_s.add((i, limit))
-        # If both limits require s, more of one of them adds nothing.
-        if [i for i, _ in at_s] != [which]:
-            return _ZERO
-        ((_, limit),) = at_s
-        return self._work_price * worker.d0 * s / (worker.d1 * limit)
+        worker, prices = self.problem.single_worker(), [_ZERO]
+        for s, (above, _) in self.best.items():
+            room = self._room(s)
+            at_s = {
+                (i, limit)
+                for kind in self.problem.classes
+                for i, (number, limit) in enumerate(self.limits.iterations(kind))
+                if limit is not None and number / limit == s
+            }
+            # If both limits require s, more of one of them adds nothing.
+            if room is not None and room < worker.capacity and [i for i, _ in at_s] == [which]:
+                ((_, limit),) = at_s
+                prices.append(above * worker.d0 * s / (worker.d1 * limit))
+        return max(prices)
 
 
 def solve_limited_throughput(
@@ -153,20 +166,23 @@ def solve_limited_throughput(
     objective = member(FluidObjective, objective, "objective")
     limits, worker = ServiceLimits(latency, ttft), problem.single_worker()
     needs = [limits.iteration_rate(kind) for kind in problem.classes]
-    prices: dict[Fraction, Fraction] = {}
-    best = _ZERO, _ZERO, (_ZERO,) * len(needs)
+    # The knapsack of each s: throughput, rates, and what a unit of work gains and loses.
+    filled: dict[Fraction, _Knapsack] = {}
     for s in sorted(set(needs)):
         if (capacity := worker.capacity_at(s)) is None:
             break
         kinds = [j for j, need in enumerate(needs) if need <= s]
-        filled, prices[s], _ = fill([problem.classes[j] for j in kinds], capacity, objective)
-        admitted = dict(zip(kinds, filled, strict=True))
+        some, above, below = fill([problem.classes[j] for j in kinds], capacity, objective)
+        admitted = dict(zip(kinds, some, strict=True))
         rates = tuple(admitted.get(j, _ZERO) for j in range(len(needs)))
         value = throughput_of(problem, [(x,) for x in rates], objective)
-        # Ties go to the knapsack that admits more classes.
-        if value >= best[0]:
-            best = value, s, rates
-    value, s, rates = best
+        filled[s] = value, rates, (above, below)
+    value = max((value for value, *_ in filled.values()), default=_ZERO)
+    best = {s: work for s, (reached, _, work) in filled.items() if reached == value}
+    # Ties go to the knapsack that admits more classes.
+    s = max(best, default=_ZERO)
+    rates = filled[s][1] if best else (_ZERO,) * len(needs)
+    prices = {s: above for s, (_, _, (above, _)) in filled.items()}
     return proven_result(
         LimitedResult,
         value,
@@ -178,6 +194,7 @@ def solve_limited_throughput(
         admitted=rates,
         work_prices=prices,
         iteration_rate=s,
+        best=best,
         method="knapsacks",
         solver=own_solver(),
     )

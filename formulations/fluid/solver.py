@@ -141,7 +141,8 @@ class AdmissionResult(FluidResult):
         Length m: throughput gained per additional request per second of a class.
     work_prices_below : tuple of Fraction, optional
         Throughput lost per unit of work removed, if known; it differs from `work_prices` at a kink
-        of the throughput. (A linear program may return any `work_prices` in between.)
+        of the throughput. Without it, prices are the duals of a linear program, which at a kink
+        may lie anywhere between gain and loss.
     """
 
     solution_fields = ("routing",)
@@ -152,6 +153,12 @@ class AdmissionResult(FluidResult):
     work_prices: tuple[Fraction, ...]
     rate_prices: tuple[Fraction, ...]
     work_prices_below: tuple[Fraction, ...] | None = None
+
+    @property
+    def proving_prices(self) -> tuple[Fraction, ...]:
+        """Prices of work that prove the optimum together with `rate_prices`."""
+        below = self.work_prices_below
+        return self.work_prices if below is None else below
 
     @property
     def admitted(self) -> tuple[Fraction, ...]:
@@ -260,6 +267,7 @@ def admission_result(
     work_prices: Prices,
     rate_prices: Prices,
     stated_value: Fraction | None = None,
+    work_prices_below: Prices | None = None,
     **report: Any,
 ) -> AdmissionResult:
     """Return the result of the throughput program for a routing and dual prices.
@@ -272,17 +280,18 @@ def admission_result(
         Unit of the value.
     routing : tuple of tuple of Fraction
         Shape (m, G): admitted rates [1/s].
-    work_prices, rate_prices : tuple of Fraction
-        Dual prices, lengths G and m.
+    work_prices, rate_prices, work_prices_below : tuple of Fraction
+        Dual prices, lengths G, m and G, see `AdmissionResult`.
     stated_value : Fraction, optional
         Objective of the stated program, which the checker compares.
     report
         Other fields of the result: ``method`` and solver details.
     """
     value = throughput_of(problem, routing, objective)
-    bound = admission_bound(problem, work_prices, rate_prices)
+    proving = work_prices if work_prices_below is None else work_prices_below
+    bound = admission_bound(problem, proving, rate_prices)
     violated = admission_violations(problem, routing, stated_value, objective)
-    violated |= admission_price_violations(problem, work_prices, rate_prices, objective)
+    violated |= admission_price_violations(problem, proving, rate_prices, objective)
     return proven_result(
         AdmissionResult,
         value,
@@ -293,6 +302,7 @@ def admission_result(
         routing=routing,
         work_prices=work_prices,
         rate_prices=rate_prices,
+        work_prices_below=work_prices_below,
         **report,
     )
 
@@ -337,7 +347,8 @@ def knapsack(
         objective,
         tuple(tuple(x * share for share in shares) for x in admitted),
         (above,) * everywhere,
-        tuple(max(_ZERO, objective.worth(k) - k.work * above) for k in problem.classes),
+        # Where the capacity is full, a request more displaces work of the least density.
+        tuple(max(_ZERO, objective.worth(k) - k.work * below) for k in problem.classes),
         work_prices_below=(below,) * everywhere,
         method="knapsack",
         solver=own_solver(),

@@ -37,7 +37,7 @@ def test_the_golden_instance(bfio: Bfio, tmp_path: Path) -> None:
     assert answer["admitted"] == [1, 1]
     assert (answer["thresholds"], answer["thresholds_strict"]) == ([1, 1], [2, 2])
     assert (answer["thresholds_fit"], answer["thresholds_strict_fit"]) == (True, False)
-    assert answer["duals"] == {"memory": 0, "memory_below": 0.25, "work": 0, "rates": [2, 3]}
+    assert answer["duals"] == {"memory": 0, "memory_below": 0.25, "work": 0, "rates": [0.5, 0]}
     assert answer["exact"]["load"] == "1/2"
 
 

@@ -6,15 +6,17 @@ from fractions import Fraction
 from itertools import product
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from bfio.testing.instances import fluid_problem
 from formulations import InputError
 from formulations.backends import ModelProgram, SolveLimits, backend, run_backend
 from formulations.fluid import (
     FluidObjective,
     FluidProblem,
     FluidWorker,
+    LimitedResult,
     RequestClass,
     ServiceLimits,
     build_limited_throughput,
@@ -24,7 +26,7 @@ from formulations.fluid import (
     solve_limited_throughput,
     throughput_of,
 )
-from tests.formulations.fluid.cases import golden, plain
+from tests.formulations.fluid.cases import gains, golden, plain
 
 small = st.builds(Fraction, st.integers(1, 12), st.integers(1, 6))
 kinds = st.builds(RequestClass, small, st.integers(1, 6), st.integers(0, 5))
@@ -142,6 +144,32 @@ def test_prices_are_the_slopes(
         ]
         jumps = worker.d1 == 0 or chosen[0] != chosen[1]
         assert jumps or gain == pytest.approx(float(price), rel=1e-4, abs=1e-4)
+
+
+@given(problems, wishes, wishes, objectives)
+@example(golden(), None, None, FluidObjective.STAGES)
+def test_rate_prices_are_the_gains(
+    problem: FluidProblem,
+    latency: Fraction | None,
+    ttft: Fraction | None,
+    objective: FluidObjective,
+) -> None:
+    """Also where capacity is full, and where two choices of classes are best."""
+
+    def solved(other: FluidProblem) -> LimitedResult:
+        return solve_limited_throughput(other, latency=latency, ttft=ttft, objective=objective)
+
+    assert solved(problem).rate_prices == gains(problem, lambda other: solved(other).value)
+
+
+def test_the_memory_price_at_a_tie() -> None:
+    """Of two best choices of classes, one is limited by memory: it gains by more of it."""
+    problem = fluid_problem(9, [(2, 1, 1), (2, 1, 2), (2, 1, 3)], "1/2", "1/18")
+    result = solve_limited_throughput(
+        problem, latency=Fraction(9, 2), objective=FluidObjective.DECODE
+    )
+    assert len(result.best) == 2
+    assert result.memory_price == Fraction(1, 6)
 
 
 def test_by_hand() -> None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from bfio.testing.instances import fluid_problem, fluid_problems
@@ -25,7 +25,7 @@ from formulations.fluid import (
     solve_throughput,
 )
 from formulations.results import Termination
-from tests.formulations.fluid.cases import golden, plain
+from tests.formulations.fluid.cases import gains, golden, plain
 
 objectives = st.sampled_from(FluidObjective)
 
@@ -105,6 +105,16 @@ def test_prices_are_the_slopes(problem: FluidProblem) -> None:
     assert below is not None
     at, price, loss = value(worker.memory), here.memory_prices[0], below[0]
     assert value(worker.memory + 1) - at <= price <= loss <= at - value(worker.memory - 1)
+
+
+@given(fluid_problems(max_workers=3), objectives)
+@example(golden(), FluidObjective.STAGES)
+def test_rate_prices_are_the_gains(problem: FluidProblem, objective: FluidObjective) -> None:
+    """Where memory is full to the token, a request more displaces what is worth least."""
+    found = knapsack(problem, objective=objective)
+    assert found.rate_prices == gains(
+        problem, lambda other: knapsack(other, objective=objective).value
+    )
 
 
 @given(fluid_problems(max_workers=4, confined=True), objectives)
