@@ -6,6 +6,7 @@ from fractions import Fraction
 from typing import Any, Protocol, TypeAlias
 
 from formulations.arrays import integer
+from formulations.errors import InputError
 from formulations.formulation import Formulation
 from formulations.problem_data import ProblemData
 
@@ -34,6 +35,12 @@ def check_counts(space: object, positive: Sequence[str], others: Sequence[str] =
         least = 1 if name in positive else 0
         found = integer(getattr(space, name), name, minimum=least, maximum=MAX_FIELD)
         object.__setattr__(space, name, found)
+
+
+def is_random(policy: str) -> InputError:
+    """Return the error that refuses a policy with random runs."""
+    what = f"{policy} is random, so its worst case depends on the seed"
+    return InputError("policy", what, "use a policy that is not random")
 
 
 class Target(Protocol):

@@ -36,6 +36,7 @@ STEPS = BarrierSpace(3, criterion=Criterion.STEPS)
         (lambda: worst_case(FCFS, BarrierSpace(40)), "instances"),
         (lambda: worst_case(FCFS, BarrierSpace(9_999)), r"about 10\^9541 instances"),
         (lambda: BarrierTarget("random"), "is random, so its worst case depends on the seed"),
+        (lambda: CacheTarget("beta-clearing:beta=0.5"), "is random, so its worst case depends"),
         (lambda: BarrierTarget("pausing"), "pauses requests"),
         (lambda: BarrierTarget("fcfs", Known.ALL), "fcfs does not look ahead"),
         (lambda: BarrierTarget("bf-io", Known.ACTIVE), "bf-io does not look ahead"),
