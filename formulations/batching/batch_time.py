@@ -31,7 +31,8 @@ class RateCheck:
     """Whether a full batch has the highest token rate: ``b'/t(b') <= b/t(b)`` for all b'.
 
     Theorem 1 (b) assumes this: a load above ``b/t(b)`` is unstable under every policy only if no
-    smaller batch has a higher rate. With (2.3) it holds iff ``c >= a·b0`` or ``b <= b0``.
+    smaller batch has a higher rate. With (2.3) it holds iff ``c >= a·b0`` or ``b <= b0``, but batch
+    times rounded up to whole slots may break it.
 
     Parameters
     ----------
@@ -61,8 +62,8 @@ class RateCheck:
             return None
         return (
             f"a batch of {self.best_tokens} tokens has a higher rate than a full one of "
-            f"{self.budget} (c < a*b0): Theorem 1 (b) does not apply, loads from {self.full_rate} "
-            f"to {self.best_rate} tokens/slot may be served by smaller batches"
+            f"{self.budget}: Theorem 1 (b) does not apply, loads from {self.full_rate} to "
+            f"{self.best_rate} tokens/slot may be served by smaller batches"
         )
 
 

@@ -128,8 +128,8 @@ def _warnings(capacity: CapacityResult) -> Iterator[str]:
             )
 
 
-#: Token budgets that are compared.
-_BUDGETS = range(1, 4097)
+#: Largest token budget that is compared, unless an agent has a larger one.
+_LARGEST_BUDGET = 4096
 
 
 def capacity_answer(result: CapacityResult, *, limit: int | None = None) -> dict[str, Any]:
@@ -196,9 +196,11 @@ def _agents(result: CapacityResult, limit: int | None) -> list[dict[str, Any]]:
         row["load"] = plain_number(result.loads[agent.name])
         row["price"] = plain_number(result.agent_prices[j])
         each = work[j] / agent.engines
-        row["shortest_batch"] = _choice(shortest_batch(agent.batch_time, _BUDGETS, each))
+        row["largest_budget"] = max(_LARGEST_BUDGET, agent.budget)
+        budgets = range(1, row["largest_budget"] + 1)
+        row["shortest_batch"] = _choice(shortest_batch(agent.batch_time, budgets, each))
         if limit is not None:
-            within = fastest_budget(agent.batch_time, _BUDGETS, limit, each)
+            within = fastest_budget(agent.batch_time, budgets, limit, each)
             row["fastest_budget"] = _choice(within)
         rows.append(row)
     return rows

@@ -82,8 +82,12 @@ def test_what_a_person_reads(bfio: Bfio, tmp_path: Path) -> None:
     slower = _agent(overhead=100) | {"stages": [ENGINE["stages"][0] | {"rate": "0.002"}]}
     text = bfio("capacity", _write(tmp_path, slower)).out
     assert text.startswith("undecided")
-    assert "(c < a*b0): Theorem 1 (b) does not apply" in text
+    assert "has a higher rate than a full one of 512: Theorem 1 (b) does not apply" in text
     assert "requests per second" in text
+    large = {"stages": [{"agent": "gpu", "prefill": 2000, "decode": 200, "rate": 4}]}
+    large["agents"] = [{"name": "gpu", "budget": 100_000, "overhead": 1}]
+    text = bfio("capacity", _write(tmp_path, large)).out
+    assert "capacity for the load, of budgets to 100,000: budget 100,000, 1 slots" in text
 
 
 @pytest.mark.parametrize(

@@ -155,7 +155,7 @@ def _print(answer: dict[str, Any], network: "AgentNetwork") -> None:
             told = "none"
             if choice is not None:
                 told = f"budget {choice['budget']:,}, {choice['slots']:,} slots"
-            print(f"{row['name']}, {name}: {told}")
+            print(f"{row['name']}, {name}, of budgets to {row['largest_budget']:,}: {told}")
     for label in ("warnings", "hypotheses"):
         for line in answer[label]:
             print(f"{label[:-1] if label == 'warnings' else 'provided that'}: {line}")

@@ -49,6 +49,12 @@ SMALLER_IS_FASTER = BatchTime(Fraction(1), Fraction(1), 8)
             "smaller batches are faster",
         ),
         (
+            # In whole slots 11 tokens take three and 10 take two, though c = 1 > 0 = a·b0.
+            single_engine(2, 1, 1, budget=11, batch_time=BatchTime(Fraction(1), Fraction(1, 10))),
+            Verdict.UNDECIDED,
+            "smaller batches are faster",
+        ),
+        (
             single_engine(2, 3, 3, budget=16, batch_time=SMALLER_IS_FASTER),
             Verdict.UNSTABLE,
             "than any batches",
