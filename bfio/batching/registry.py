@@ -133,7 +133,7 @@ BUILT_IN: dict[str, Named[Recipe]] = by_name(
     ),
     Named[Recipe](
         "sjf",
-        "as sarathi, shortest remaining length first in both phases; lengths known",
+        "as sarathi, fewest tokens left in its phase first; output lengths known",
         "throughput paper, section 2.3: any work-conserving rule",
         Limited(TokenBudgetPolicy(prefill_order=Order.SHORTEST, decode_order=Order.SHORTEST)),
     ),

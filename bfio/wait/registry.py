@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 from bfio.common.options import RATIONAL, TEXT, WHOLE, Named, by_name, option, read_named
 from bfio.common.plugins import load_callable
@@ -72,6 +73,10 @@ class Thresholds(Recipe):
     thresholds: str
     limit: int | None = option(None, WHOLE, "B", _LIMIT)
 
+    #: All rules, and those that divide a limit.
+    rules: ClassVar[tuple[str, ...]] = ()
+    dividing: ClassVar[tuple[str, ...]] = ()
+
     def __post_init__(self) -> None:
         """Check all fields; an invalid value raises InputError."""
         if self.limit is not None:
@@ -84,18 +89,18 @@ class Thresholds(Recipe):
             raise InputError("limit", what, "add limit=B")
         return self.limit
 
-    def refuse_limit(self) -> None:
-        """Raise an error if a limit is given for a rule that has none."""
-        if self.limit is not None:
-            raise InputError("limit", f"thresholds={self.thresholds} has no limit", "omit limit")
+    def refuse_unused(self) -> None:
+        """Raise an error for an unknown rule, or for a limit that the rule does not use."""
+        rule = self.thresholds
+        if not self.is_list() and rule not in self.rules:
+            remedy = f"use {', '.join(self.rules)}, or a list"
+            raise InputError("thresholds", f"{rule!r} is unknown", remedy)
+        if self.limit is not None and rule not in self.dividing:
+            raise InputError("limit", f"thresholds={rule} has no limit", "omit limit")
 
     def is_list(self) -> bool:
         """Whether thresholds are given as a list."""
         return self.thresholds[:1].isdigit()
-
-    def unknown_rule(self, known: str) -> InputError:
-        """Return the error for an unknown rule."""
-        return InputError("thresholds", f"{self.thresholds!r} is unknown", f"use {known}")
 
 
 @dataclass(frozen=True)
@@ -110,18 +115,19 @@ class Wait(Thresholds):
 
     thresholds: str = option("strict", TEXT, "RULE", _THRESHOLDS)
 
+    rules = ("strict", "least", "printed", "balanced")
+    dividing = ("printed", "balanced")
+
     def policy(self, problem: FluidProblem) -> StagePolicy:
         """Return the policy for the classes and the worker of a problem."""
+        self.refuse_unused()
         rule = self.thresholds
-        if rule in ("printed", "balanced"):
+        if rule in self.dividing:
             limit = self.needed_limit()
             shares = batch_limit_thresholds(problem.classes, limit, BatchRule(rule))
             return wait_policy(problem.classes, whole_thresholds(shares))
-        self.refuse_limit()
         if self.is_list():
             return wait_policy(problem.classes, _integers(rule, "thresholds"))
-        if rule not in ("least", "strict"):
-            raise self.unknown_rule("strict, least, printed, balanced, or a list")
         return wait_policy(problem.classes, _least(WaitProblem(problem, strict=rule == "strict")))
 
 
@@ -161,6 +167,9 @@ class NestedWait(Thresholds):
         "`one` chain of segments for all requests, or one chain per prompt length (`prompts`)",
     )
 
+    rules = ("least", "printed", "corrected")
+    dividing = ("printed", "corrected")
+
     def __post_init__(self) -> None:
         """Check all fields; an invalid value raises InputError."""
         super().__post_init__()
@@ -170,11 +179,11 @@ class NestedWait(Thresholds):
 
     def policy(self, problem: FluidProblem) -> StagePolicy:
         """Return the policy for the classes and the worker of a problem."""
+        self.refuse_unused()
         if self.groups == "prompts":
             return self._grouped(problem)
         if self.is_list() and "," in self.segments:
             # Thresholds and segments are both given, so the classes need not be known.
-            self.refuse_limit()
             ends = _integers(self.segments, "segments")
             return nested_policy(ends, _integers(self.thresholds, "thresholds"))
         prompts = {kind.prompt for kind in problem.classes}
@@ -185,18 +194,20 @@ class NestedWait(Thresholds):
         nested = self._segmented(NestedProblem.single_from_fluid(problem))
         return nested_policy(nested.group.ends, self._thresholds_of(nested))
 
+    def refuse_unused(self) -> None:
+        """Raise an error for an unknown rule, or for a limit or slack that it does not use."""
+        super().refuse_unused()
+        if self.slack and self.thresholds != "corrected":
+            what = f"thresholds={self.thresholds} has no slack"
+            raise InputError("slack", what, "omit slack, or use thresholds=corrected")
+
     def _thresholds_of(self, nested: NestedProblem) -> tuple[int, ...]:
         rule = self.thresholds
         if rule == "printed":
             return whole_thresholds(nested_batch_limit_thresholds(nested, self.needed_limit()))
         if rule == "corrected":
             return corrected_batch_limit_thresholds(nested, self.needed_limit(), self.slack)
-        self.refuse_limit()
-        if self.is_list():
-            return _integers(rule, "thresholds")
-        if rule != "least":
-            raise self.unknown_rule("least, printed, corrected, or a list")
-        return _least(nested)
+        return _integers(rule, "thresholds") if self.is_list() else _least(nested)
 
     def _segmented(self, nested: NestedProblem) -> NestedProblem:
         if self.segments == "all":
@@ -212,7 +223,6 @@ class NestedWait(Thresholds):
             raise InputError(
                 "groups", "groups=prompts excludes thresholds and segments", "omit both"
             )
-        self.refuse_limit()
         grouped = NestedProblem.from_fluid(problem)
         thresholds = iter(_least(grouped))
         return grouped_policy(

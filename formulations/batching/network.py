@@ -408,6 +408,9 @@ class AgentNetwork(ProblemData):
             if kind not in self.types:
                 remedy = use_one_of(kind, self.types)
                 raise InputError(f"fork_join[{i}]", f"there is no type {kind!r}", remedy)
+            if kind in self.fork_join[:i]:
+                what = f"{kind!r} occurs twice"
+                raise InputError(f"fork_join[{i}]", what, "name each type once")
         check_routes(self.stages, self.routes, self.fork_join)
 
     @cached_property

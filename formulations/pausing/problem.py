@@ -24,7 +24,14 @@ from formulations.arrays import (
 from formulations.errors import InputError, known_fields
 from formulations.hindsight_makespan.problem import STEP_OVERHEAD, TOKEN_TIME
 from formulations.problem_data import ProblemData, check_keys
-from formulations.results import BoundKind, ProgramResult, Solved, check_bound, fields_frame
+from formulations.results import (
+    BoundKind,
+    ProgramResult,
+    Solved,
+    Termination,
+    check_bound,
+    fields_frame,
+)
 from formulations.scalars import exact_rational, plain_number
 from formulations.step.problem import MAX_OBJECTIVE
 
@@ -371,9 +378,11 @@ class PausingResult(Solved):
     def summary(self) -> str:
         """Return termination, ratio, bound and step as a few lines of text."""
         lines = [f"{self.method}: {self.termination} in {self.seconds * 1e3:.1f} ms"]
+        bound = "none" if self.bound is None else f"{float(self.bound):.9g}"
         if self.objective is not None:
-            bound = "none" if self.bound is None else f"{float(self.bound):.9g}"
             lines.append(f"{float(self.objective):.9g} s per token, bound {bound}")
+        elif self.termination is Termination.RELAXED:
+            lines.append(f"bound {bound} s per token, no solution")
         lines.append(self.origin())
         if self.runs is not None and self.assignment is not None and self.time is not None:
             seconds = float(Fraction(self.time, self.problem.scale))

@@ -160,6 +160,7 @@ def test_the_command(bfio: Bfio, tmp_path: Path) -> None:
     assert shown.status == 0
     assert "5.5 s per token, bound 5.5" in shown.out
     assert "rest: 3; start: 0->0" in shown.out
+    assert "bound 5.5 s per token, no solution" in bfio("pause", str(path), "--method", "lp").out
     answer = bfio("pause", str(path), "--json").json
     assert answer["exact"] == {"objective": "11/2", "bound": "11/2"}
     assert answer["actions"] == ["keep", "keep", "keep", "pause"]

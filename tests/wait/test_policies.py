@@ -106,6 +106,8 @@ def test_options_of_first_come_first_served() -> None:
         ("wiat", "wiat: unknown policy; did you mean wait?"),
         ("", "unknown policy"),
         ("wait:limit=9", "limit: thresholds=strict has no limit; omit limit"),
+        ("wait:thresholds=corrected:limit=9", "thresholds: 'corrected' is unknown; use strict"),
+        ("nested-wait:slack=3", "slack: thresholds=least has no slack; omit slack"),
         (
             "wait:thresholds=printed",
             "limit: thresholds=printed needs a limit of prompts per batch",

@@ -42,8 +42,8 @@ FILE is JSON ("-" reads stdin); rates and times are exact: numbers, or strings s
   bfio fluid load.json --write load.lp                    (docs/exchange.md)
   bfio fluid load.json --nested --horizon 4000 --probability 0.05
 
-verdict "feasible": the equilibrium of the whole load fits the memory, and the load d1*(tokens of
-work per second) is below 1. Otherwise the admitted rates are those of largest throughput. Duals:
+feasible: the equilibrium of the whole load fits the memory, and the load d1*(tokens of work per
+second) is below 1. Otherwise the admitted rates are those of largest throughput. Duals:
 throughput gained per additional token of memory or request per second; memory_below: throughput
 lost per token of memory removed. thresholds: the smallest for which WAIT processes all arrivals
 (one worker; null if the load is >= 1); thresholds_strict: the smallest that keep latency bounded.
@@ -75,6 +75,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--horizon",
+        dest="duration",
         metavar="T",
         help="seconds during which the safety buffer of Nested WAIT suffices",
     )
@@ -124,17 +125,17 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _nested_wanted(args: argparse.Namespace) -> bool:
-    names = ("segments", "horizon", "probability")
-    extra = [f"--{name}" for name in names if getattr(args, name) is not None]
+    names = {"segments": "segments", "horizon": "duration", "probability": "probability"}
+    extra = [f"--{name}" for name, key in names.items() if getattr(args, key) is not None]
     if extra and not args.nested:
         raise InputError(
             "command line", f"{extra[0]} has no effect without --nested", "add --nested"
         )
-    if (args.horizon is None) != (args.probability is None):
+    if (args.duration is None) != (args.probability is None):
         raise InputError(
             "command line", "--horizon and --probability need each other", "give both or neither"
         )
-    if args.segments == "best" and args.horizon is None:
+    if args.segments == "best" and args.duration is None:
         raise InputError(
             "command line", "--segments best needs --horizon and --probability", "add both"
         )
@@ -156,9 +157,9 @@ def _nested(args: argparse.Namespace, problem: "FluidProblem") -> dict[str, Any]
         nested = nested.with_segments(ends)
     choose = best_plan if text == "best" else plan
     try:
-        if args.horizon is None:
+        if args.duration is None:
             return nested_answer(nested)
-        chosen = choose(nested, duration=args.horizon, probability=args.probability)
+        chosen = choose(nested, duration=args.duration, probability=args.probability)
         return nested_answer(nested, chosen)
     except CapabilityError as error:
         # The answer of the fluid model remains valid.

@@ -135,6 +135,7 @@ def document(**parts: Any) -> dict[str, Any]:
         ({"stages": [STAGE | {"decode": 0.5}]}, r"stages\[0\].decode: a mean of 1/2 tokens"),
         ({"stages": [STAGE | {"tokens": 5}]}, r"stages\[0\].tokens: unknown"),
         ({"fork_join": ["b"]}, r"fork_join\[0\]: there is no type 'b'"),
+        ({"fork_join": ["request"] * 2}, r"fork_join\[1\]: 'request' occurs twice"),
         ({"slot": 0}, "slot: 0"),
         ({"routes": [{"from": "request@e", "to": "f"}]}, r"routes\[0\].to: there is no stage 'f'"),
         (
