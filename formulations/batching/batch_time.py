@@ -31,8 +31,8 @@ class RateCheck:
     """Whether a full batch has the highest token rate: ``b'/t(b') <= b/t(b)`` for all b'.
 
     Theorem 1 (b) assumes this: a load above ``b/t(b)`` is unstable under every policy only if no
-    smaller batch has a higher rate. With (2.3) it holds iff ``c >= a·b0`` or ``b <= b0``, but batch
-    times rounded up to whole slots may break it.
+    smaller batch has a higher rate. With (2.3) it holds iff ``c >= a·b0`` or ``b <= b0``, but
+    batch times rounded up to whole slots may break it.
 
     Parameters
     ----------
