@@ -18,7 +18,7 @@ help:
 	@echo "make test        the test suite"
 	@echo "make test-core   what may differ under another Python or other versions of packages"
 	@echo "make test-proofs 20,000 tiny problems of every program against enumeration, by the hour"
-	@echo "make test-deep   thousands of instances per property, by the hour"
+	@echo "make test-deep   hundreds of instances per property, some hours"
 	@echo "make test-plain  the engines without Numba's private parts"
 	@echo "make test-live   the router in front of llama.cpp and vLLM, in environments of their own"
 	@echo "make docs        the documentation site, in $(SITE)"
