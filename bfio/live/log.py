@@ -192,6 +192,9 @@ def read_steps(folder: Path) -> tuple[MeasuredSteps, IntArray]:
         if told["event"] != "step":
             continue
         with _damage(where):
+            if last is not None and told["t"] < last["t"]:
+                what = "is a step that ends before the one above it"
+                raise InputError(where, what, "log the run again, with --tick longer than a step")
             if told["late"] is not None and last is not None:
                 loads.append(last["loads"])
                 if last["late"] is not None:
@@ -242,6 +245,8 @@ def _lines(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 def _damage(where: str) -> Iterator[None]:
     try:
         yield
+    except InputError:
+        raise
     except (ValueError, KeyError, TypeError) as error:
         what = f"is not a line of a log ({type(error).__name__}: {error})"
         raise InputError(where, what, "remove the line") from None

@@ -340,11 +340,12 @@ class Router:
 
     def _decide(self) -> None:
         table, began = self.table, time.perf_counter()
+        has_token = self._last_token > self._decided_s
         self._decided_s = time.monotonic()
         # A request that was sent too late for the last step does not belong to it.
         late = sum(self.tickets[row].is_fresh for row in self._due)
-        is_boundary = len(self._due) == late
-        ends_step = is_boundary and self._stepping
+        is_boundary = not self._due or (has_token and len(self._due) == late)
+        ends_step = is_boundary and has_token and self._stepping
         # Requests sent in the middle of a step start with the next one.
         is_within = table.immediate and not is_boundary
         if not is_within:

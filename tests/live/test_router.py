@@ -672,6 +672,34 @@ def test_a_log_is_fitted_and_simulated(tmp_path: Path, capsys: pytest.CaptureFix
     assert "has no effect on a log" in capsys.readouterr().err
 
 
+async def impatient(folder: Path) -> None:
+    """Serve requests in pairs, the second within a step, by a router that waits half a step."""
+    log = RunLog(folder, {"policy": "fcfs"})
+    async with live(Cluster(2, 4, 0.12), "fcfs", speed=1.0, tick_s=0.005, log=log) as both:
+        for _ in range(2):
+            first = asyncio.create_task(both.complete(prompt="a", max_tokens=4))
+            await asyncio.sleep(0.03)
+            await asyncio.gather(first, both.complete(prompt="a", max_tokens=4))
+            await is_empty(both)
+
+
+def test_a_decision_without_a_token_ends_no_step(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Times of steps do not go back; if they do, ``bfio fit`` refuses the log."""
+    asyncio.run(impatient(tmp_path))
+    lines = (tmp_path / "decisions.jsonl").read_text().splitlines()
+    steps = [told for told in map(json.loads, lines) if told["event"] == "step"]
+    times = [told["t"] for told in steps]
+    assert times == sorted(times)
+    assert times[0] >= 0
+    assert {told["late"] is None for told in steps} == {True, False}
+    wrong = json.dumps(steps[-1] | {"t": -4000.0})
+    (tmp_path / "decisions.jsonl").write_text("\n".join([*lines, wrong, ""]))
+    assert main(["fit", str(tmp_path)]) == 2
+    assert "is a step that ends before the one above it" in capsys.readouterr().err
+
+
 def test_a_damaged_log_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A last line that is cut off is left out; any other damage is an error with its line."""
     head = '{"event":"start","policy":"fcfs"}\n'
