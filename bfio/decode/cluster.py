@@ -83,7 +83,7 @@ class Cluster:
         TOKEN_TIME_S,
         PER_WORKER,
         "T",
-        "time per token of the largest load [s] (1.00524902e-7)",
+        "time per token of the largest load [s] (1.0052490234375e-7)",
         name="token_time",
     )
     mean_time_s: float = option(

@@ -83,7 +83,7 @@ _OPTIONAL_KEYS = ("step_overhead", "token_time", "objective", "work_conserving",
 
 #: Fixed time of a step and time per token [s] in the simulator that the BF-IO authors released.
 STEP_OVERHEAD = Fraction("4.8875e-3")
-TOKEN_TIME = Fraction("1.00524902e-7")
+TOKEN_TIME = Fraction("1.0052490234375e-7")
 
 
 class MakespanObjective(StrEnum):

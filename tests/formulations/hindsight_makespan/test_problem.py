@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bfio.decode.cluster import Cluster
 from bfio.testing.instances import makespan_problem, makespan_problems
 from formulations import CapabilityError, InputError
 from formulations.hindsight_makespan import (
@@ -41,9 +42,10 @@ def test_defaults() -> None:
     problem = MakespanProblem.from_mapping(DOCUMENT)
     assert problem.arrival.tolist() == [0, 1]
     assert (problem.objective, problem.work_conserving) == (MakespanObjective.WALL_CLOCK, False)
-    # 4.8875e-3 = 391/80,000 and 1.00524902e-7 = 50,262,451/5e14: 5e14 units to a second.
-    assert problem.scale == 5 * 10**14
-    assert problem.rates == (2_443_750_000_000, 50_262_451)
+    # 4.8875e-3 = 391/80,000 and 1.0052490234375e-7 = 1,647/(2^14 10^6): 2^14 10^6 units a second.
+    assert problem.scale == 2**14 * 10**6
+    assert problem.rates == (80_076_800, 1_647)
+    assert problem.token_time == Fraction(Cluster().token_time_s).limit_denominator(10**12)
 
 
 @pytest.mark.parametrize(
