@@ -25,8 +25,8 @@ policy cannot improve its times by postponing requests.
 
 **Length.** The confidence interval of a mean needs a part that is long compared to the memory of
 the run, which is the mean remaining lifetime ``τ = E[o²]/(2 E[o])`` of a request in a slot. The
-target is 20 τ and at least 2,000 steps; a part of less than 500 steps is not measured. Repeating
-the requests gives a part of any length.
+target is 20 τ and at least 2,000 steps, and with a pool 50 requests; a part of less than 500 steps
+is not measured. Repeating the requests gives a part of any length.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ if TYPE_CHECKING:
 
 #: Least length of a measured part [steps], and its target length if requests are repeated.
 LEAST_STEPS, WANTED_STEPS = 500, 2000
-#: The target length in mean remaining lives.
-WANTED_LIVES = 20
+#: The target length in mean remaining lives, and the target number of requests.
+WANTED_LIVES, WANTED_REQUESTS = 20, 50
 #: Repeats the requests as often as the target length needs.
 AUTO = "auto"
 #: Share of a slot's tokens in equilibrium that may come from requests older than the warm-up.
@@ -208,7 +208,12 @@ def repeats(
     if len(workload) == 0:
         return 1
     outputs = _Outputs(workload)
-    return _repeats(workload, cluster, options, outputs.warm_up() + outputs.wanted())
+    wanted = outputs.wanted()
+    if options.arrivals is ArrivalMode.POOL:
+        # The first requests that could be counted are those of slots and pool.
+        requests = WANTED_REQUESTS + cluster.total_slots + options.pool
+        wanted = max(wanted, ceil(requests * outputs.mean / cluster.total_slots))
+    return _repeats(workload, cluster, options, outputs.warm_up() + wanted)
 
 
 def _repeats(workload: Workload, cluster: Cluster, options: RunOptions, steps: int) -> int:

@@ -392,10 +392,12 @@ def _of_measured_part(runs: Sequence[Run]) -> Iterator[str]:
             yield f"{run.policy} was stopped before the end of the measured part."
     if not found:
         return
-    kind = "that arrive in it" if part.is_timed else f"{part.first:,} to {part.last:,}"
+    kind = "that arrive in it" if part.is_timed else f"{part.first:,} to {part.last - 1:,}"
+    times = f"times of requests are those of requests {kind}, whenever they complete"
+    if part.last == part.first:
+        times = "it is too short for times of requests: repeat the requests more often"
     yield (
-        "The measured part was fixed before the runs and is the same for all policies; times of "
-        f"requests are those of requests {kind}, whenever they complete."
+        f"The measured part was fixed before the runs and is the same for all policies; {times}."
     )
     warm_up = min(int(steps[0]) for _, steps in found)
     longest, who = max((part.mser_steps(run), run.policy) for run, _ in found)

@@ -53,6 +53,8 @@ _TIMESTAMP = (
 _ZONE = r"(Z|[+-][0-9]{2}:[0-9]{2})$"
 #: Seconds from the start of year 1 to the start of 1970, the epoch of computer clocks.
 _EPOCH_S = 719_163 * 86_400
+#: Whole numbers below it are exact as floats.
+_EXACT_BELOW = 2.0**53
 
 
 class Irregular(Exception):  # noqa: N818 — not an error: another reader goes on
@@ -343,8 +345,15 @@ def _texts(column: pa.ChunkedArray, where: str) -> pa.ChunkedArray:
         column = pc.cast(column, pa.timestamp(kind.unit, "UTC" if kind.tz else None))
     try:
         texts = pc.cast(column, pa.string())
+        if pa.types.is_floating(kind):
+            # As the text of a float, a large whole number has an exponent.
+            exact = pc.less(pc.abs(column), _EXACT_BELOW)
+            is_whole = pc.and_(exact, pc.equal(column, pc.floor(column)))
+            whole = pc.cast(pc.if_else(is_whole, column, None), pa.int64())
+            texts = pc.coalesce(pc.cast(whole, pa.string()), texts)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        texts = pa.chunked_array([pa.array([str(cell) for cell in column.to_pylist()])])
+        cells = [None if cell is None else str(cell) for cell in column.to_pylist()]
+        texts = pa.chunked_array([pa.array(cells, pa.string())])
     if pa.types.is_decimal(kind):
         # Decimals are numbers: 1.000 with three decimals is one.
         texts = pc.replace_substring_regex(texts, r"\.0+$", "")

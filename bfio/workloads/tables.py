@@ -243,16 +243,20 @@ def _json_table(lines: Iterator[str], path: Path, *, is_open: bool) -> Table:
     records = (
         (number, _json_row(line)) for number, line in enumerate(lines, start=1) if line.strip()
     )
-    number, row = next(records)
-    if isinstance(row, InputError):
-        # Without a valid first object the format is unknown, so the row cannot be skipped.
-        where = f"{path} line {number}"
-        if is_open:
-            what = "not valid JSON Lines: its first object does not end on the line"
-            remedy = f"write one object a line: jq -c . {shlex.quote(str(path))}"
-            raise InputError(where, what, remedy)
-        raise InputError(f"{where} {row.where}".rstrip(), row.what, "correct the row")
-    return _table(Layout.JSON_LINES, "", tuple(row), itertools.chain([(number, row)], records))
+    number, first = next(records)
+    where, seen = f"{path} line {number}", [(number, first)]
+    if isinstance(first, InputError) and is_open:
+        what = "not valid JSON Lines: its first object does not end on the line"
+        remedy = f"write one object a line: jq -c . {shlex.quote(str(path))}"
+        raise InputError(where, what, remedy)
+    # The first valid object tells the format.
+    while isinstance(row := seen[-1][1], InputError):
+        if (following := next(records, None)) is None:
+            assert isinstance(first, InputError)
+            raise InputError(f"{where} {first.where}".rstrip(), first.what, "correct the row")
+        seen.append(following)
+    rows = itertools.chain(seen, records)
+    return Table(Layout.JSON_LINES, "", tuple(row), row, rows)
 
 
 def _json_row(line: str) -> Row | InputError:

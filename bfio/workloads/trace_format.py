@@ -443,7 +443,8 @@ class HashColumn:
     Parameters
     ----------
     name : str
-        Name of the column. Cells are lists of integers, or texts of integers separated by spaces.
+        Name of the column. Cells are lists of integers, or texts of integers separated by spaces
+        or written as lists.
     """
 
     name: str
@@ -454,7 +455,7 @@ class HashColumn:
         if cell is None or is_blank(row, self.name):
             return None
         try:
-            cells = [int(text) for text in cell.split()] if isinstance(cell, str) else cell
+            cells = _integers(cell) if isinstance(cell, str) else cell
             if not isinstance(cells, list) or bool in map(type, cells):
                 raise TypeError
             hashes = np.array(array("q", cells), dtype=np.int64)
@@ -463,6 +464,12 @@ class HashColumn:
         if len(hashes) != -(-prompt // BLOCK_TOKENS):
             raise bad_cell(self.name, wrong_length(len(hashes), prompt))
         return hashes
+
+
+def _integers(text: str) -> list[int]:
+    if text.startswith("[") and text.endswith("]"):
+        text = text[1:-1].replace(",", " ")
+    return [int(number) for number in text.split()]
 
 
 #: White space that both readers strip from keys.

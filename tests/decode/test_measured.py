@@ -14,6 +14,7 @@ from bfio.decode.comparison import compare
 from bfio.decode.measured import LEAST_STEPS, MeasuredPart, measured_part, repeats
 from bfio.decode.metrics import METRICS, measured_of
 from bfio.decode.options import ArrivalMode, RunOptions
+from bfio.decode.settings import remarks
 from bfio.decode.simulation import describe_run, simulate
 from bfio.decode.state import DecodeState
 from bfio.workloads import Workload
@@ -64,6 +65,21 @@ def test_timed_by_hand() -> None:
 def test_equal_requests_never_forget_their_start() -> None:
     """All outputs 10: waves never die down, ten lives are waited for."""
     assert measured_part(requests([10], 2000), CLUSTER, RunOptions(pool=2)).begin == 100
+
+
+def test_small_machines_measure_requests() -> None:
+    """Six slots beside a pool of 128: 2,000 steps would end before a request is counted."""
+    workload, cluster = requests([200, 600], 30), Cluster(2, 3)
+    options = RunOptions(pool=128)
+    passes = repeats(workload, cluster, options)
+    part = measured_part(workload.repeated(passes), cluster, options)
+    assert part.last - part.first >= 49
+    # So many steps are enough for means over steps.
+    short = workload.repeated(2)
+    fewer = measured_part(short, cluster, options)
+    assert (fewer.why_not, fewer.last - fewer.first) == ("", 0)
+    told = remarks(short, [simulate(short, "fcfs", cluster, options=options)])
+    assert any("too short for times of requests" in remark for remark in told)
 
 
 def test_too_few_requests_and_what_would_do() -> None:

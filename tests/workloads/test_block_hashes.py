@@ -104,8 +104,8 @@ def test_what_is_written_is_read(
     assert "block_hashes" not in (tmp_path / "none.csv").read_text()
 
 
-def test_frames_have_them_as_texts() -> None:
-    """Integers with spaces between them."""
+def test_frames_have_them_as_texts_or_lists() -> None:
+    """Integers with spaces between them, or lists of them; numbers may be large floats."""
     frame = {
         "arrival_time_s": [0, 1],
         "prompt_tokens": [600, 5],
@@ -113,6 +113,10 @@ def test_frames_have_them_as_texts() -> None:
         "block_hashes": ["3 4", ""],
     }
     assert _lists(Workload.from_frame(frame)) == [[3, 4], []]
+    assert _lists(Workload.from_frame(frame | {"block_hashes": [[3, 4], None]})) == [[3, 4], []]
+    large = {"prompt_tokens": [1.0, 2e10], "output_tokens": [1.0, 1.0]}
+    columns = "prompt=prompt_tokens,output=output_tokens"
+    assert Workload.from_frame(large, columns=columns).prompt_tokens.tolist() == [1, 2 * 10**10]
 
 
 @pytest.mark.parametrize("name", ["mooncake_conversation", "mooncake_synthetic"])

@@ -65,6 +65,19 @@ def test_bad_row(tmp_path: Path, row: bytes, column: str, what: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+def test_a_bad_first_object_is_skipped(tmp_path: Path) -> None:
+    """The first valid one tells the format; if there is none, the first is reported."""
+    path = tmp_path / "t.jsonl"
+    good = '{"timestamp":5,"input_length":4,"output_length":3,"hash_ids":[1]}\n'
+    path.write_text(good.replace("4", "NaN") * 2 + good)
+    with pytest.raises(InputError, match="line 1 input_length: NaN is not a finite number"):
+        read_trace(path)
+    assert read_trace(path, skip_bad_rows=True).prompt_tokens.tolist() == [4]
+    path.write_text(good.replace("4", "NaN"))
+    with pytest.raises(InputError, match=r"line 1 input_length.*correct the row$"):
+        read_trace(path, skip_bad_rows=True)
+
+
 @pytest.mark.parametrize(("row", "column", "what"), BAD_ROWS)
 def test_bad_row_skipped(tmp_path: Path, row: bytes, column: str, what: str) -> None:
     """On request bad rows are counted and left out; the first is kept as a message."""

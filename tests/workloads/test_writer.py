@@ -77,6 +77,9 @@ def test_existing_file_is_kept(tmp_path: Path) -> None:
     assert len(read_trace(path)) == 3
     with pytest.raises(InputError, match="is a directory"):
         write_trace(workload, tmp_path, overwrite=True)
+    for name in ("t.parquet", "t.jsonl.gz"):
+        with pytest.raises(InputError, match=r"traces are written as CSV; use \.csv"):
+            write_trace(workload, tmp_path / name)
 
 
 @pytest.mark.parametrize(

@@ -337,7 +337,7 @@ def _add_fluid(parser: argparse.ArgumentParser) -> None:
     _add_memory(parser, "KV cache of each worker [tokens]", required=True)
     text = "largest number of classes, found by k-means over prompts and outputs (default 8)"
     parser.add_argument("--classes", type=int, default=8, metavar="K", help=text)
-    text = "requests per second of all classes (default: the mean rate of the trace)"
+    text = "requests per second of all classes (default: those after the first one, over the span)"
     parser.add_argument("--rate", metavar="R", help=text)
     parser.add_argument("--workers", type=int, default=1, metavar="G", help="workers (default 1)")
     machine = "default: the BF-IO simulator's"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bfio.decode.cluster import Cluster
+from bfio.decode.cluster import TOKEN_TIME_S
 from bfio.testing.instances import makespan_problem, makespan_problems
 from formulations import CapabilityError, InputError
 from formulations.hindsight_makespan import (
@@ -45,7 +45,7 @@ def test_defaults() -> None:
     # 4.8875e-3 = 391/80,000 and 1.0052490234375e-7 = 1,647/(2^14 10^6): 2^14 10^6 units a second.
     assert problem.scale == 2**14 * 10**6
     assert problem.rates == (80_076_800, 1_647)
-    assert problem.token_time == Fraction(Cluster().token_time_s).limit_denominator(10**12)
+    assert problem.token_time == Fraction(TOKEN_TIME_S).limit_denominator(10**12)
 
 
 @pytest.mark.parametrize(
