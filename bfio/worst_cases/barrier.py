@@ -27,7 +27,7 @@ from bfio.decode.policy_registry import choose
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.simulation import simulate
 from bfio.workloads.workload import Workload
-from bfio.worst_cases.case import MAX_REQUESTS, Found, against, check_counts, is_random
+from bfio.worst_cases.case import MAX_REQUESTS, Found, against, check_counts, refused_as_random
 from formulations.errors import InputError
 from formulations.hindsight_makespan import (
     MakespanObjective,
@@ -261,7 +261,7 @@ class BarrierTarget:
 def _check(policy: str, spec: PolicySpec) -> None:
     """Raise an error for policies with random runs or with pauses."""
     if spec.draws:
-        raise is_random(policy)
+        raise refused_as_random(policy)
     if spec.pauses:
         raise InputError("policy", f"{policy} pauses requests", "use a policy that does not pause")
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from bfio.kvcache.policy import LookAhead, Order, build, clearing_of
 from bfio.kvcache.simulation import serve
-from bfio.worst_cases.case import MAX_REQUESTS, Found, against, check_counts, is_random
+from bfio.worst_cases.case import MAX_REQUESTS, Found, against, check_counts, refused_as_random
 from formulations.errors import InputError
 from formulations.hindsight_latency import (
     Convention,
@@ -275,7 +275,7 @@ class CacheTarget:
     def __init__(self, policy: str) -> None:
         made = build(policy)
         if not clearing_of(made).is_full:
-            raise is_random(policy)
+            raise refused_as_random(policy)
         self.name = policy
         #: Whether ties between requests of a common prompt depend only on arrival and output.
         self.ignores_order = isinstance(made, LookAhead) and made.order is Order.SHORTEST

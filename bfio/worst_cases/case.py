@@ -37,7 +37,7 @@ def check_counts(space: object, positive: Sequence[str], others: Sequence[str] =
         object.__setattr__(space, name, found)
 
 
-def is_random(policy: str) -> InputError:
+def refused_as_random(policy: str) -> InputError:
     """Return the error that refuses a policy with random runs."""
     what = f"{policy} is random, so its worst case depends on the seed"
     return InputError("policy", what, "use a policy that is not random")
