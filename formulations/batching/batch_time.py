@@ -151,9 +151,10 @@ class BatchTime(ProblemData):
         unit = lcm(self.overhead.denominator, self.per_token.denominator)
         fixed, each = int(self.overhead * unit), int(self.per_token * unit)
         # Python integers cannot overflow; fractions would take seconds.
-        beyond = (max(0, tokens - self.free_tokens) for tokens in range(1, b + 1))
-        table = [1, *(-(-(fixed + each * extra) // unit) for extra in beyond)]
-        return frozen(np.array(table, dtype=np.int64))
+        kind = np.int64 if fixed + each * b < 1 << 62 else object
+        beyond = np.maximum(0, np.arange(1, b + 1) - self.free_tokens).astype(kind)
+        slots = -(-(fixed + each * beyond) // unit)
+        return frozen(np.append(1, slots).astype(np.int64))
 
     def rate(self, budget: int) -> Fraction:
         """Return ``b/t(b)``, the tokens per slot of full batches."""
@@ -264,10 +265,15 @@ def shortest_batch(
 
 
 def _choices(batch_time: BatchTime, candidates: Iterable[int], work: object) -> list[BudgetChoice]:
-    budgets = [integer(b, "candidates", minimum=1, maximum=MAX_BUDGET) for b in candidates]
-    if not budgets:
+    """Return the budgets that meet the load condition, of equal slots only the largest."""
+    found = list(candidates)
+    if not found:
         raise InputError("candidates", "empty list", "give at least one token budget")
+    for b in (min(found), max(found)) if isinstance(candidates, range) else found:
+        integer(b, "candidates", minimum=1, maximum=MAX_BUDGET)
     least = Fraction(0) if work is None else exact_number(work, "work")
-    slots = batch_time.slots_table(max(budgets))[np.array(budgets)].tolist()
-    made = (BudgetChoice(b, t, Fraction(b, t)) for b, t in zip(budgets, slots, strict=True))
+    budgets = np.unique(np.array(found, dtype=np.int64))[::-1]
+    slots, first = np.unique(batch_time.slots_table(int(budgets[0]))[budgets], return_index=True)
+    pairs = zip(budgets[first].tolist(), slots.tolist(), strict=True)
+    made = (BudgetChoice(b, t, Fraction(b, t)) for b, t in pairs)
     return [choice for choice in made if choice.rate > least]
