@@ -181,6 +181,8 @@ def _check_formulations() -> None:
 
 
 def _fail(message: str) -> int:
+    # No time limit ends the process between the error and its status.
+    so_far.answer_begins()
     say(f"error: {message}")
     return BAD_INPUT
 

@@ -223,11 +223,13 @@ class Decisions:
 
     def leave(self, row: int, *, finished: bool) -> None:
         """Record the end of a request; predictors learn its length only if it ``finished``."""
-        self._fresh.pop(row, None)
         if finished:
+            # One that ends in its first step is still asked about, as in the simulator: a learner
+            # may train when it is asked.
             self._ended.append(row)
             self.status[row] = ENDED
         else:
+            self._fresh.pop(row, None)
             self.status[row] = FREE
             self._unused.append(row)
 

@@ -115,15 +115,21 @@ def show():
 """
 #: The symbol of a kernel.
 _SYMBOL = """
+from bfio.common.compilable import compilable
 from bfio.common.kernels import entry_point, machine_code
+
+@compilable
+def inner(number):
+    return number + 1
 
 @entry_point
 def following(number):
-    return number + 1
+    return inner(number)
 
 following(1)
-(made,) = following.entry.machine_code.overloads.values()
-print(made.fndesc.mangled_name)
+for function in (following.entry.machine_code, machine_code(inner)):
+    (made,) = function.overloads.values()
+    print(made.fndesc.mangled_name)
 """
 #: Each import asks the disk: the function is a new one.
 _DAMAGE = """
@@ -479,19 +485,24 @@ def test_what_is_private_to_numba_still_exists(folder: Path) -> None:
 
 
 @pytest.mark.deep
-def test_symbols_of_different_processes_differ(tmp_path: Path) -> None:
-    """Of equal ones the linker takes one; Numba has one name for sorts of values and positions."""
+def test_symbols_of_different_processes_differ_but_of_stored_functions(tmp_path: Path) -> None:
+    """Of equal ones the linker takes one; Numba has one name for sorts of values and positions.
+
+    Other machine code calls stored functions by their symbols, in every process.
+    """
     (tmp_path / "symbol.py").write_text(_SYMBOL)
 
-    def symbol(cache: str) -> str:
+    def symbols(cache: str) -> list[str]:
         environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / cache)}
         command = [sys.executable, str(tmp_path / "symbol.py")]
         done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
-        return done.stdout
+        return done.stdout.split()
 
-    first, second = symbol("first"), symbol("second")
-    assert "following" in first
-    assert first != second
+    (stored, inner), (stored_again, inner_again) = symbols("first"), symbols("second")
+    assert "following" in stored
+    assert stored == stored_again
+    assert "inner" in inner
+    assert inner != inner_again
 
 
 @compilable(into_caller=True)

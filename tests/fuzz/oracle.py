@@ -19,8 +19,8 @@ _MOST_BYTES = 3 << 29
 #: Lines on standard error that are not errors: progress, remarks, output of users' code.
 _REMARK = re.compile(
     r"^(.*: \d+/\d+( rows.*)?|compiling kernels: .*|note: .*|hello|"
-    r".*: \d+ of \d+ rows already stored|computed rows are stored in .*|interrupted|"
-    r"finishing the rows in flight; .*)$"
+    r".*: \d+ of \d+ rows already stored|\d+ of \d+ rows are not computed; .*|"
+    r"computed rows are stored in .*|interrupted|finishing the rows in flight; .*)$"
 )
 _ERROR = re.compile(r"^error: .+: .+; .+$", re.DOTALL)
 
@@ -167,6 +167,8 @@ def _time_limit(case: Case) -> float | None:
 def _files(case: Case, outcome: Outcome) -> Iterator[Finding]:
     """Files are written only to the paths on the command line, or to the default."""
     named = [part for word in case.argv for part in (word, word.partition("=")[2]) if part]
+    # The report of a store lies beside it.
+    named += [name.removesuffix(".sqlite") for name in named if name.endswith(".sqlite")]
     for path in outcome.written:
         if path.startswith("out/") or path == "out" or "__pycache__" in path:
             continue

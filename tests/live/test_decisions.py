@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from bfio import Cluster, Workload, simulate
@@ -134,7 +134,20 @@ def compare(case: dict[str, Any], policy: Any, **options: Any) -> None:
     replayed(run, keeper.views, table, workload.output_tokens)
 
 
+#: Some requests end in their first step, before a learner trains again.
+_SHORT: dict[str, Any] = {
+    "workload": Workload(
+        np.array([37, 5, 33, 28, 4, 27, 24, 24, 12, 21, 7, 26, 16]),
+        np.array([9, 6, 10, 7, 1, 11, 7, 3, 13, 11, 5, 1, 7]),
+        prompt_keys=np.array([4, 4, 0, 0, 3, 2, 3, 2, 4, 2, 1, 4, 3]),
+    ),
+    "cluster": Cluster(2, 2),
+    "options": {"pool": 1, "projection": "constant", "window_knows": "active", "seed": 0},
+}
+
+
 @pytest.mark.parametrize("policy", [*POLICIES, last_worker])
+@example(case=_SHORT, predictor="learned:refresh=4:refit=8:trees=3", memory=None, speeds=False)
 @given(
     case=runs(),
     predictor=st.sampled_from(PREDICTORS),
