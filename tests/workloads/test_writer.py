@@ -1,5 +1,6 @@
 """Writing and reading back: the identity, and never half a file."""
 
+import os
 import tempfile
 from fractions import Fraction
 from pathlib import Path
@@ -77,6 +78,14 @@ def test_existing_file_is_kept(tmp_path: Path) -> None:
     assert len(read_trace(path)) == 3
     with pytest.raises(InputError, match="is a directory"):
         write_trace(workload, tmp_path, overwrite=True)
+    os.mkfifo(tmp_path / "pipe.csv")
+    with pytest.raises(InputError, match="is a device or a pipe"):
+        write_trace(workload, tmp_path / "pipe.csv", overwrite=True)
+    assert (tmp_path / "pipe.csv").is_fifo()
+    (tmp_path / "link.csv").symlink_to(path)
+    write_trace(synthetic("demo", 2, seed=0), tmp_path / "link.csv", overwrite=True)
+    assert (tmp_path / "link.csv").is_symlink()
+    assert len(read_trace(path)) == 2
     for name in ("t.parquet", "t.jsonl.gz"):
         with pytest.raises(InputError, match=r"traces are written as CSV; use \.csv"):
             write_trace(workload, tmp_path / name)
