@@ -192,14 +192,15 @@ def read_steps(folder: Path) -> tuple[MeasuredSteps, IntArray]:
         if told["event"] != "step":
             continue
         with _damage(where):
-            if last is not None and told["t"] < last["t"]:
-                what = "is a step that ends before the one above it"
-                raise InputError(where, what, "log the run again, with --tick longer than a step")
+            goes_back = last is not None and told["t"] < last["t"]
             if told["late"] is not None and last is not None:
                 loads.append(last["loads"])
                 if last["late"] is not None:
                     timed.append(last["loads"])
                     durations.append(told["t"] - last["t"])
+        if goes_back:
+            what = "is a step that ends before the one above it"
+            raise InputError(where, what, "log the run again, with --tick longer than a step")
         last = told
     if not timed:
         what = "has no step at whose start and end every running request reported a token"
@@ -245,8 +246,6 @@ def _lines(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 def _damage(where: str) -> Iterator[None]:
     try:
         yield
-    except InputError:
-        raise
     except (ValueError, KeyError, TypeError) as error:
         what = f"is not a line of a log ({type(error).__name__}: {error})"
         raise InputError(where, what, "remove the line") from None

@@ -150,7 +150,7 @@ class BatchTime(ProblemData):
         b = integer(budget, "budget", minimum=1, maximum=MAX_BUDGET)
         unit = lcm(self.overhead.denominator, self.per_token.denominator)
         fixed, each = int(self.overhead * unit), int(self.per_token * unit)
-        # Python integers cannot overflow; fractions would take seconds.
+        # Beyond 64 bits Python integers, which cannot overflow; fractions would take seconds.
         kind = np.int64 if fixed + each * b < 1 << 62 else object
         beyond = np.maximum(0, np.arange(1, b + 1) - self.free_tokens).astype(kind)
         slots = -(-(fixed + each * beyond) // unit)

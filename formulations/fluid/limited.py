@@ -8,7 +8,7 @@ the best of at most m knapsacks is optimal. The price of work in each knapsack p
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import Any
 
 from formulations.deadline import TimeLimit
 from formulations.errors import CapabilityError
@@ -28,7 +28,6 @@ from formulations.statement import Statement
 from formulations.words import Words
 
 _ZERO = Fraction(0)
-_Knapsack: TypeAlias = tuple[Fraction, tuple[Fraction, ...], tuple[Fraction, Fraction]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,8 +46,8 @@ class LimitedResult(FluidResult):
     iteration_rate : Fraction
         The s of the best knapsack [1/s]: the iterations per second that its classes need.
     best : mapping
-        Iteration rate s of each best knapsack to the throughput that one more unit of work gains,
-        and one less loses. At a tie, the price of what more there is is the largest of these.
+        Iteration rate s of each best knapsack to the throughput that one unit of work less loses.
+        At a tie, the price of what more there is is the largest of theirs.
     """
 
     problem: FluidProblem
@@ -57,7 +56,7 @@ class LimitedResult(FluidResult):
     admitted: tuple[Fraction, ...]
     work_prices: Mapping[Fraction, Fraction]
     iteration_rate: Fraction
-    best: Mapping[Fraction, tuple[Fraction, Fraction]]
+    best: Mapping[Fraction, Fraction]
 
     @property
     def iteration_time(self) -> Fraction:
@@ -83,7 +82,7 @@ class LimitedResult(FluidResult):
 
         def gains(kind: RequestClass) -> Iterator[Fraction]:
             yield _ZERO
-            for s, (_, below) in self.best.items():
+            for s, below in self.best.items():
                 if needs(kind) <= s:
                     yield worth(kind) - kind.work * below
 
@@ -95,8 +94,8 @@ class LimitedResult(FluidResult):
         worker = self.problem.single_worker()
         # If memory and limits bind together, more of one of them adds nothing.
         prices = [
-            above
-            for s, (above, _) in self.best.items()
+            self.work_prices[s]
+            for s in self.best
             if (room := self._room(s)) is None or worker.capacity < room
         ]
         return max(prices, default=_ZERO) * worker.capacity_per_token
@@ -119,7 +118,7 @@ class LimitedResult(FluidResult):
     def _price_of(self, which: int) -> Fraction:
         """Return p·dK/dL of one limit L, by ``K = (1 − d0·s)/d1`` and ``s = number/L``."""
         worker, prices = self.problem.single_worker(), [_ZERO]
-        for s, (above, _) in self.best.items():
+        for s in self.best:
             room = self._room(s)
             at_s = {
                 (i, limit)
@@ -130,7 +129,7 @@ class LimitedResult(FluidResult):
             # If both limits require s, more of one of them adds nothing.
             if room is not None and room < worker.capacity and [i for i, _ in at_s] == [which]:
                 ((_, limit),) = at_s
-                prices.append(above * worker.d0 * s / (worker.d1 * limit))
+                prices.append(self.work_prices[s] * worker.d0 * s / (worker.d1 * limit))
         return max(prices)
 
 
@@ -166,23 +165,23 @@ def solve_limited_throughput(
     objective = member(FluidObjective, objective, "objective")
     limits, worker = ServiceLimits(latency, ttft), problem.single_worker()
     needs = [limits.iteration_rate(kind) for kind in problem.classes]
-    # The knapsack of each s: throughput, rates, and what a unit of work gains and loses.
-    filled: dict[Fraction, _Knapsack] = {}
+    prices: dict[Fraction, Fraction] = {}
+    # The knapsack of each s: throughput, rates, and what one unit of work less loses.
+    filled: dict[Fraction, tuple[Fraction, tuple[Fraction, ...], Fraction]] = {}
     for s in sorted(set(needs)):
         if (capacity := worker.capacity_at(s)) is None:
             break
         kinds = [j for j, need in enumerate(needs) if need <= s]
-        some, above, below = fill([problem.classes[j] for j in kinds], capacity, objective)
+        some, prices[s], below = fill([problem.classes[j] for j in kinds], capacity, objective)
         admitted = dict(zip(kinds, some, strict=True))
         rates = tuple(admitted.get(j, _ZERO) for j in range(len(needs)))
         value = throughput_of(problem, [(x,) for x in rates], objective)
-        filled[s] = value, rates, (above, below)
+        filled[s] = value, rates, below
     value = max((value for value, *_ in filled.values()), default=_ZERO)
-    best = {s: work for s, (reached, _, work) in filled.items() if reached == value}
+    best = {s: below for s, (reached, _, below) in filled.items() if reached == value}
     # Ties go to the knapsack that admits more classes.
     s = max(best, default=_ZERO)
     rates = filled[s][1] if best else (_ZERO,) * len(needs)
-    prices = {s: above for s, (_, _, (above, _)) in filled.items()}
     return proven_result(
         LimitedResult,
         value,

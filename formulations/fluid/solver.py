@@ -157,8 +157,7 @@ class AdmissionResult(FluidResult):
     @property
     def proving_prices(self) -> tuple[Fraction, ...]:
         """Prices of work that prove the optimum together with `rate_prices`."""
-        below = self.work_prices_below
-        return self.work_prices if below is None else below
+        return _proving(self.work_prices, self.work_prices_below)
 
     @property
     def admitted(self) -> tuple[Fraction, ...]:
@@ -288,7 +287,7 @@ def admission_result(
         Other fields of the result: ``method`` and solver details.
     """
     value = throughput_of(problem, routing, objective)
-    proving = work_prices if work_prices_below is None else work_prices_below
+    proving = _proving(work_prices, work_prices_below)
     bound = admission_bound(problem, proving, rate_prices)
     violated = admission_violations(problem, routing, stated_value, objective)
     violated |= admission_price_violations(problem, proving, rate_prices, objective)
@@ -305,6 +304,11 @@ def admission_result(
         work_prices_below=work_prices_below,
         **report,
     )
+
+
+def _proving(above: Prices, below: Prices | None) -> Prices:
+    """Return the prices of work that are dual to the gains by more requests."""
+    return above if below is None else below
 
 
 def margin_result(

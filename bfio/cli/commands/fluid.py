@@ -125,8 +125,12 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _nested_wanted(args: argparse.Namespace) -> bool:
-    names = {"segments": "segments", "horizon": "duration", "probability": "probability"}
-    extra = [f"--{name}" for name, key in names.items() if getattr(args, key) is not None]
+    given = {
+        "--segments": args.segments,
+        "--horizon": args.duration,
+        "--probability": args.probability,
+    }
+    extra = [flag for flag, value in given.items() if value is not None]
     if extra and not args.nested:
         raise InputError(
             "command line", f"{extra[0]} has no effect without --nested", "add --nested"

@@ -24,7 +24,7 @@ FILE is JSON ("-" reads stdin):
    "requests": [{"prompt": 9, "output": 2},
                 {"arrival": 0, "prompt": 10, "output": 1}],   arrival [step]: optional, 0
    "step_overhead": "0.0048875",       optional: C [s], exact, as a string or whole number
-   "token_time": "1.0052490234375e-7",      optional: t [s/token]
+   "token_time": "1.0052490234375e-7", optional: t [s/token]
    "objective": "wall-clock",          optional, see below
    "work_conserving": false,           optional
    "memory": [40, 30]}                 optional: tokens at most, per worker or one number

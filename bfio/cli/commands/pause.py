@@ -19,7 +19,7 @@ FILE is JSON ("-" reads stdin):
    "required": [false],                           optional: waiting ones that must start
    "token_capacity": [100, 100],                  optional: most tokens of each worker
    "step_overhead": "0.0048875",                  optional: C [s], exact, or one per worker
-   "token_time": "1.0052490234375e-7"}                 optional: t [s/token], or one per worker
+   "token_time": "1.0052490234375e-7"}            optional: t [s/token], or one per worker
 
   bfio pause step.json
   bfio pause step.json --method heuristic --json
