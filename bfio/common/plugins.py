@@ -10,6 +10,7 @@ import pkgutil
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -179,6 +180,7 @@ def patience(seconds: float, where: str, what: str, remedy: str) -> Iterator[Non
     """Raise an error in Python code that exceeds a time limit.
 
     Outside the main thread, or on systems without interval timers, the code is not interrupted.
+    An alarm that was set before goes off afterwards, at its time or at once.
 
     Parameters
     ----------
@@ -202,9 +204,14 @@ def patience(seconds: float, where: str, what: str, remedy: str) -> Iterator[Non
         raise InputError(where, f"{what} takes more than {seconds:g} s", remedy)
 
     before = signal.signal(signal.SIGALRM, on_alarm)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    began = time.monotonic()
+    left, interval = signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+        if left > 0:
+            # Zero would switch it off.
+            still = max(left - (time.monotonic() - began), 1e-6)
+            signal.setitimer(signal.ITIMER_REAL, still, interval)

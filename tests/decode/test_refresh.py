@@ -175,7 +175,7 @@ def test_the_calendar_holds_who_was_put_on_it_and_not_struck(turns: list[tuple[i
         if request in expected:
             strike(told.calendar, request, expected.pop(request))
         else:
-            enlist(told, request, due, 0)
+            enlist(told, request, due)
             expected[request] = due
         for slot, first in enumerate(told.calendar.first.tolist()):
             found = []

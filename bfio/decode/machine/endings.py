@@ -115,7 +115,7 @@ def predict(state: State, request: int, age: int) -> None:
     if prediction.learns:
         prediction.turn[request] = step + prediction.refresh - age % prediction.refresh
         due = min(due, int(prediction.turn[request]))
-    enlist(prediction, request, due, step)
+    enlist(prediction, request, due)
 
 
 @compilable
@@ -128,10 +128,10 @@ def predict_due(state: State) -> None:
     calendar.first[slot] = -1
     while request >= 0:
         following = int(calendar.following[request])
-        due = int(min(prediction.turn[request], prediction.last[request] + 1))
-        if prediction.learns and step < due:
-            # The calendar was too short for its due step: enter it again.
-            enlist(prediction, request, due, step)
+        due = int(prediction.due[request])
+        if step < due:
+            # This request is due after more turns of the calendar: put it back.
+            enlist(prediction, request, due)
         else:
             leave_ring(state, request)
             age = int(state.requests.emitted[request]) + step - int(state.marks.start[request])
@@ -166,10 +166,9 @@ def learn_lengths(state: State) -> None:
 
 
 @compilable
-def enlist(prediction: Prediction, request: int, due: int, step: int) -> None:
-    """Add a request to the calendar at step ``due``, or at the last step of the calendar."""
+def enlist(prediction: Prediction, request: int, due: int) -> None:
+    """Add a request to the calendar at step ``due``."""
     calendar = prediction.calendar
-    due = min(due, step + len(calendar.first) - 1)
     prediction.due[request] = due
     slot = due & (len(calendar.first) - 1)
     first = int(calendar.first[slot])
