@@ -12,7 +12,7 @@ import os
 import pickle
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from hashlib import sha256
 from importlib.metadata import version
 from typing import Any, Protocol
@@ -21,6 +21,8 @@ from typing import Any, Protocol
 TESTED = ("0.68",)
 #: The environment variable that disables all private parts.
 PLAIN = "BFIO_PLAIN_NUMBA"
+#: Numba's name of the library of its runtime.
+_RUNTIME = "nrt"
 
 
 class Kept(Protocol):
@@ -142,6 +144,7 @@ def _njit() -> Any:
     from numba import njit
 
     if uses_private_parts():
+        _compile_runtime_late()
         _generate_late()
         _call_by_symbol()
         _keep_machine_code_alone()
@@ -238,6 +241,26 @@ def type_text(kind: Any) -> str:
     return f"{kind!r} {fields} {[type_text(one) for one in inner]}"
 
 
+def _compile_runtime_late() -> None:
+    """Let Numba compile its runtime only before it compiles something else.
+
+    By default Numba compiles it even if all functions are loaded, which takes 20 MB. Stored code
+    contains what it needs of the runtime.
+    """
+    from numba.core.runtime import nrtdynmod, rtsys
+
+    make = nrtdynmod.compile_nrt_functions
+
+    def library_late(runtime: Any) -> Any:
+        runtime._init_guard()  # noqa: SLF001
+        if isinstance(runtime._library, partial):  # noqa: SLF001
+            runtime._library = runtime._library()  # noqa: SLF001
+        return runtime._library  # noqa: SLF001
+
+    nrtdynmod.compile_nrt_functions = partial(partial, make)
+    type(rtsys).library = property(library_late)
+
+
 def _generate_late() -> None:
     """Let Numba generate code for a function only if Python calls it.
 
@@ -255,7 +278,8 @@ def _generate_late() -> None:
 
     def optimize_late(library: Any) -> None:
         flags = ConfigStack().top_or_none()
-        library.is_late = flags is not None and flags.no_cpython_wrapper
+        is_inner = flags is not None and flags.no_cpython_wrapper
+        library.is_late = is_inner and library.name != _RUNTIME
         if not library.is_late:
             optimize(library)
 

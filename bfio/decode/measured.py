@@ -163,8 +163,8 @@ def measured_part(workload: Workload, cluster: Cluster, options: RunOptions) -> 
     outputs, is_timed = _Outputs(workload), options.arrivals is ArrivalMode.TIMED
     warm_up = outputs.warm_up()
     if is_timed:
-        times = workload.exact_arrivals().scaled(1 / rate_factor(workload, cluster, options))
-        arrivals = times.seconds()
+        factor = rate_factor(workload, cluster, options)
+        arrivals = workload.exact_arrivals().scaled_seconds(1 / factor)
         step_s = full_step_s(workload, cluster, options.drift)
         begin = float(arrivals[0]) + warm_up * step_s
         span_s = float(arrivals[-1] - arrivals[0])

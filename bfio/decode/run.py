@@ -421,7 +421,8 @@ class RunPart:
     def started(self) -> IntArray:
         """Indices of the requests of the part that started."""
         if self.requests is not None:
-            return self.requests[self.run.start_step[self.requests] >= 0]
+            has_started = self.run.start_step[self.requests] >= 0
+            return self.requests if has_started.all() else self.requests[has_started]
         member = np.zeros(self.run.steps, dtype=np.bool_)
         member[self.steps] = True
         start = self.run.start_step

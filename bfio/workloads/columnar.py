@@ -112,6 +112,11 @@ def read_columns(
     return replace(_joined(parts), keys=_keys(keys))
 
 
+def release_memory() -> None:
+    """Return the memory of tables that are no longer needed, which pyarrow keeps for others."""
+    pa.default_memory_pool().release_unused()
+
+
 def from_texts(table: pa.Table, columns: RequestColumns) -> Columns:
     """Return the requests in a table of texts.
 

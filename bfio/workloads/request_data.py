@@ -23,6 +23,8 @@ from formulations.problem_data import shown
 #: Integers up to this bound are exact in float64, so that their quotient is correctly rounded.
 _EXACT_FLOAT = 2**53
 _MAX_INT64 = 2**63 - 1
+#: Number of times that are scaled at once.
+_PIECE = 2**16
 
 
 class ArrivalTimes(Sequence[Fraction]):
@@ -139,6 +141,12 @@ class ArrivalTimes(Sequence[Fraction]):
     def seconds(self) -> FloatArray:
         """Return the float64 nearest to each time, shape (n,) [s]."""
         return self._nearest(self.ticks)
+
+    def scaled_seconds(self, factor: Fraction) -> FloatArray:
+        """Return the float64 nearest to each time multiplied by a factor > 0, shape (n,) [s]."""
+        # In pieces, as the products may be Python integers, which take much memory.
+        parts = (self[k : k + _PIECE].scaled(factor) for k in range(0, len(self), _PIECE))
+        return np.concatenate([np.zeros(0), *(part.seconds() for part in parts)])
 
     def rounded_up(self, units_per_second: Fraction) -> IntArray:
         """Return the first whole clock unit at or after each time, shape (n,).

@@ -100,7 +100,7 @@ def _by_columns(
     if not table.delimiter or not isinstance(parse, RequestColumns) or not _is_large(path):
         return None
     # Loading pyarrow takes longer than reading a short trace.
-    from bfio.workloads.columnar import Irregular, read_columns
+    from bfio.workloads.columnar import Irregular, read_columns, release_memory
 
     with open_content(path) as content:
         while not content.readline().removeprefix(codecs.BOM_UTF8).strip():
@@ -109,6 +109,7 @@ def _by_columns(
             found = read_columns(content, table.delimiter, table.header, parse, limit)
         except Irregular:
             return None
+    release_memory()
     return with_output(found, limit)
 
 

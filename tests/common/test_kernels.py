@@ -160,7 +160,9 @@ function(1)
 (result,) = function.overloads.values()
 assert result.codegen.magic_tuple() and not result.lifted
 from numba.core.codegen import JITCodeLibrary
-from numba.core.runtime import rtsys
+from numba.core.runtime import nrtdynmod, rtsys
+assert nrtdynmod.compile_nrt_functions and rtsys._library is rtsys.library
+assert rtsys.library.name == "nrt" and rtsys._init_guard() is None
 from numba.np.linalg import ensure_blas
 import numba.np.arraymath
 assert numba.cpython.hashing

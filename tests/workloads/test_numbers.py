@@ -3,11 +3,15 @@
 import datetime
 from decimal import Decimal
 from fractions import Fraction
+from unittest.mock import patch
 
+import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from bfio.workloads import request_data
+from bfio.workloads.request_data import ArrivalTimes
 from bfio.workloads.trace_format import (
     MAX_CHARACTERS,
     format_decimal,
@@ -235,3 +239,15 @@ def test_blank() -> None:
     assert not is_blank({"t": "0"}, "t")
     assert not is_blank({"t": 0}, "t")
     assert not is_blank({}, "t")
+
+
+@given(
+    st.lists(st.integers(0, 10**15), max_size=9),
+    st.fractions(min_value=Fraction(1, 10**9), max_value=10**9),
+)
+def test_scaled_times_are_the_nearest_floats(ticks: list[int], factor: Fraction) -> None:
+    """However many times are scaled at once, and whether or not the products fit 64 bits."""
+    times = ArrivalTimes(np.array(ticks, dtype=np.int64), 10**6)
+    with patch.object(request_data, "_PIECE", 2):
+        found = times.scaled_seconds(factor)
+    assert found.tolist() == [float(Fraction(tick, 10**6) * factor) for tick in ticks]

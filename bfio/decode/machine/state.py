@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -251,18 +251,34 @@ def new_state(
 def _request_rows(
     workload: Workload, options: RunOptions, leaves: bool, pauses: bool, reserves: bool
 ) -> RequestRows:
-    n, prompt = len(workload), workload.prompt_tokens.copy()
+    n, prompt = len(workload), _lent(workload.prompt_tokens)
     # If no request leaves early or rests, its size at its start is its prompt: share the array.
     size = prompt.copy() if leaves or pauses else prompt
     return RequestRows(
         prompt=prompt,
-        output=workload.output_tokens.copy(),
+        output=_lent(workload.output_tokens),
         emitted=np.zeros(n, dtype=np.int64),
         size=size,
         need=peaks(workload, options.drift, leaves, pauses) if reserves else size,
         next=np.full(n, -1, dtype=np.int64),
         place=np.full(n, -1, dtype=np.int64),
     )
+
+
+class _Lent:
+    """An array of a workload for the phases, which are compiled for writeable arrays.
+
+    No phase of a run writes to it.
+    """
+
+    def __init__(self, array: IntArray) -> None:
+        self.array = array
+        place = array.ctypes.data, False
+        self.__array_interface__ = array.__array_interface__ | {"data": place}
+
+
+def _lent(array: IntArray) -> IntArray:
+    return np.asarray(_Lent(array))
 
 
 def most_waiting(workload: Workload, cluster: Cluster, options: RunOptions) -> int:
@@ -304,7 +320,7 @@ def _arrival_seconds(workload: Workload, cluster: Cluster, options: RunOptions) 
         return np.zeros(0)
     # Divide before rounding, so that the scaled times are the floats nearest to the exact ones.
     factor = rate_factor(workload, cluster, options)
-    return workload.exact_arrivals().scaled(1 / factor).seconds()
+    return workload.exact_arrivals().scaled_seconds(1 / factor)
 
 
 #: Largest number of steps of a chunk, and of entries of its loads (2 MiB).
@@ -314,6 +330,8 @@ MAX_CHUNK_ENTRIES = 2**18
 
 #: Room of a chunk for interruptions, in addition to those of its last step.
 LOG_SIZE = 4096
+#: Most entries of loads for which there is room at first (128 MiB).
+MAX_ROOM = 2**24
 
 
 class Chunks:
@@ -335,7 +353,11 @@ class Chunks:
         self.most_steps = max(1, min(MAX_CHUNK_STEPS, MAX_CHUNK_ENTRIES // self._num_workers))
         self._shared = self._trajectory(self.most_steps)
         loads, running = self._trajectory(0)
-        self._kept = self.new(0)._replace(loads=loads, running=running)
+        none = self.new(0)._replace(loads=loads, running=running)
+        # Steps of a run in which every slot emits a token at each; most runs take a few more.
+        full = int(state.requests.output.sum() // max(state.counters[SLOTS], 1))
+        most = MAX_ROOM // self._num_workers
+        self._kept = [_Rows(array, max(0, min(full + full // 4, most))) for array in none]
 
     def new(self, num_steps: int) -> Record:
         """Return an empty record for ``num_steps`` steps."""
@@ -359,14 +381,34 @@ class Chunks:
             expiries=record.expiries[: state.counters[EXPIRED]],
         )
         for kept, more in zip(self._kept, new, strict=True):
-            # In place, as the loads of a long run take much memory; nothing else refers to them.
-            end = len(kept)
-            kept.resize((end + len(more), *kept.shape[1:]), refcheck=False)
-            kept[end:] = more
+            kept.add(more)
 
     def joined(self) -> Record:
         """Return the joined record of all chunks."""
-        return self._kept
+        return Record._make(rows.joined() for rows in self._kept)
 
     def _trajectory(self, num_steps: int) -> list[IntArray]:
         return [np.empty((num_steps, self._num_workers), dtype=np.int64) for _ in range(2)]
+
+
+class _Rows:
+    """Rows that are added in pieces, in one array with room for more.
+
+    Unused room takes no memory, as nothing is written there.
+    """
+
+    def __init__(self, none: NDArray[Any], room: int) -> None:
+        self._array, self._end = np.empty((room, *none.shape[1:]), none.dtype), 0
+
+    def add(self, rows: NDArray[Any]) -> None:
+        first, self._end = self._end, self._end + len(rows)
+        if self._end > len(self._array):
+            larger = np.empty((2 * self._end, *rows.shape[1:]), self._array.dtype)
+            larger[:first] = self._array[:first]
+            self._array = larger
+        self._array[first : self._end] = rows
+
+    def joined(self) -> NDArray[Any]:
+        # In place; nothing else refers to the array.
+        self._array.resize((self._end, *self._array.shape[1:]), refcheck=False)
+        return self._array

@@ -56,7 +56,11 @@ def both_engines(
 ) -> tuple[Run | None, Run]:
     """Run a policy on the compiled and on the reference engine, with the options that it reads."""
     given = (workload, name, policy_options, cluster)
-    return run_compiled(*given, **options), run_reference(*given, **options)
+    lengths = workload.prompt_tokens.copy(), workload.output_tokens.copy()
+    runs = run_compiled(*given, **options), run_reference(*given, **options)
+    # The engines read the arrays of the workload itself.
+    assert np.array_equal(lengths, (workload.prompt_tokens, workload.output_tokens))
+    return runs
 
 
 def _with(

@@ -13,12 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bfio.common.numba_parts import uses_private_parts
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift, DriftReading
 from bfio.decode.machine import state, whole_run
 from bfio.decode.machine.state import Chunks
 from bfio.decode.observers import ProgressObserver, StepView, TrajectoryObserver
 from bfio.decode.options import RunOptions
+from bfio.decode.policy_registry import find
 from bfio.decode.replay import run_violations
 from bfio.decode.run import Run
 from bfio.decode.simulation import simulate
@@ -28,6 +30,7 @@ from formulations.errors import InputError
 from tests.decode.cases import build, first_come, workload
 from tests.decode.machine.equality import assert_same_run, differences, run_compiled
 from tests.decode.machine.test_greedy import lengths
+from tests.processes import python
 
 SMALL = Cluster(workers=2, slots=2)
 REQUESTS = workload([3, 1, 4, 1, 5], [2, 7, 1, 8, 2], ["0", "0.1", "0.2", "9", "9"])
@@ -245,6 +248,22 @@ def test_numba_is_not_loaded_before_it_is_needed() -> None:
         "assert can_compile(find('fcfs')) and 'numba' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+_MILLION = """
+from bfio.cli.main import main
+from bfio.studies.worker import peak_memory
+words = "simulate --json --policy br-0 --requests 1000000 --workers 144 --pool 512"
+assert main(words.split()) == 0 and peak_memory() < 300e6, peak_memory()
+"""
+
+
+@pytest.mark.deep
+@pytest.mark.skipif(not uses_private_parts(), reason="each process compiles its kernels")
+def test_a_million_requests_need_less_than_300_mb() -> None:
+    """Kernels from disk, requests, run and metrics together."""
+    whole_run.compile_loop(find("br-0"))
+    python("-c", _MILLION)
 
 
 NAME = "adaptive"
