@@ -157,7 +157,8 @@ class GapReport:
     num_decisions : int
         Decisions taken; more than ``rows`` if only every n-th was solved.
     scale : int
-        Factor by which the objectives of the rows are scaled, due to a fractional discount.
+        Factor by which the objectives of the rows are scaled, due to a fractional discount or to
+        unequal workers; their tokens are those that the fastest worker computes in the same time.
     unseen : tuple of str
         One sentence per event schedule of the run (e.g. failures) of which no event took place.
     """
@@ -363,7 +364,7 @@ class GapObserver:
             # program is raised to the use of the decision.
             held = problem.loads(view.decision).max(axis=1)
             problem = replace(problem, token_capacity=np.maximum(problem.token_capacity, held))
-        self._scale = problem.scale
+        self._scale = problem.scale * int(problem.time_weights.min())
         self.rows.append(self._row(view, problem, admitted))
         keep_worst(self.worst, KeptStep(problem, view.decision, self.rows[-1]), self.keep)
         if self.on_solved is not None:
@@ -499,18 +500,19 @@ def observed_run(
 ) -> Run:
     """Run a policy as `bfio.simulate`, with observers that see ``horizon`` look-ahead steps.
 
-    If ``horizon`` > 0, a second run repeats the recorded decisions for the observers, so that the
-    policy does not see the window. With ``until``, the run ends with the first decision at or
+    If ``horizon`` > 0 or policies see reports (`telemetry`), a second run repeats the recorded
+    decisions for the observers: the policy does not see the window, nor observers the reports. With ``until``, the run ends with the first decision at or
     after this step.
     """
     recorded, repeated = Decisions(until), Decisions(until)
     again = deepcopy(options.predictor)
+    repeats = horizon > 0 or options.telemetry is not None
     run = simulate(
         workload,
         policy,
         cluster,
         engine=engine,
-        observers=[recorded, *(() if horizon else observers)],
+        observers=[recorded, *(() if repeats else observers)],
         keep_trajectory=False,
         stop=recorded.is_over,
         options=options,
@@ -518,7 +520,7 @@ def observed_run(
     )
     if run.rests is not None and until is None:
         raise _rests(run.policy)
-    if horizon:
+    if repeats:
         simulate(
             workload,
             recorded.again,
@@ -526,7 +528,7 @@ def observed_run(
             observers=[repeated, *observers],
             keep_trajectory=False,
             stop=repeated.is_over,
-            options=replace(options, predictor=again),
+            options=replace(options, predictor=again, telemetry=None),
             horizon=max(horizon, look_ahead(run.policy_options)),
         )
     return run

@@ -1,8 +1,9 @@
 """Batch times of hardware: published ones by name, and fits to measured batches.
 
-A fit chooses the constants of the batch time (2.3). For each candidate b0, which is given or a
-measured number of tokens, ``c + a·max(0, b' - b0)`` is linear in c and a. `bfio.common.regression`
-fits both, and the b0 with the least loss is kept.
+A fit chooses the constants of the batch time (2.3) by least squares. For a given b0,
+``c + a·max(0, b' - b0)`` is linear in c and a. Between two measured loads the best b0 is where the
+mean of the smaller batches meets the line through the larger ones, or one of the two loads. So few
+integers b0 come into question. Sums compare them, and `bfio.common.regression` fits the best ones.
 """
 
 import csv
@@ -111,8 +112,10 @@ def hardware(name: str) -> Hardware:
 #: Columns of a file of measurements: tokens and duration [s] of a batch.
 COLUMNS = ("tokens", "duration_s")
 _MAX_ROWS = 10**6
-#: Maximum number of candidate values of b0.
-_MAX_KNEES = 200
+#: Number of values of b0 that are fitted: the best ones up to the rounding of sums.
+_KNEES = 16
+#: Powers of durations and loads whose sums determine a fit.
+_POWERS = ((0, 0), (1, 0), (0, 1), (0, 2), (1, 1))
 
 
 @dataclass(frozen=True)
@@ -213,7 +216,7 @@ def fit_batch_time(
     durations : FloatArray
         Shape (n,) [s].
     free_tokens : int, optional
-        ``b0`` if it is known; otherwise it is chosen among 0 and the measured loads.
+        ``b0`` if it is known; by default the best integer with two loads beyond it.
 
     Raises
     ------
@@ -224,11 +227,9 @@ def fit_batch_time(
     if len(loads) != len(durations) or len(loads) < 3:
         what = f"{len(loads)} token counts and {len(durations)} durations"
         raise InputError("batches", what, "give one of each per batch, for at least three batches")
-    knees = np.unique(np.concatenate(([0], loads)))[:-2]
-    if free_tokens is not None:
-        knees = np.array([free_tokens])
-    elif len(knees) > _MAX_KNEES:
-        knees = np.unique(np.quantile(knees, np.linspace(0, 1, _MAX_KNEES)).astype(np.int64))
+    durations = np.asarray(durations, dtype=np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        knees = _knees(loads, durations) if free_tokens is None else np.array([free_tokens])
     fits = [fit for b0 in knees.tolist() if (fit := _fit(loads, durations, b0)) is not None]
     if not fits and any(len(np.unique(np.maximum(loads, b0))) > 1 for b0 in knees.tolist()):
         what = "no line with a positive overhead and without a decrease fits them"
@@ -240,6 +241,30 @@ def fit_batch_time(
             "measure batches of many sizes",
         )
     return max(fits, key=lambda fit: (fit.r_squared, -fit.free_tokens))
+
+
+def _knees(loads: IntArray, durations: FloatArray) -> IntArray:
+    """Return the values of b0 that may give the least squares, the best ones last."""
+    distinct, at = np.unique(loads, return_inverse=True)
+    sums = np.stack([np.bincount(at, durations**k * loads**j) for k, j in _POWERS], axis=1)
+    # Row k: sums over the loads from ``distinct[k]`` on.
+    beyond = np.cumsum(sums[::-1], axis=0)[::-1]
+    count, y, x, xx, xy = beyond[1:-1].T
+    slope = (count * xy - x * y) / (count * xx - x * x)
+    mean = (beyond[0, 1] - y) / (beyond[0, 0] - count)
+    most = distinct[-2:][0] - 1
+    last = np.minimum(distinct[1:-1], most)
+    meets = np.clip((mean - (y - slope * x) / count) / slope, distinct[:-2], last)
+    meets = np.where(np.isfinite(meets), meets, distinct[:-2])
+    knees = np.unique(np.concatenate(([0], distinct[:-2], np.floor(meets), np.ceil(meets))))
+    n, total = beyond[0, :2]
+    count, y, x, xx, xy = beyond[np.searchsorted(distinct, knees, side="right")].T
+    x, xx, xy = x - count * knees, xx - 2 * knees * x + count * knees**2, xy - knees * y
+    slope = (xy - x * total / n) / (xx - x * x / n)
+    is_time = (slope >= 0) & (total > slope * x)
+    explained = np.where(is_time, slope * (xy - x * total / n), -1.0)
+    found: IntArray = knees[np.argsort(explained, kind="stable")[-_KNEES:]].astype(np.int64)
+    return found
 
 
 def _fit(loads: IntArray, durations: FloatArray, free_tokens: int) -> BatchTimeFit | None:

@@ -235,8 +235,8 @@ class Cluster:
         """Return the relative worker speeds for step programs; (None, None) if workers are equal.
 
         Both arrays have shape (G,). The first holds integers in proportion to the times per token.
-        If no integers up to `PACE_SCALE` give the proportion exactly, they are rounded so that the
-        least is `PACE_SCALE`. The second holds the fixed part of a step of each worker, in units
+        If no integers with a least one up to `PACE_SCALE` give the proportion exactly, they are
+        rounded to multiples of 1 / `PACE_SCALE` of the least. The second holds the fixed part of a step of each worker, in units
         of its time per token.
         """
         if self.keeps_one_pace:
@@ -256,7 +256,8 @@ class Cluster:
             whole = np.rint(ratios * scale)
             if np.abs(whole / scale - ratios).max() < PACE_ERROR:
                 break
-        return _frozen_whole(whole), _frozen_whole(overheads / token_times)
+        paces = _frozen_whole(whole)
+        return _frozen_whole(paces // np.gcd.reduce(paces)), _frozen_whole(overheads / token_times)
 
     def step_units(self) -> tuple[IntArray, IntArray] | None:
         """Return fixed parts of a step and times per token in integer units of a common time.

@@ -52,10 +52,10 @@ def violations(
         for i, (arrival, start) in enumerate(zip(arrivals, starts, strict=True))
         if start < arrival
     }
-    used = memory_used(problem, starts)
-    for round_, tokens in sorted(used.items()):
-        if tokens > problem.memory:
-            violated[f"memory[{round_}]"] = tokens - problem.memory
+    if most_memory(problem, starts) > problem.memory:
+        for round_, tokens in sorted(memory_used(problem, starts).items()):
+            if tokens > problem.memory:
+                violated[f"memory[{round_}]"] = tokens - problem.memory
     if objective is not None and (error := abs(objective - total_latency(problem, starts))):
         violated["objective"] = error
     return violated
@@ -65,6 +65,31 @@ def total_latency(problem: LatencyProblem, starts: Sequence[int]) -> int:
     """Return the total latency ``Σ (p_i + o_i - a_i)`` of a schedule [rounds]."""
     outputs, arrivals = problem.output.tolist(), problem.arrival.tolist()
     return sum(p + o - a for p, o, a in zip(starts, outputs, arrivals, strict=True))
+
+
+def most_memory(problem: LatencyProblem, starts: Sequence[int]) -> int:
+    """Return the most KV cache tokens of a schedule at any round.
+
+    Between the last rounds of requests the cache only grows, so only these rounds are examined.
+    """
+    convention = problem.convention
+    events = []
+    prompts, outputs = problem.prompt.tolist(), problem.output.tolist()
+    for start, prompt, output in zip(starts, prompts, outputs, strict=True):
+        first, last = convention.first_age, convention.last_age(output)
+        if first <= last:
+            # At the same round, requests are added before the cache is examined.
+            events += [
+                (start + first, False, prompt - start),
+                (start + last, True, prompt - start),
+            ]
+    most = held = present = 0
+    for round_, ends, tokens in sorted(events):
+        if ends:
+            most = max(most, held + present * round_)
+        sign = -1 if ends else 1
+        held, present = held + sign * tokens, present + sign
+    return most
 
 
 def memory_used(problem: LatencyProblem, starts: Sequence[int]) -> dict[int, int]:
@@ -103,12 +128,15 @@ def brute_force(problem: LatencyProblem, most: int | None = None) -> tuple[int, 
     last = {i: kind.last_start for kind in kinds(problem) for i in kind.members}
     arrivals = problem.arrival.tolist()
     size = math.prod(last[i] - arrival + 1 for i, arrival in enumerate(arrivals))
+    remedy = 'use method="cp-sat"'
     if most is None and size > MAX_VECTORS:
         raise CapabilityError(
-            "problem",
-            f"more than {MAX_VECTORS} start vectors to enumerate",
-            'use method="cp-sat"',
+            "problem", f"more than {MAX_VECTORS} start vectors to enumerate", remedy
         )
+    too_many = CapabilityError("problem", "too many schedules to enumerate", remedy)
+    # Each request has a start.
+    if most is not None and most < len(arrivals):
+        raise too_many
     convention, memory, outputs = problem.convention, problem.memory, problem.output.tolist()
     grown = [
         [(age, prompt + age) for age in range(convention.first_age, convention.last_age(o) + 1)]
@@ -134,9 +162,7 @@ def brute_force(problem: LatencyProblem, most: int | None = None) -> tuple[int, 
                 return
             left -= 1
             if left < 0:
-                raise CapabilityError(
-                    "problem", "too many schedules to enumerate", 'use method="cp-sat"'
-                )
+                raise too_many
             held = [(start + age, tokens) for age, tokens in grown[i]]
             if any(used[round_] + tokens > memory for round_, tokens in held):
                 continue

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from bfio.batching.hardware import fit_batch_time, hardware, read_batches
 from formulations.errors import InputError
@@ -37,6 +39,26 @@ def test_noise_is_averaged() -> None:
     assert fit.per_token_s == pytest.approx(0.0003, rel=0.02)
     assert abs(fit.free_tokens - 64) < 20
     assert fit.r_squared > 0.985
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 30), st.integers(1, 12)), min_size=4, max_size=12),
+    st.sampled_from([1, 50]),
+)
+def test_no_integer_b0_gives_smaller_squares(batches: list[tuple[int, int]], factor: int) -> None:
+    """Every b0 with two larger loads is tried; loads may lie far apart."""
+    loads, durations = np.array(batches).T * np.array([[factor], [1]])
+    assume(len(np.unique(loads)) > 2)
+    squares = {}
+    for b0 in range(int(np.unique(loads)[-2])):
+        columns = np.column_stack((np.ones(len(loads)), np.maximum(loads - b0, 0)))
+        (overhead, per_token), *_ = np.linalg.lstsq(columns, durations)
+        if overhead > 1e-9 and per_token > 1e-9:
+            squares[b0] = ((columns @ (overhead, per_token) - durations) ** 2).sum()
+    assume(squares)
+    fit = fit_batch_time(loads, durations)
+    left = sum((fit.seconds(b) - t) ** 2 for b, t in zip(loads, durations, strict=True))
+    assert left <= min(squares.values()) + 1e-7
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,41 @@ def test_regret_is_that_of_enumeration(workload: Workload, policy: str) -> None:
         assert set(report.regrets()) <= {0}
 
 
+@given(
+    _workloads(),
+    st.sampled_from(["fcfs", "br-0"]),
+    st.sampled_from([(1.0, 1.0, 1.001), (2.0, 2.0, 2.002)]),
+)
+def test_the_unit_is_a_token_of_the_fastest_worker(
+    workload: Workload, policy: str, speeds: tuple[float, ...]
+) -> None:
+    """Whatever integers stand for the speeds: these are equal or equal when rounded."""
+    equal, rounded = (
+        measure_gap(
+            workload, policy, Cluster(workers=3, slots=2, speed=speed), pool=4
+        ).to_mapping()
+        for speed in ((1.0, 1.0, 1.0), speeds)
+    )
+    for name in ("objective_mean", "optimum_mean", "regret_per_step"):
+        assert equal[name] == rounded[name]
+
+
+@given(_workloads(), st.integers(1, 30))
+def test_decisions_by_reports_are_measured_on_the_true_state(
+    workload: Workload, delay: int
+) -> None:
+    """As if the same requests were started at the same steps by one who sees everything."""
+    cluster = Cluster(workers=3, slots=2)
+    run = simulate(workload, "br-0", cluster, pool=4, telemetry=f"delay={delay}")
+    report = measure_gap(workload, "br-0", cluster, pool=4, telemetry=f"delay={delay}")
+
+    def again(state: DecodeState) -> list[int | None]:
+        waiting = np.flatnonzero(run.start_step >= state.step)[: state.num_waiting].tolist()
+        return [int(run.worker[i]) if run.start_step[i] == state.step else None for i in waiting]
+
+    assert report.regrets() == measure_gap(workload, again, cluster, pool=4).regrets()
+
+
 def _admit_one(state: DecodeState) -> list[int | None]:
     """Start only the oldest request, however many slots are free."""
     worker = int(state.free_slots.argmax())

@@ -80,7 +80,8 @@ _SUMMARY = "measure how far a policy's decisions are from the optimum of each st
 _DESCRIPTION = """\
 Replay a policy and solve the assignment problem of every step to proven optimality. The regret of
 a step is the cost of the policy's decision minus the optimum over the same number of admitted
-requests, in tokens. Reports the distribution of the regret, the share of optimal decisions and the
+requests, in tokens (with unequal workers, of the fastest). The optimum knows neither --max-wait
+nor --benefit, for which a policy may give up balance. Reports the distribution of the regret, the share of optimal decisions and the
 worst step. Steps whose optimum is not proven within --work-limit are counted separately, never
 dropped. The certified gap is reported for every step: the cost of the decision minus the best
 proven bound (the optimum, if proven).

@@ -2,6 +2,7 @@
 
 import argparse
 from dataclasses import replace
+from operator import add
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bfio.cli.command import DONE, NOTHING_FOUND
@@ -155,10 +156,11 @@ def _drawing(problem: "LatencyProblem", starts: list[int] | None) -> list[str]:
 
     if not starts or len(starts) > _DRAWN_REQUESTS:
         return []
-    used = memory_used(problem, starts)
-    first, last = int(problem.arrival.min()), max(used)
+    ages = map(problem.convention.last_age, problem.output.tolist())
+    first, last = int(problem.arrival.min()), max(map(add, starts, ages))
     if last - first >= _DRAWN_ROUNDS:
         return []
+    used = memory_used(problem, starts)
     marks = _BLOCKS if can_print("".join(_BLOCKS)) else _ASCII
     rows = [("round", "".join(f"{now:<10}" for now in range(first, last + 1, 10)).rstrip())]
     age = problem.convention.first_age

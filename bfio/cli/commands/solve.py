@@ -24,7 +24,7 @@ FILE is JSON ("-" reads stdin); FILE.jsonl holds one problem per line and is ans
   {"capacity": [1, 0, 2],                       free slots of each worker
    "base": [[100, 101], [250, 251], [90, 91]],  load of each worker at h = 0..H
    "contribution": [[30, 31], [75, 76]],        load each waiting request adds at h = 0..H
-   "discount": ["1", "9/10"],                   optional, one exact weight per h
+   "discount": ["1", "9/10"],                   optional, one weight per h, rounded to millionths
    "objective": "imbalance"}                    optional: imbalance, max-load, gap
 
 optional too: "token_capacity" (per worker), "required" (true per request that must start),

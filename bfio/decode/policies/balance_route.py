@@ -152,12 +152,15 @@ def overdue(state: DecodeState, max_wait: int | None) -> BoolArray | None:
 def cache_worth(state: DecodeState, benefit: Fraction) -> IntArray | None:
     """Return ``μ`` times the cached tokens of each placement, shape (N, G); None if μ = 0.
 
-    The product is rounded down to whole tokens. Raises InputError if scores would exceed 64-bit
+    The product is rounded down to whole tokens, and is in units of the objective: with unequal
+    workers times the least time per token. Raises InputError if scores would exceed 64-bit
     integers.
     """
     if benefit == 0:
         return None
     worth: IntArray = state.cached_tokens * benefit.numerator // benefit.denominator
+    if state.token_time is not None:
+        worth = worth * state.token_time.min()
     if int(worth.max(initial=0)) > MAX_WORTH:
         what = f"{float(benefit):g} makes a placement worth more than {MAX_WORTH} tokens"
         raise InputError("benefit", what, "use a smaller benefit")

@@ -79,7 +79,8 @@ class SecondChoice:
             window = StepProblem.from_state(
                 state, look_ahead=self.look_ahead, gamma=options.gamma, objective=problem.objective
             )
-        most = problem.objective_value(found) + options.slack * problem.scale
+        slack = options.slack * problem.scale * int(problem.time_weights.min())
+        most = problem.objective_value(found) + slack
         began = perf_counter()
         chosen = solve_second(
             second_problem(problem, most, self._second, window),

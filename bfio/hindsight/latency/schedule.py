@@ -11,6 +11,7 @@ import numpy as np
 
 from bfio.common.array_kernels import copy_to
 from bfio.common.kernels import entry_point
+from bfio.common.memory import allowed_bytes
 from bfio.hindsight.in_hand import is_over
 from bfio.hindsight.latency.configurations import NormalForm
 from bfio.kvcache.run import CacheLimits
@@ -23,6 +24,8 @@ MAX_ROUNDS = 1_000_000
 #: Rounds checked in all orders together, and between two checks of the time.
 _MAX_WORK = 2_000_000_000
 _PIECE_WORK = 10_000_000
+#: Memory of one round of an online algorithm [bytes].
+_ROUND_BYTES = 256
 
 
 def sequential_starts(form: NormalForm) -> IntArray:
@@ -70,8 +73,10 @@ def good_starts(form: NormalForm, decodes: int, deadline: float = math.inf) -> I
 
 def _best_served(form: NormalForm, simple: IntArray, deadline: float) -> IntArray:
     """Run online algorithms until the deadline; return the best starts."""
-    if fewest_rounds(form) > CacheLimits().batches:
-        return simple  # Every run would reach its limit of batches.
+    rounds = int((simple + form.duration).max() - form.arrival.min())
+    many = fewest_rounds(form) > CacheLimits().batches
+    if many or rounds * _ROUND_BYTES > allowed_bytes():
+        return simple  # Every run would reach its limit of batches, or of memory.
     problem = LatencyProblem(
         form.memory, form.arrival, form.prompt, form.duration, Convention.PRINTED
     )

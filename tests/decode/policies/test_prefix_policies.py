@@ -147,26 +147,37 @@ def test_who_is_cached_where_decides_between_equals(name: str) -> None:
     assert answer(s, name, benefit="1/4") == [0, 1]
 
 
+@pytest.mark.parametrize("token_time", [None, [1, 1], [100, 100]])
 @pytest.mark.parametrize(
     ("benefit", "expected"), [("3/100", [1, 0]), ("4/100", [1, 0]), ("5/100", [0, 1])]
 )
-def test_worth_is_weighed_against_imbalance(benefit: str, expected: list[int]) -> None:
+def test_worth_is_weighed_against_imbalance(
+    benefit: str, expected: list[int], token_time: list[int] | None
+) -> None:
     """Loads 14 and 10, sizes 4 and 2; worker 0 has 100 tokens of request 0.
 
     Request 0 on worker 1 gives loads 16 and 14, on worker 0 18 and 12: 4 tokens of imbalance more.
     """
     s = with_prefixes(make_state([14, 10], [1, 1], [4, 2]), [[100, 0], [0, 0]])
-    assert answer(s, "bf-io", benefit=benefit) == expected
+    assert answer(_paced(s, token_time), "bf-io", benefit=benefit) == expected
 
 
+@pytest.mark.parametrize("token_time", [None, [1, 1], [100, 100]])
 @pytest.mark.parametrize(("benefit", "expected"), [("2/100", [1, 0]), ("3/100", [0, 1])])
-def test_worth_is_added_to_the_score(benefit: str, expected: list[int]) -> None:
+def test_worth_is_added_to_the_score(
+    benefit: str, expected: list[int], token_time: list[int] | None
+) -> None:
     """The same step; BR-0 lets worker 1 choose, 4 below the other, which has 100 of request 1.
 
     The scores there are 4 and 2, to which the worth of request 1 is added.
     """
     s = with_prefixes(make_state([14, 10], [1, 1], [4, 2]), [[0, 0], [0, 100]])
-    assert answer(s, "br-0", benefit=benefit) == expected
+    assert answer(_paced(s, token_time), "br-0", benefit=benefit) == expected
+
+
+def _paced(state: DecodeState, token_time: list[int] | None) -> DecodeState:
+    """Return the state with times per token, of which only the proportion may matter."""
+    return state if token_time is None else replace(state, token_time=np.array(token_time))
 
 
 @pytest.mark.parametrize(

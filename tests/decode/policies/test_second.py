@@ -1,8 +1,11 @@
 """BF-IO with a second objective: the first as good as ever, the second least, all counted."""
 
+from dataclasses import replace
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -105,7 +108,10 @@ def test_an_unproven_first_objective_leaves_the_second_unproven() -> None:
 
 
 def test_a_slack_is_in_tokens_whatever_the_scale_of_the_weights() -> None:
-    """With a fractional discount objectives count millionths: a 6 in place of an 8 costs 3."""
+    """With a fractional discount objectives count millionths: a 6 in place of an 8 costs 3.
+
+    With unequal workers they count times.
+    """
     s = make_state(
         [10, 12, 40],
         [1, 1, 0],
@@ -113,9 +119,10 @@ def test_a_slack_is_in_tokens_whatever_the_scale_of_the_weights() -> None:
         projected=[[10, 10], [12, 12], [40, 40]],
         contributions=[[6, 6], [8, 8], [8, 8]],
     )
-    for slack, ages in ((2, {1, 2}), (3, {0, 1})):
+    of_hundreds = replace(s, token_time=np.full(3, 100))
+    for (slack, ages), state in product(((2, {1, 2}), (3, {0, 1})), (s, of_hundreds)):
         policy = build("bf-io", horizon=1, gamma=Fraction(1, 2), second="age", slack=slack)
-        answer = list(policy(s))
+        answer = list(policy(state))
         assert {i for i, g in enumerate(answer) if g is not None} == ages
 
 

@@ -16,6 +16,7 @@ from bfio.hindsight.latency import (
     PriceCertificate,
     certified_bound,
     solve_hindsight,
+    solve_latency,
 )
 from bfio.hindsight.latency.bound import (
     SCALE,
@@ -46,9 +47,11 @@ from formulations.hindsight_latency import (
     LatencyProgram,
     brute_force,
     lower_bound,
+    memory_used,
     total_latency,
     violations,
 )
+from formulations.hindsight_latency.check import most_memory
 from formulations.results import Termination
 from tests.formulations.hindsight_latency.cases import COUNTEREXAMPLES, common_prompt
 
@@ -462,6 +465,22 @@ def test_rounds_before_the_first_arrival_cost_nothing(problem: LatencyProblem, b
     assert (other.bound, other.method, other.states) == (one.bound, one.method, one.states)
     if other.certificate is not None:
         assert certified_bound(late, other.certificate) == other.priced
+
+
+@given(latency_problems(max_requests=5), st.lists(st.integers(0, 9), min_size=5, max_size=5))
+def test_the_memory_peaks_at_the_last_round_of_a_request(
+    problem: LatencyProblem, later: list[int]
+) -> None:
+    """The checker looks at these rounds only; the others are counted here."""
+    starts = [int(a) + more for a, more in zip(problem.arrival, later, strict=False)]
+    assert most_memory(problem, starts) == max(memory_used(problem, starts).values(), default=0)
+
+
+def test_a_schedule_of_many_rounds_is_not_walked_through() -> None:
+    """Neither by its checker, nor to enumerate or to serve: that would take many GB."""
+    problem = LatencyProblem(10**9, [10**9, 0], [3, 3], [9 * 10**8] * 2)
+    found = solve_latency(problem)
+    assert (found.objective, found.starts) == (18 * 10**8, (10**9, 0))
 
 
 def test_huge_values_get_the_area_bound() -> None:
