@@ -41,8 +41,9 @@ Several agents: stages also have a "type" of request and a "name" (type@agent if
   bfio capacity engine.json --between-tokens 1100          (slots: the best budget within them)
   bfio capacity network.json --priority last --json
 
-factor: upper limit of a common multiplier of all rates. load of an agent: arriving tokens / tokens
-that full batches process. price: increase of the factor per additional token per slot.
+factor: upper limit of a common multiplier of all rates with full batches. load of an agent:
+arriving tokens / tokens that full batches process. price: increase of the factor per additional
+token per slot.
 verdict: "stable" and "unstable" are proven; theorem and hypotheses are printed. "open": the load
 condition holds, but is not sufficient for every policy of a network. "undecided": full batches
 cannot process the load, but smaller batches, which are faster per token here, possibly can.
@@ -126,8 +127,8 @@ def _print(answer: dict[str, Any], network: "AgentNetwork") -> None:
     print(f"{answer['verdict']}: {answer['source']}")
     full = ", ".join(answer["bottlenecks"])
     print(
-        f"load {percent(answer['load'])} at {full}: a common factor of all rates must stay "
-        f"below {number(answer['factor'])}"
+        f"load {percent(answer['load'])} at {full}: with full batches a common factor of all "
+        f"rates must stay below {number(answer['factor'])}"
     )
     rows = [
         [row["name"], str(row["engines"]), str(row["budget"]), str(row["batch_slots"])]
