@@ -501,8 +501,8 @@ def observed_run(
     """Run a policy as `bfio.simulate`, with observers that see ``horizon`` look-ahead steps.
 
     If ``horizon`` > 0 or policies see reports (`telemetry`), a second run repeats the recorded
-    decisions for the observers: the policy does not see the window, nor observers the reports. With ``until``, the run ends with the first decision at or
-    after this step.
+    decisions for the observers: the policy does not see the window, nor observers the reports.
+    With ``until``, the run ends with the first decision at or after this step.
     """
     recorded, repeated = Decisions(until), Decisions(until)
     again = deepcopy(options.predictor)

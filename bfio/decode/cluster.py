@@ -236,8 +236,8 @@ class Cluster:
 
         Both arrays have shape (G,). The first holds integers in proportion to the times per token.
         If no integers with a least one up to `PACE_SCALE` give the proportion exactly, they are
-        rounded to multiples of 1 / `PACE_SCALE` of the least. The second holds the fixed part of a step of each worker, in units
-        of its time per token.
+        rounded to multiples of 1 / `PACE_SCALE` of the least. The second holds the fixed part of a
+        step of each worker, in units of its time per token.
         """
         if self.keeps_one_pace:
             return None, None

@@ -185,10 +185,13 @@ def measured_part(workload: Workload, cluster: Cluster, options: RunOptions) -> 
         remedy = f"repeat the requests {enough} times"
         if options.steps is not None:
             remedy = "use a run of more steps"
+        elif enough == 1:
+            remedy = "give requests that arrive over a longer time"
+        held = "arrive within" if is_timed else "keep all slots busy for"
+        of_full = " of full slots" if is_timed else ""
         why_not = (
-            f"{len(workload):,} requests keep all slots busy for {max(0, int(steps + warm_up)):,} "
-            f"steps, but {warm_up:,} warm-up steps and {LEAST_STEPS} measured steps are needed; "
-            f"{remedy}"
+            f"{len(workload):,} requests {held} {max(0, int(steps + warm_up)):,} steps{of_full}, "
+            f"but {warm_up:,} warm-up steps and {LEAST_STEPS} measured steps are needed; {remedy}"
         )
     return MeasuredPart(is_timed, begin, end, first, max(first, last), why_not)
 

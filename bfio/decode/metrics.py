@@ -77,7 +77,7 @@ def _partial(part: RunPart) -> Value:
 
 @METRICS.metric("interruptions", "requests", "times that a request left its worker unfinished")
 def _interruptions(part: RunPart) -> Value:
-    return int(np.isin(part.run.interruptions[:, 3], part.steps).sum())
+    return int(np.isin(part.run.interruptions[:, 3], part.moments).sum())
 
 
 @METRICS.metric(
@@ -98,13 +98,13 @@ def _swapped_tokens(part: RunPart) -> Value:
 
 @METRICS.metric("cancelled", "requests", "requests whose client gave up before they were done")
 def _cancelled(part: RunPart) -> Value:
-    return int(np.isin(part.run.cancel_step, part.steps).sum())
+    return int(np.isin(part.run.cancel_step, part.moments).sum())
 
 
 @METRICS.metric("cancelled_tokens", "tokens", "tokens emitted for clients that then gave up")
 def _cancelled_tokens(part: RunPart) -> Value:
     run = part.run
-    return exact_sum(run.emitted_tokens[np.isin(run.cancel_step, part.steps)])
+    return exact_sum(run.emitted_tokens[np.isin(run.cancel_step, part.moments)])
 
 
 # Metrics that features of the machine add, in the order of `FEATURES`.

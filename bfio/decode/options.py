@@ -95,7 +95,9 @@ def _swap_time(value: object, name: str) -> float:
 
 def _rate(value: Fraction | float | str, name: str) -> Fraction:
     try:
-        rate = exact_rational(value, name) if isinstance(value, str) else Fraction(value)
+        # A float is the decimal that it is written as, as in other options.
+        text = str(value) if isinstance(value, float) else value
+        rate = exact_rational(text, name) if isinstance(value, str) else Fraction(text)
     except (TypeError, ValueError, OverflowError):
         what = f"{value!r} is not a number"
         raise InputError(name, what, "give a number > 0 such as 2, 0.8 or 4/5") from None

@@ -418,6 +418,13 @@ class RunPart:
     requests: IntArray | None = None
 
     @cached_property
+    def moments(self) -> IntArray:
+        """The steps before which events of the part happen; K for those after the last step."""
+        steps = self.run.steps
+        is_last = steps == 0 or (len(self.steps) > 0 and self.steps[-1] == steps - 1)
+        return np.append(self.steps, steps) if is_last else self.steps
+
+    @cached_property
     def started(self) -> IntArray:
         """Indices of the requests of the part that started."""
         if self.requests is not None:
@@ -438,7 +445,7 @@ class RunPart:
         """Return prompt and emitted tokens of requests interrupted in these steps for a cause."""
         if len(self.run.interruptions) == 0:
             return 0
-        which = np.isin(self.stints.cause, causes) & np.isin(self.stints.end, self.steps)
+        which = np.isin(self.stints.cause, causes) & np.isin(self.stints.end, self.moments)
         prompts = self.run.prompt_tokens[self.stints.request[which]]
         return exact_sum(prompts + self.stints.emitted[which])
 

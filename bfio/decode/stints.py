@@ -99,14 +99,17 @@ def waiting_totals(run: Run) -> dict[str, IntArray]:
             (np.add, of.end[of.waits_again], of.request[of.waits_again]),
             (np.subtract, run.cancel_step[gone], gone),
         ]
-    if run.expiries is not None:
-        who, ready, lost = run.expiries.T
-        changes += [(np.add, ready, who), (np.subtract, lost, who)]
     totals = {}
     for name in ("prompt_tokens", "reveal_step"):
         change, values = np.zeros(run.steps + 1, dtype=np.int64), getattr(run, name)
         for operation, steps, requests in changes:
             operation.at(change, steps, values[requests])
+        if run.expiries is not None:
+            # Stays in the pool before the last one, which ``reveal_step`` is about.
+            who, ready, lost = run.expiries.T
+            own = ready if name == "reveal_step" else values[who]
+            np.add.at(change, ready, own)
+            np.subtract.at(change, lost, own)
         totals[name] = np.cumsum(change[:-1])
     return totals
 

@@ -206,6 +206,24 @@ def test_schedules_that_make_no_sense(events: Any, message: str) -> None:
         cancelled([2, 2], [1, 1], events)
 
 
+@pytest.mark.parametrize(
+    ("events", "counts"),
+    [
+        (((1.5, 0), (2.5, 1)), (2, 3, 2)),
+        (((1.0, 0),), (1, 1, 1)),
+        (((0.0, 0), (0.0, 1)), (2, 0, 0)),
+    ],
+)
+def test_who_leaves_after_the_last_step_is_counted(events: Any, counts: tuple[int, ...]) -> None:
+    """Nobody is left then, so the run has no further step."""
+    requests = [2] * len(events), [5] * len(events), ["0"] * len(events)
+    steps = Cluster(1, 1, step_overhead_s=1.0, token_time_s=0.0)
+    run = simulate(workload(*requests), "fcfs", steps, arrivals="timed", cancellations=events)
+    found = measure(run)
+    assert run.cancel_step.max() == run.steps
+    assert tuple(found[n] for n in ("cancelled", "cancelled_tokens", "interruptions")) == counts
+
+
 def test_what_does_not_go_together() -> None:
     """Pools have no arrivals; nobody leaves before it comes; a hindsight serves all."""
     with pytest.raises(InputError, match="cancellations: changes nothing without arrivals=timed"):

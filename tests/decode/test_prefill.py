@@ -120,6 +120,23 @@ def test_who_expires_and_gives_up_after_the_last_step() -> None:
     assert run.expiries.tolist() == [[1, 0, 1], [1, 1, 1]]
 
 
+def test_a_request_that_returns_waits_anew() -> None:
+    """Of three on one slot, two lose their caches in the pool, whose ages begin again at 0."""
+    three = workload([1, 1, 1], [6, 6, 1], ["0"] * 3)
+    steps = Cluster(1, 1, step_overhead_s=1.0, token_time_s=0.0)
+    tier = "workers=1,token_time=0.1,transfer=0,ttl=2"
+    run = simulate(three, "fcfs", steps, arrivals="timed", prefill=tier)
+    assert run.expiries is not None
+    stays = [(int(ready), int(lost)) for _, ready, lost in run.expiries]
+    stays += [
+        (int(ready), int(start))
+        for ready, start in zip(run.reveal_step, run.start_step, strict=True)
+    ]
+    ages = [step - ready for ready, end in stays for step in range(ready, end)]
+    assert len(stays) > 3
+    assert measure(run)["waiting_age_mean"] == pytest.approx(sum(ages) / len(ages))
+
+
 @pytest.mark.parametrize("engine", ["reference", "compiled"])
 def test_caches_expire_while_a_worker_is_down(engine: str) -> None:
     """However often they do: the policy is not to blame, and the worker recovers."""

@@ -11,6 +11,7 @@ from bfio.decode.cluster import Cluster
 from bfio.decode.comparison import compare
 from bfio.decode.drift import parse_drift
 from bfio.decode.energy_model import EnergyModel
+from bfio.decode.measured import measured_part
 from bfio.decode.options import ArrivalMode, Dispatch, RunOptions
 from bfio.decode.settings import (
     drain_share,
@@ -229,6 +230,22 @@ def test_why_nothing_is_measured() -> None:
     (said,) = [text for text in remarks(LONG, [run]) if "measured" in text]
     assert said.startswith("No part of the run is measured: 12 requests keep all slots busy for")
     assert "repeat the requests" in said
+    timed = RunOptions(arrivals=ArrivalMode.TIMED)
+    for milliseconds, told in (
+        ((0, 5), "2 requests arrive within 1 steps of full slots"),
+        ((3, 3), "give requests that arrive over a longer time"),
+    ):
+        times = tuple(Fraction(t, 1000) for t in milliseconds)
+        requests = Workload(np.full(2, 5), np.full(2, 2), times)
+        assert told in measured_part(requests, Cluster(2, 3), timed).why_not
+
+
+@pytest.mark.parametrize("scale", [0.7, "0.7", Fraction(7, 10)])
+def test_a_float_is_the_decimal_that_it_is_written_as(scale: Fraction | float | str) -> None:
+    """As on the command line."""
+    timed = ArrivalMode.TIMED
+    assert RunOptions(arrivals=timed, rate_scale=scale).rate_scale == Fraction(7, 10)  # type: ignore[arg-type]
+    assert RunOptions(arrivals=timed, load=scale).load == Fraction(7, 10)  # type: ignore[arg-type]
 
 
 def test_the_drain_is_explained() -> None:

@@ -638,6 +638,8 @@ def test_a_log_is_a_trace_and_has_a_regret(
     assert main(["gap", "--log", str(tmp_path / "log"), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert (document["policy"], document["proven"]) == ("fcfs", len(views))
+    assert main(["gap", "--log", str(tmp_path / "log"), "--gap-horizon", "2"]) == 2
+    assert "the router looked 0 steps ahead; give at most 0" in capsys.readouterr().err
     requests = read_trace(tmp_path / "log" / "requests.csv")
     assert sorted(requests.prompt_tokens.tolist()) == sorted(7 * i % 5 + 1 for i in range(20))
     assert set(requests.output_tokens.tolist()) == {9}

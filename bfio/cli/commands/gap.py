@@ -81,10 +81,10 @@ _DESCRIPTION = """\
 Replay a policy and solve the assignment problem of every step to proven optimality. The regret of
 a step is the cost of the policy's decision minus the optimum over the same number of admitted
 requests, in tokens (with unequal workers, of the fastest). The optimum knows neither --max-wait
-nor --benefit, for which a policy may give up balance. Reports the distribution of the regret, the share of optimal decisions and the
-worst step. Steps whose optimum is not proven within --work-limit are counted separately, never
-dropped. The certified gap is reported for every step: the cost of the decision minus the best
-proven bound (the optimum, if proven).
+nor --benefit, for which a policy may give up balance. Reports the distribution of the regret, the
+share of optimal decisions and the worst step. Steps whose optimum is not proven within
+--work-limit are counted separately, never dropped. The certified gap is reported for every step:
+the cost of the decision minus the best proven bound (the optimum, if proven).
 --dump-steps K writes the K steps of the largest possible regret (objective minus bound; steps
 without a bound first; ties: earliest first) as problems for bfio solve, with their provenance.
 
@@ -210,6 +210,10 @@ def _judge(args: argparse.Namespace) -> int:
     one = np.ones(1, dtype=np.int64)
     gap = _Gap(args, Workload(one, one, name=args.log))
     for view in read_decisions(path):
+        seen = args.gap_horizon if view.state is None else view.state.projected_loads.shape[1] - 1
+        if args.gap_horizon > seen:
+            what = f"the router looked {seen} steps ahead"
+            raise InputError("--gap-horizon", what, f"give at most {seen}")
         gap.observer.on_step(view)
     gap.show(gap.observer.report(), [], gap.dumped(), interrupted=False)
     return DONE

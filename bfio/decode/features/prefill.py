@@ -498,7 +498,7 @@ METRICS: MetricTable[RunPart] = MetricTable()
 def _dropped(part: RunPart) -> IntArray | None:
     """Return the requests whose cache expired in the pool before these steps, with repetitions."""
     expiries = part.run.expiries
-    return None if expiries is None else expiries[np.isin(expiries[:, 2], part.steps), 0]
+    return None if expiries is None else expiries[np.isin(expiries[:, 2], part.moments), 0]
 
 
 @METRICS.metric(

@@ -478,7 +478,7 @@ def test_the_memory_peaks_at_the_last_round_of_a_request(
 
 def test_a_schedule_of_many_rounds_is_not_walked_through() -> None:
     """Neither by its checker, nor to enumerate or to serve: that would take many GB."""
-    problem = LatencyProblem(10**9, [10**9, 0], [3, 3], [9 * 10**8] * 2)
+    problem = latency_problem(10**9, [(10**9, 3, 9 * 10**8), (0, 3, 9 * 10**8)])
     found = solve_latency(problem)
     assert (found.objective, found.starts) == (18 * 10**8, (10**9, 0))
 
