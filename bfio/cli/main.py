@@ -47,8 +47,8 @@ heuristics, and replays traces to measure the effect of better decisions.
 Start with:  bfio demo
 """
 _EPILOG = """\
-Every command accepts --json (one JSON document on stdout, nothing else), and --seed if it draws
-random numbers.
+Every command but route and emulate accepts --json (one JSON document on stdout, nothing else), and
+--seed if it draws random numbers.
 Exit status: 0 done, 2 bad input, 3 nothing found within the limit, 130 interrupted.
 """
 

@@ -60,6 +60,8 @@ AUTO = "auto"
 _OLDER = 0.01
 #: Residual share of the waves of simultaneous starts, and most lives to wait for it.
 _WAVE, _MOST_LIVES = 0.05, 10
+#: Most passes over timed requests.
+_MOST_PASSES = 1e9
 #: Largest output length for which lengths are counted in a table.
 _MOST_COUNTED = 1_000_000
 
@@ -229,7 +231,9 @@ def _repeats(workload: Workload, cluster: Cluster, options: RunOptions, steps: i
         span = float(times[-1] - times[0]) / float(rate_factor(workload, cluster, options))
         period = span * len(workload) / max(len(workload) - 1, 1)
         asked_s = steps * full_step_s(workload, cluster, options.drift)
-        return 1 + max(0, ceil((asked_s - span) / period)) if period else 1
+        more = max(0.0, (asked_s - span) / period) if period else 0.0
+        # Requests that arrive almost at once never last long enough.
+        return 1 + ceil(more) if more < _MOST_PASSES else 1
     repeat, outputs, free = 1, _Outputs(workload), replace(options, steps=None)
     while (short := steps - _end_step(outputs, cluster, free, repeat)) > 0:
         # A pass adds at most the steps that all its tokens take.
