@@ -137,7 +137,7 @@ def energy_account(
     steps : IntArray, optional
         Indices of the steps to count, by default all; the idle time before each step is included.
     """
-    if not _has_energy(run):
+    if not has_energy(run):
         return None
     chosen: IntArray | slice = slice(None) if steps is None else steps
     G = run.cluster.workers
@@ -155,7 +155,7 @@ def energy_account(
     )
 
 
-def _has_energy(run: Run) -> bool:
+def has_energy(run: Run) -> bool:
     """Return whether a run kept its trajectory and has no token budgets."""
     return run.loads is not None and run.running is not None and run.chunks is None
 
@@ -269,7 +269,7 @@ def power_over_time(
         ``N``, number of intervals, >= 1.
     """
     integer(parts, "parts", minimum=1)
-    if not _has_energy(run):
+    if not has_energy(run):
         return None
     energies, _ = _of_steps(run, model, reading)
     idle_power_w = run.cluster.workers * model.idle_power_w

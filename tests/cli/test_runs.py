@@ -106,6 +106,18 @@ def test_compare_conserves_work_and_writes_plots(bfio: Bfio, tmp_path: Path) -> 
     assert "br-0" in done.err  # the progress bar
 
 
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_compare_draws_no_power_without_energy(
+    form: tuple[str, ...], bfio: Bfio, tmp_path: Path
+) -> None:
+    """Token budgets have no energy: the result and the other plots remain."""
+    machine = ("--requests", "20", "--workers", "2", "--slots", "2", "--token-budget", "64")
+    done = bfio("compare", "--policies", "jsq,br-0", *machine, *form)
+    assert "br-0" in done.out
+    drawn = {place.name for place in tmp_path.glob("out/*.png")}
+    assert drawn == {"load_trajectory.png", "idle_fraction.png"}
+
+
 @pytest.mark.parametrize("width", ["80", "100", "200"])
 def test_compare_prints_both_tables(
     bfio: Bfio, monkeypatch: pytest.MonkeyPatch, width: str

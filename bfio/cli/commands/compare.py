@@ -84,13 +84,16 @@ def run_and_show(args: argparse.Namespace) -> int:
     plots = Written[Path]()
     if folder is not None and not interrupted:
         from bfio.common.figure_style import save
+        from bfio.decode.energy import has_energy
         from bfio.decode.plots import idle_fraction_figure, power_figure, trajectory_figure
 
-        plots = Written(
+        makes = [
             lambda: save(trajectory_figure(comparison), folder / "load_trajectory.png"),
             lambda: save(idle_fraction_figure(comparison), folder / "idle_fraction.png"),
-            lambda: save(power_figure(comparison), folder / "power.png"),
-        )
+        ]
+        if all(map(has_energy, comparison.measured)):
+            makes.append(lambda: save(power_figure(comparison), folder / "power.png"))
+        plots = Written(*makes)
     _show(args, comparison, documents, plots.found, interrupted=interrupted)
     plots.check()
     if failed := failure or unmeasured:
