@@ -93,10 +93,11 @@ class Comparison:
     def power_to_frame(self, parts: int = DEFAULT_PARTS) -> Any:
         """Return power over time as a data frame: one row per policy and time interval.
 
-        The intervals of a run have equal length; see `bfio.decode.energy` for the power in them.
+        The runs are those from which metrics are measured. The intervals of a run have equal
+        length; see `bfio.decode.energy` for the power in them.
         """
         lines = []
-        for label, run in zip(self.labels, self.runs, strict=True):
+        for label, run in zip(self.labels, self.measured, strict=True):
             curve = power_over_time(run, self.energy_model, parts=parts)
             if curve is not None:
                 for time, power in zip(curve.edges_s[:-1], curve.power_w, strict=True):

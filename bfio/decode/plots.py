@@ -2,6 +2,7 @@
 
 import math
 import textwrap
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,12 @@ if TYPE_CHECKING:
 
 #: Most points drawn along a trajectory; more are not visible.
 _MAX_POINTS = 1500
+#: Colour and line style of each policy; Matplotlib has ten colours.
+_LOOKS = [
+    {"color": f"C{colour}", "linestyle": dashes}
+    for dashes in ("-", "--", ":", "-.")
+    for colour in range(10)
+]
 
 
 def trajectory_figure(comparison: "Comparison") -> ShownFigure:
@@ -40,7 +47,7 @@ def trajectory_figure(comparison: "Comparison") -> ShownFigure:
         figure.suptitle(
             "Load of each worker; black: the largest load, which sets the step's duration"
         )
-        figure.supxlabel(f"step (shaded: measured part)\n{_small(comparison.settings)}")
+        figure.supxlabel(f"step (shaded: measured part)\n{_caption(comparison, figure, 11)}")
         figure.supylabel("load [tokens]")
     return figure
 
@@ -59,8 +66,8 @@ def idle_fraction_figure(comparison: "Comparison") -> Figure:
     """Draw the idle fraction of each step and its distribution (BF-IO, fig. 1)."""
     with styled(10, 3.8, 1, 2, width_ratios=(2, 1), sharey=True) as (figure, pair):
         over_time, spread = pair
-        for label, run in zip(comparison.labels, comparison.measured, strict=True):
-            _draw_idle(over_time, label, run)
+        for look, label, run in zip(cycle(_LOOKS), comparison.labels, comparison.measured):
+            _draw_idle(over_time, run, label=label, **look)
         _shade_measured(over_time, comparison.measured[0])
         parts = [run.measured_steps for run in comparison.measured]
         is_whole = any(steps is None for steps in parts)
@@ -68,9 +75,9 @@ def idle_fraction_figure(comparison: "Comparison") -> Figure:
             100 * (run.idle_fractions() if is_whole else run.idle_fractions()[steps])
             for run, steps in zip(comparison.measured, parts, strict=True)
         ]
-        figure.suptitle(_small(comparison.settings), fontsize="small")
+        figure.suptitle(_caption(comparison, figure, 14), fontsize="small")
         spread.boxplot(idle, tick_labels=comparison.labels, showfliers=False)
-        spread.tick_params(axis="x", labelrotation=30)
+        spread.tick_params(axis="x", labelrotation=30 if len(idle) <= 5 else 90)
         spread.set_title(f"{'whole run' if is_whole else 'measured part'}: quartiles over steps")
         over_time.set_title("idle fraction: 1 − mean load / max load (running mean)")
         over_time.set(xlabel="step (shaded: measured part)", ylabel="idle [%]", ylim=(0, None))
@@ -79,24 +86,29 @@ def idle_fraction_figure(comparison: "Comparison") -> Figure:
 
 
 def power_figure(comparison: "Comparison") -> ShownFigure:
-    """Draw the mean power of a worker over time, a line per policy (BF-IO, figs. 2 and 7)."""
+    """Draw the power of all workers over time, a line per policy (BF-IO, figs. 2 and 7).
+
+    Only for runs that have an energy (`bfio.decode.energy.has_energy`).
+    """
     with styled(8, 3.8) as (figure, axes):
-        for label, run in zip(comparison.labels, comparison.runs, strict=True):
+        for look, label, run in zip(cycle(_LOOKS), comparison.labels, comparison.measured):
             curve = power_over_time(run, comparison.energy_model)
             assert curve is not None
             named = f"{label}: {curve.energy_j / 1e3:,.4g} kJ"
-            power = curve.power_w / run.cluster.workers
-            axes.stairs(power, curve.edges_s, linewidth=1.1, label=named)
-        axes.set_title("mean power of a worker; the area below is energy")
-        time = f"time [s]\n{_small(comparison.settings)}"
+            axes.stairs(curve.power_w, curve.edges_s, linewidth=1.1, label=named, **look)
+        axes.set_title("power of all workers; the area below is energy")
+        time = f"time [s]\n{_caption(comparison, figure, 13)}"
         axes.set(xlabel=time, ylabel="power [W]", ylim=(0, None))
-        axes.legend(loc="lower left")
+        axes.legend(loc="lower left", ncols=3)
     return figure
 
 
-def _small(settings: str) -> str:
-    """Return the settings wrapped to lines that fit below a figure."""
-    return textwrap.fill(settings, 110)
+def _caption(comparison: "Comparison", figure: Figure, letters: int) -> str:
+    """Return settings and repetition in lines that fit a figure with so many letters an inch."""
+    repeat = comparison.measured[0].num_requests // max(comparison.runs[0].num_requests, 1)
+    repeated = f"requests repeated {repeat} times" if comparison.repeated else ""
+    told = "; ".join(filter(None, (comparison.settings, repeated)))
+    return textwrap.fill(told, int(letters * figure.get_figwidth()))
 
 
 def _draw_trajectory(panel: "Axes", label: str, run: "Run") -> None:
@@ -115,13 +127,13 @@ def _shade_measured(panel: "Axes", run: "Run") -> None:
         panel.axvspan(float(steps[0]), float(steps[-1]), color="0.92", zorder=0)
 
 
-def _draw_idle(axes: "Axes", label: str, run: "Run") -> None:
+def _draw_idle(axes: "Axes", run: "Run", **look: Any) -> None:
     idle = 100 * run.idle_fractions()
     window = max(1, run.steps // 100)
     # A run may end before its first step.
     smooth = np.convolve(idle, np.ones(window) / window, mode="valid") if run.steps else idle
     chosen = _chosen_steps(len(smooth))
-    axes.plot(chosen + window // 2, smooth[chosen], linewidth=1.2, label=label)
+    axes.plot(chosen + window // 2, smooth[chosen], linewidth=1.2, **look)
 
 
 def _chosen_steps(count: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
