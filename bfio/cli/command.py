@@ -19,6 +19,20 @@ GROUP = "bfio.commands"
 DONE, BAD_INPUT, NOTHING_FOUND, INTERRUPTED = 0, 2, 3, 130
 
 
+class Failures(Exception):  # noqa: N818 - several errors, not one
+    """Errors of the policies or predictors that failed, raised once the others are shown.
+
+    Parameters
+    ----------
+    errors : sequence of InputError
+        At least one error; each is printed on a line of its own, equal ones once.
+    """
+
+    def __init__(self, errors: Sequence[InputError]) -> None:
+        super().__init__(*errors)
+        self.errors = tuple(errors)
+
+
 @dataclass(frozen=True)
 class Command:
     """One subcommand of ``bfio``.

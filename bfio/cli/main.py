@@ -30,6 +30,7 @@ from bfio.cli.command import (
     INTERRUPTED,
     NOTHING_FOUND,
     Command,
+    Failures,
     OneLineParser,
     commands,
     in_flags,
@@ -81,6 +82,8 @@ def main(argv: Sequence[str] | None = None, *, guarded: bool = False) -> int:
             _hear_no_more()
     except InputError as error:
         return _fail(spoken(error))
+    except Failures as failed:
+        return _fail(*map(spoken, failed.errors))
     except KeyboardInterrupt:
         so_far.print_interrupted()
         say("interrupted")
@@ -180,10 +183,11 @@ def _check_formulations() -> None:
         )
 
 
-def _fail(message: str) -> int:
+def _fail(*messages: str) -> int:
     # No time limit ends the process between the error and its status.
     so_far.answer_begins()
-    say(f"error: {message}")
+    for message in dict.fromkeys(messages):
+        say(f"error: {message}")
     return BAD_INPUT
 
 

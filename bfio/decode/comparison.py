@@ -214,7 +214,11 @@ def compare(
     chosen = [policies] if isinstance(policies, str) or callable(policies) else list(policies)
     has_limits = task.options.slo is not None
     shown = chosen_metrics(metrics, task.options.arrivals, has_limits=has_limits)
-    pairs = list(compare_each(task, chosen, jobs=jobs, progress=progress))
+    pairs = list[RunPair]()
+    for found in compare_each(task, chosen, jobs=jobs, progress=progress):
+        if isinstance(found, InputError):
+            raise found
+        pairs.append(found)
     labels = tuple(map(label_of, chosen))
     return compared(labels, pairs, energy_model or EnergyModel(), workload, shown)
 
@@ -226,7 +230,7 @@ def compared(
     workload: Workload,
     metrics: MetricChoice | None = None,
 ) -> Comparison:
-    """Return a `Comparison` made from the results of `compare_each`."""
+    """Return a `Comparison` made from the runs that `compare_each` yields."""
     runs = tuple(run for run, _ in pairs)
     repeated = tuple(measured for run, measured in pairs if measured is not run)
     return Comparison(labels, runs, energy_model, workload, metrics or MetricChoice(), repeated)
@@ -253,12 +257,18 @@ class RunTask:
         """Number of requests of both runs of a policy together."""
         return len(self.workload) * (1 if self.repeat == 1 else 1 + self.repeat)
 
-    def run(self, policy: str | Policy, progress: Progress | None = None) -> RunPair:
-        """Simulate one policy on the requests, and on the repeated requests if there are any."""
-        run = self._run(self.workload, policy, progress, 0)
-        if self.repeat == 1:
-            return run, run
-        return run, self._run(self._repeated, policy, progress, run.completed)
+    def run(self, policy: str | Policy, progress: Progress | None = None) -> RunPair | InputError:
+        """Simulate one policy on the requests, and on the repeated requests if there are any.
+
+        If the policy fails, the error is returned.
+        """
+        try:
+            run = self._run(self.workload, policy, progress, 0)
+            if self.repeat == 1:
+                return run, run
+            return run, self._run(self._repeated, policy, progress, run.completed)
+        except InputError as error:
+            return error
 
     @cached_property
     def _repeated(self) -> Workload:
@@ -290,8 +300,11 @@ def compare_each(
     *,
     jobs: int = 1,
     progress: Progress | None = None,
-) -> Iterator[RunPair]:
-    """Yield the runs of each policy, in order, as soon as they are done; see `compare`."""
+) -> Iterator[RunPair | InputError]:
+    """Yield the runs of each policy, or its error, in order, as soon as they are done.
+
+    See `compare`.
+    """
     chosen = list(_chosen(policies, task))
     check_options_are_read(chosen, task.policy_options, task.options, task.cluster)
     integer(jobs, "jobs", minimum=1, maximum=MAX_JOBS)
@@ -301,10 +314,10 @@ def compare_each(
         return
     for policy in policies:
         packed(policy, f"policy {label_of(policy)}")
-    for policy, pair in zip(policies, in_processes(task.run, policies, jobs), strict=True):
-        if progress is not None:
+    for policy, found in zip(policies, in_processes(task.run, policies, jobs), strict=True):
+        if progress is not None and not isinstance(found, InputError):
             progress(label_of(policy), task.num_requests)
-        yield pair
+        yield found
 
 
 def _chosen(policies: Sequence[str | Policy], task: RunTask) -> Iterator[ChosenPolicy]:

@@ -145,7 +145,7 @@ def _run(
     if found is None:
         if engine == "compiled":
             if policy.is_own:
-                raise _not_compiled("a policy of your own")
+                raise _not_compiled(f"{name}, a policy of your own")
             what = "these options" if unknown is None else unknown.what
             raise _not_compiled(f"policy {name} with {what}")
         run = Interpreted(workload, made, name, steps, machine, asked, watching, history)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from bfio.batching.options import BatchOptions
 from bfio.cli import so_far
-from bfio.cli.command import DONE, INTERRUPTED, Command
+from bfio.cli.command import DONE, INTERRUPTED, Command, Failures
 from bfio.cli.options import (
     Conflict,
     add_common,
@@ -720,6 +720,7 @@ def _run(args: argparse.Namespace) -> int:
     settings = batch_settings(args, sources, options, first, workload)
     runs: list[BatchRun] = []
     documents: list[dict[str, Any]] = []
+    failures: list[InputError] = []
 
     def show(*, interrupted: bool) -> None:
         if args.json:
@@ -743,18 +744,26 @@ def _run(args: argparse.Namespace) -> int:
                 def tell(slot: int, departed: int, task: Any = task, end: Any = duration) -> None:
                     bar.update(task, completed=departed if end is None else slot)
 
-                run = simulate(
-                    scenario, seed=args.seed, engine=args.engine, tell=tell, options=options
-                )
-                documents.append(document_of(args, run))
-                runs.append(run)
-                so_far.keep_shown(partial(show, interrupted=True))
+                try:
+                    run = simulate(
+                        scenario, seed=args.seed, engine=args.engine, tell=tell, options=options
+                    )
+                    documents.append(document_of(args, run))
+                except InputError as error:
+                    failures.append(error)
+                else:
+                    runs.append(run)
+                    so_far.keep_shown(partial(show, interrupted=True))
         except KeyboardInterrupt:
             if not runs:
                 raise
-    interrupted = len(runs) < len(scenarios)
+        if not runs:
+            raise Failures(failures)
+    interrupted = len(runs) + len(failures) < len(scenarios)
     show(interrupted=interrupted)
     plot_runs(args, "bfio.batching.run", runs)
+    if failures:
+        raise Failures(failures)
     return INTERRUPTED if interrupted else DONE
 
 

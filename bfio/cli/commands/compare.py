@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bfio.cli import options, so_far
-from bfio.cli.command import DONE, INTERRUPTED, Command
+from bfio.cli.command import DONE, INTERRUPTED, Command, Failures
 from bfio.cli.output import Written, interruption, plot_folder, print_json, progress_bar
 from formulations.errors import InputError
 from formulations.scalars import integer
@@ -71,16 +71,17 @@ def run_and_show(args: argparse.Namespace) -> int:
     workload = options.workload_from(args)
     policies = [name.strip() for name in args.policies.split(",") if name.strip()]
     options.chosen_policies(args, policies)
-    comparison, failure = _run_policies(args, workload, policies)
-    comparison, unmeasured = replace(comparison, metrics=metrics), None
+    comparison, failures = _run_policies(args, workload, policies)
+    # After a signal there is no time for plots.
+    interrupted = len(comparison.runs) + len(failures) < len(policies)
+    comparison = replace(comparison, metrics=metrics)
     try:
         documents = comparison.documents()
     except InputError as error:
         # Keep the built-in metrics of the runs if a user's own metric fails.
-        unmeasured, comparison = error, replace(comparison, metrics=MetricChoice())
+        failures.append(error)
+        comparison = replace(comparison, metrics=MetricChoice())
         documents = comparison.documents()
-    # After a signal there is no time for plots.
-    interrupted = failure is None and len(comparison.runs) < len(policies)
     plots = Written[Path]()
     if folder is not None and not interrupted:
         from bfio.common.figure_style import save
@@ -96,14 +97,14 @@ def run_and_show(args: argparse.Namespace) -> int:
         plots = Written(*makes)
     _show(args, comparison, documents, plots.found, interrupted=interrupted)
     plots.check()
-    if failed := failure or unmeasured:
-        raise failed
+    if failures:
+        raise Failures(failures)
     return INTERRUPTED if interrupted else DONE
 
 
 def _run_policies(
     args: argparse.Namespace, workload: "Workload", policies: list[str]
-) -> "tuple[Comparison, InputError | None]":
+) -> "tuple[Comparison, list[InputError]]":
     """Run the policies with a progress bar, and keep completed runs after an interruption."""
     from bfio.decode.comparison import RunTask, compare_each, compared
     from bfio.decode.measured import repeats
@@ -118,11 +119,11 @@ def _run_policies(
         asked,
         repeats(workload, cluster, asked, args.repeat),
     )
-    runs: list[RunPair] = []
-    failure = None
+    runs: dict[str, RunPair] = {}
+    failures: list[InputError] = []
 
     def comparison() -> "Comparison":
-        return compared(tuple(policies[: len(runs)]), runs, energy_model, workload)
+        return compared(tuple(runs), list(runs.values()), energy_model, workload)
 
     def show() -> None:
         done = comparison()
@@ -131,23 +132,28 @@ def _run_policies(
     with progress_bar() as bar:
         tasks = {name: bar.add_task(name, total=task.num_requests) for name in policies}
         try:
-            for pair in compare_each(
+            each = compare_each(
                 task,
                 policies,
                 jobs=args.jobs,
                 progress=lambda name, done: bar.update(tasks[name], completed=done),
-            ):
-                bar.update(tasks[policies[len(runs)]], completed=task.num_requests)
-                runs.append(pair)
+            )
+            for name, found in zip(policies, each, strict=True):
+                if isinstance(found, InputError):
+                    failures.append(found)
+                    continue
+                bar.update(tasks[name], completed=task.num_requests)
+                runs[name] = found
                 so_far.keep_shown(show)
         except KeyboardInterrupt:
             if not runs:
                 raise
         except InputError as error:
-            if not runs:
-                raise
-            failure = error
-    return comparison(), failure
+            # It concerns all policies that have not run, e.g. a killed process.
+            failures += [error] * max(1, len(policies) - len(runs) - len(failures))
+        if not runs:
+            raise Failures(failures)
+    return comparison(), failures
 
 
 def _show(

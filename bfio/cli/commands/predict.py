@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bfio.cli import options, so_far
-from bfio.cli.command import DONE, Command
+from bfio.cli.command import DONE, Command, Failures
 from bfio.cli.output import drawn, interruption, picture_place, print_json, progress_bar
 from bfio.common.options import add_options, from_namespace
 from bfio.prediction.options import EvaluationOptions
@@ -80,6 +80,7 @@ def _run(args: argparse.Namespace) -> int:
     workload = options.workload_from(argparse.Namespace(**{**vars(args), "train_share": None}))
     provenance = dict(workload.provenance)
     reports: list[PredictorReport] = []
+    failures: list[InputError] = []
     pairs = [
         (look_ahead, name) for look_ahead in dict.fromkeys(args.horizon) for name in predictors
     ]
@@ -88,17 +89,19 @@ def _run(args: argparse.Namespace) -> int:
         for look_ahead, predictor in pairs:
             try:
                 reports.append(evaluate_predictor(workload, predictor, look_ahead, options=how))
-            except InputError:
-                # Show the completed reports before the error.
-                if reports:
-                    _show(args, reports, [], provenance)
-                raise
+            except InputError as error:
+                failures.append(error)
+            else:
+                so_far.keep_shown(lambda: _show(args, reports, [], provenance, interrupted=True))
             bar.advance(task)
-            so_far.keep_shown(lambda: _show(args, reports, [], provenance, interrupted=True))
+        if not reports:
+            raise Failures(failures)
 
     plots = drawn(place, lambda: evaluation_figure(reports))
     _show(args, reports, plots.found, provenance)
     plots.check()
+    if failures:
+        raise Failures(failures)
     return DONE
 
 

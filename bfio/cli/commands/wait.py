@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bfio.cli import so_far
-from bfio.cli.command import DONE, INTERRUPTED, Command
+from bfio.cli.command import DONE, INTERRUPTED, Command, Failures
 from bfio.cli.options import (
     Conflict,
     add_common,
@@ -337,7 +337,7 @@ def _run(args: argparse.Namespace) -> int:
                     policy = build(name, problem)
                     call_check(policy, name, data)
             except InputError as error:
-                failures.append(error)
+                failures.append(_of_policy(name, names, error))
             else:
                 policies[name] = policy
     until = None if args.drain else arrivals.duration
@@ -383,7 +383,7 @@ def _run(args: argparse.Namespace) -> int:
                         data, policy, name=name, horizon_s=until, engine=args.engine, tell=tell
                     )
                 except InputError as error:
-                    failures.append(error)
+                    failures.append(_of_policy(name, names, error))
                 else:
                     # Requests that complete after the horizon do not count.
                     tell(int(run.is_completed.sum()))
@@ -393,13 +393,20 @@ def _run(args: argparse.Namespace) -> int:
             if not runs:
                 raise
     if not runs:
-        raise failures[0]
+        raise Failures(failures)
     interrupted = len(runs) + len(failures) < len(names)
     show(interrupted=interrupted)
     plot_runs(args, "bfio.wait.run", runs)
     if failures:
-        raise failures[0]
+        raise Failures(failures)
     return INTERRUPTED if interrupted else DONE
+
+
+def _of_policy(name: str, names: Sequence[str], error: InputError) -> InputError:
+    """Return the error of a policy; with other policies it names this one."""
+    if len(names) == 1 or f"policy {name}" in error.where:
+        return error
+    return InputError(f"policy {name}: {error.where}", error.what, error.remedy)
 
 
 def _problem(file: str, scale: "Fraction | None") -> "FluidProblem":
