@@ -162,16 +162,20 @@ def _with_choices(message: str) -> str:
 _KEYWORD = re.compile(
     r"""(?<![\w:,'".=-])([a-z]\w*)=(?:True|"([^"]*)"|([\w./-]+))((?:,? or "[^"]*")*)"""
 )
+#: A keyword without a value: ``token_budget``. Words without underscore may be ordinary words.
+_NAME = re.compile(r"""(?<![\w:,'"./=-])[a-z]+(?:_[a-z]+)+(?![\w:/=('"]|\.\w)""")
 
 
 def in_flags(error: InputError, parser: argparse.ArgumentParser, command: str) -> str:
     """Return the message of an error with the flags of a command in place of keywords."""
     flags = _flags(parser, command)
     where = flags.get(error.where, error.where)
-    told = with_flags(
-        f"{error.what}; {error.remedy}",
-        lambda name: flags.get(name) or flags.get(name.removesuffix("_s")),
-    )
+
+    def flag_of(name: str) -> str | None:
+        return flags.get(name) or flags.get(name.removesuffix("_s"))
+
+    told = with_flags(f"{error.what}; {error.remedy}", flag_of)
+    told = _NAME.sub(lambda found: flag_of(found[0]) or found[0], told)
     return f"{where}: {told}"
 
 

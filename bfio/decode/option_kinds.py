@@ -96,7 +96,7 @@ class Pairs:
         values = read_pairs(cls.kinds, str(given), where)
         for name, entry in named.items():
             if entry.default is MISSING and name not in values:
-                raise InputError(where, f"has no {name}", f"write e.g. {cls.example}")
+                raise InputError(where, f"has no {name}=", f'write e.g. {where}="{cls.example}"')
         return cls(**{named[name].name: value for name, value in values.items()})
 
     @property
@@ -184,7 +184,7 @@ class ServiceLevel(Pairs):
                 raise InputError(name, f"{limit} s is not a valid limit", "give seconds > 0")
             object.__setattr__(self, name, limit)
         if self.ttft_s == self.tpot_s == math.inf:
-            raise InputError("slo", "sets no limit", f"write e.g. {self.example}")
+            raise InputError("slo", "sets no limit", f'write e.g. slo="{self.example}"')
 
     def met(self, first_tokens: FloatArray, times_per_token: FloatArray) -> BoolArray:
         """Return which requests met both limits, shape (n,); both times in seconds."""

@@ -332,3 +332,26 @@ def test_an_error_passes_between_processes(kind: type[InputError]) -> None:
     error = pickle.loads(pickle.dumps(kind("here", "wrong", "mend it")))
     assert type(error) is kind
     assert (error.where, error.what, error.remedy) == ("here", "wrong", "mend it")
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (
+            ("--prefill", "workers=1"),
+            "--prefill: has no token_time=; "
+            "write e.g. --prefill workers=4,token_time=5e-5,ttl=30,places=256",
+        ),
+        (("--slo", "tpot=inf"), "--slo: sets no limit; write e.g. --slo ttft=2,tpot=0.05"),
+        (("--batching", "mixed"), "there are no token budgets; give --token-budget"),
+        (
+            ("--free-tokens", "5", "--token-budget", "9"),
+            "no effect while --batch-token-time is 0; give --batch-token-time, or leave it out",
+        ),
+    ],
+)
+def test_remedies_are_in_flags(bfio: Bfio, options: tuple[str, ...], told: str) -> None:
+    """As they are typed on the command line, not as Python spells them."""
+    done = bfio("simulate", "--policy", "fcfs", "--requests", "50", *options)
+    _is_one_clear_line(done)
+    assert told in done.err

@@ -337,7 +337,10 @@ def test_each_worker_may_have_its_own_port() -> None:
         (("--port", "70000"), "--port: 70000 is out of range"),
         (("--addresses", "all"), "--addresses: 'all' is unknown; use one of one, each"),
         (("--addresses", "each", "--port", "0"), "--port: 0 (any port) cannot be used"),
-        (("--prefill", "workers=2"), "--prefill: has no token_time; write e.g."),
+        (
+            ("--prefill", "workers=2"),
+            "--prefill: has no token_time=; write e.g. --prefill workers=4,token_time=",
+        ),
         (("--token-budget", "64"), "--token-budget: the emulator does not model it"),
         (("--host", "nowhere.invalid"), "--port: nowhere.invalid:8100 cannot be used"),
     ],
