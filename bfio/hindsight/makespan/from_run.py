@@ -180,10 +180,15 @@ def _check(run: Run, workload: Workload) -> None:
         raise InputError(where, "workers differ in speed", "use equal workers")
     if run.options.stragglers != NO_EVENTS:
         raise InputError(where, "workers were slow at times", "simulate without stragglers")
+    if run.cluster.token_budget is not None:
+        what = "the workers that decode compute the prompts as well"
+        raise InputError(where, what, "simulate without token_budget")
     if run.rests is not None and len(run.rests):
         what = f"active requests were paused {len(run.rests)} times"
         raise InputError(f"run of {run.policy}", what, "use a policy that does not pause")
     if len(run.interruptions):
-        raise InputError(where, "requests were interrupted", 'use overflow="reserve"')
+        failed = run.options.failures != NO_EVENTS
+        remedy = "simulate without failures" if failed else 'use overflow="reserve"'
+        raise InputError(where, "requests were interrupted", remedy)
     if run.cluster.mean_time_s != 0:
         raise InputError(where, "step times depend on the mean load", "use mean_time_s = 0")

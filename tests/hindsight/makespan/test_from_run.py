@@ -112,6 +112,13 @@ def test_what_is_no_schedule_is_refused() -> None:
     mean = simulate(workload, _first_free, Cluster(2, 2, mean_time_s=1e-3))
     with pytest.raises(InputError, match="mean"):
         hindsight_of_run(mean, workload)
+    outage = ((1.5, 0, "fail"), (9.0, 0, "recover"))
+    failed = simulate(workload, _first_free, Cluster(2, 2, 1.0, 0.0), failures=outage)
+    with pytest.raises(InputError, match="interrupted; simulate without failures"):
+        hindsight_of_run(failed, workload)
+    budget = simulate(workload, build("fcfs"), Cluster(2, 2, token_budget=40))
+    with pytest.raises(InputError, match="simulate without token_budget"):
+        hindsight_of_run(budget, workload)
     lazy = simulate(workload, _lazy, cluster)
     with pytest.raises(InputError, match="work_conserving"):
         hindsight_of_run(lazy, workload, objective=MakespanObjective.IMBALANCE)
