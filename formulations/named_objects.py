@@ -144,8 +144,12 @@ def users_code(where: str, doing: str = "", *, remedy: str = "fix this line") ->
     """
     try:
         yield
-    except InputError:
-        raise
+    except InputError as error:
+        if not error.where.startswith("state."):
+            raise
+        # A field that this code may not read: name the code and its line, not that of the field.
+        what = f"{error.what}{place_of(error, skipped=2, inner=1)}"
+        raise InputError(f"{where}: {error.where}", what, error.remedy) from error
     # SystemExit is an error of the user's code as well; KeyboardInterrupt passes through.
     except (Exception, SystemExit) as error:
         # Skip the frames of `users_code` and of its caller.
@@ -153,7 +157,7 @@ def users_code(where: str, doing: str = "", *, remedy: str = "fix this line") ->
         raise InputError(where, f"{doing}raised {what}", remedy) from error
 
 
-def place_of(error: BaseException, *, skipped: int) -> str:
+def place_of(error: BaseException, *, skipped: int, inner: int = 0) -> str:
     """Return the innermost line of a traceback, as " at FILE line N".
 
     Parameters
@@ -163,8 +167,11 @@ def place_of(error: BaseException, *, skipped: int) -> str:
     skipped : int
         Number of outermost frames to ignore. Without further frames the call itself failed, and
         the result is empty.
+    inner : int
+        Number of innermost frames to ignore.
     """
     frames = traceback.extract_tb(error.__traceback__)[skipped:]
+    frames = frames[: len(frames) - inner]
     return f" at {frames[-1].filename} line {frames[-1].lineno}" if frames else ""
 
 

@@ -29,7 +29,7 @@ import numpy as np
 from bfio.common.provenance import environment
 from bfio.studies.kinds import code_version, find
 from bfio.studies.row import Row, RowContext, RowResult, RowVerdict, Status, Task, canonical
-from formulations.errors import InputError
+from formulations.errors import InputError, kind_of
 from formulations.named_objects import found_from, place_of
 
 
@@ -240,31 +240,36 @@ def _computed(order: Order) -> RowResult:
     planned = find(task.computes).planned(task.arguments, context)
     if planned.instance != task.instance:
         raise RuntimeError("the data have changed since the row was planned")
-    return _checked(planned.compute())
+    return _checked(planned.compute(), task.computes)
 
 
-def _checked(result: object) -> RowResult:
-    """Accept a `RowResult` or a mapping of values, and convert NumPy numbers to Python numbers."""
+def _checked(result: object, name: str) -> RowResult:
+    """Accept a `RowResult` or a mapping of values, and convert NumPy numbers to Python numbers.
+
+    Errors give the name of the row function.
+    """
     if isinstance(result, Mapping):
         result = RowResult(result)
     if not isinstance(result, RowResult):
-        raise TypeError(f"a row function returned a {type(result).__name__}, not a mapping")
+        raise InputError(name, f"returned {kind_of(result)}", "return a mapping of values")
     return replace(
         result,
-        values={str(name): _scalar(name, value) for name, value in result.values.items()},
+        values={
+            str(key): _scalar(value, f"{name}: {key}") for key, value in result.values.items()
+        },
         series={
-            str(name): [_scalar(name, value) for value in values]
-            for name, values in result.series.items()
+            str(k): [_scalar(value, f"{name}: {k}") for value in values]
+            for k, values in result.series.items()
         },
     )
 
 
-def _scalar(name: object, value: object) -> Any:
+def _scalar(value: object, where: str) -> Any:
     plain = value.item() if isinstance(value, np.generic) else value
     if plain is not None and not isinstance(plain, str | int | float | bool):
-        raise TypeError(f"value {name} is a {type(value).__name__}, not a number, text or None")
+        raise InputError(where, f"is {kind_of(value)}", "return a number, a text or None")
     if isinstance(plain, float) and not math.isfinite(plain):
-        raise ValueError(f"value {name} is {plain}; return None where there is no number")
+        raise InputError(where, f"is {plain}", "return None where there is no number")
     if isinstance(plain, str) and not plain.isascii():
         plain.encode()  # half a character cannot be written anywhere
     return plain

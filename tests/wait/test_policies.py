@@ -263,8 +263,9 @@ def test_a_policy_knows_no_lengths_unless_it_says_so() -> None:
         seen.append(len(state.instance.prompt))
         return [*state.held, *state.waiting]
 
-    with pytest.raises(InputError, match="lengths are unknown to this policy; set knows_lengths"):
-        serve(DATA, peeking)
+    own = r"policy peeking, batch 0: state.instance.output: .* this policy at .*/test_policies.py "
+    with pytest.raises(InputError, match=rf"{own}line \d+; set knows_lengths = True"):
+        serve(DATA, peeking, name="peeking")
     peeking.knows_lengths = True  # type: ignore[attr-defined]
     assert serve(DATA, peeking).verdict is not None
     serve(DATA, counting)
