@@ -446,7 +446,7 @@ def trusted_outcome(outcome: Outcome, known: int | None) -> Outcome:
     if outcome.termination is Termination.INFEASIBLE and not (in_integers and known is None):
         outcome = replace(outcome, termination=Termination.FAILED, bound=None)
         if known is None:
-            return outcome
+            return replace(outcome, details={**outcome.details, "claimed": "infeasible"})
     elif not in_integers or known is None or outcome.bound is None or outcome.bound <= known:
         return outcome
     return replace(outcome, bound=None, details={**outcome.details, "refuted": True})

@@ -104,6 +104,8 @@ def origin(solver: Mapping[str, object], proof: str | None, *, bounded: bool = F
         said = f"proven by {proof}"
     elif solver.get("refuted"):
         said = "a checked solution refutes the solver's claim; not proven in integers"
+    elif solver.get("claimed") == "infeasible":
+        said = "the solver claims that there is no solution; not proven"
     elif solver.get("finished"):
         said = "the solver claims optimality; not proven in integers"
     else:
@@ -284,7 +286,7 @@ class ProgramResult(Solved, Generic[S]):
         lines = [f"{self.method}: {self.termination} in {self.seconds * 1e3:.1f} ms{work}"]
         if self.objective is not None:
             lines.append(f"objective {self.objective}, bound {self.bound} ({self.bound_kind})")
-        elif self.bound is not None and self.termination is Termination.RELAXED:
+        elif self.bound is not None:
             lines.append(f"bound {self.bound} ({self.bound_kind}), no solution")
         if self.scale != 1:
             lines.append(f"objective and bound are scaled by {self.scale}")

@@ -55,7 +55,8 @@ def record_claims(selected: tuple[Claim, ...]) -> None:
         }
         record(paper, recorded(paper, folder) | {claim.id: entry}, folder)
         store_counterexample(claim, evidence.counterexample)
-        said = f"{claim.id}: {evidence.as_printed}, {evidence.as_corrected}"
+        said = ", ".join(filter(None, (evidence.as_printed, evidence.as_corrected)))
+        said = f"{claim.id}: {said}"
         print(f"{said}, recorded in {folder}" if claim.named_as else said, file=sys.stderr)
 
 

@@ -176,13 +176,31 @@ def test_claims_of_ones_own_are_recorded_beside_their_file(
     file = tmp_path / "conjectures.py"
     file.write_text(_CLAIM)
     assert main(["check", str(file), "--record", "--jobs", "2", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)["claims"]
+    out, err = capsys.readouterr()
+    assert "mine.a: refuted, holds, recorded in " in err
+    found = json.loads(out)["claims"]
     assert [claim["recorded"] for claim in found] == [["refuted", "holds"]] * 4
     assert [claim["stored_counterexample"] for claim in found] == ["verified"] * 4
     record = tmp_path / "conjectures_record"
     assert {path.name for path in record.iterdir()} == {"counterexamples", "mine.json"}
     after = {path.name for folder in (RECORDED, COUNTEREXAMPLES) for path in folder.iterdir()}
     assert after == inside
+
+
+def test_a_record_names_no_verdict_that_there_is_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The claim has no corrected statement."""
+    file = tmp_path / "conjecture.py"
+    file.write_text(
+        _CLAIM.replace("printed, examine(", "examine(")
+        .replace('"corrected"', '"printed"')
+        .replace('correction="c", defect=Defect.RESULT, verify=verify', "")
+        .replace("COUNTEREXAMPLE", "FINITE")
+        .replace("n * n >= 0", "n * n >= 0 and len(numbers) > 3")
+    )
+    assert main(["check", f"{file}:CLAIMS", "--record"]) == 0
+    assert "mine.a: holds, recorded in " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -225,6 +243,21 @@ def test_a_backend_is_checked(tmp_path: Path, body: str, words: str) -> None:
     file.write_text(f"{head}class Mine:\n    {body}\n")
     with pytest.raises(InputError, match=words):
         bfio.solve_step(PROBLEM, method=f"{file}:Mine")
+
+
+def test_a_false_claim_of_ones_own_is_told(tmp_path: Path) -> None:
+    """There is a solution, and the bound is this project's own."""
+    file = tmp_path / "solver.py"
+    file.write_text(
+        "from formulations.backends import Outcome\n"
+        "from formulations.results import Termination as T, BoundKind as B\n"
+        "class Mine:\n    def solve(self, program, limits, hint):\n"
+        "        return Outcome(T.INFEASIBLE, None, None, B.FLOAT, 0.0)\n"
+    )
+    _, bound, told = bfio.solve_step(PROBLEM, method=f"{file}:Mine").summary().splitlines()
+    assert bound.endswith("(integer), no solution")
+    claim = "the solver claims that there is no solution; not proven"
+    assert told == f"solver {file}:Mine; {claim}"
 
 
 def test_a_bound_of_ones_own_is_no_proof(tmp_path: Path) -> None:

@@ -196,7 +196,8 @@ class UsersBackend:
             remedy = "use a formulations.results.Termination"
             raise InputError(where, f"termination {outcome.termination!r:.40}", remedy)
         values = _checked(outcome.values, program.standard_form.num_columns, where)
-        return replace(outcome, values=values, bound_kind=BoundKind.FLOAT)
+        details = {"name": self.name, **outcome.details}
+        return replace(outcome, values=values, bound_kind=BoundKind.FLOAT, details=details)
 
 
 def _checked(values: object, columns: int, where: str) -> FloatArray | None:
