@@ -86,16 +86,21 @@ class ChangedProgram(Formulation[P, Changed[S], R], Generic[P, S, R]):
         """Return the compiled model."""
         from pyomo.environ import Objective, maximize
 
+        form = None
         try:
-            form = compile_model(self._changed)
+            objectives = list(self._changed.component_data_objects(Objective, active=True))
+            if len(objectives) == 1:
+                form = compile_model(self._changed)
         except (AttributeError, IndexError, TypeError, ValueError, RuntimeError) as error:
             remedy = "give a Pyomo model of linear rows and one objective to minimise"
             raise InputError("model", f"cannot be compiled: {error}", remedy) from None
+        if form is None:
+            remedy = "deactivate all but one" if objectives else "activate one"
+            raise InputError("model", f"{len(objectives)} active objectives", remedy)
         # The compiled form would minimise the negative.
-        for objective in self._changed.component_data_objects(Objective, active=True):
-            if objective.sense == maximize:
-                remedy = "minimise the expression with the opposite signs"
-                raise InputError(f"model.{objective.name}", "is maximised", remedy)
+        if objectives[0].sense == maximize:
+            remedy = "minimise the expression with the opposite signs"
+            raise InputError(f"model.{objectives[0].name}", "is maximised", remedy)
         return form
 
     @cached_property
@@ -170,6 +175,10 @@ class ChangedProgram(Formulation[P, Changed[S], R], Generic[P, S, R]):
         for j, name in enumerate(ours.column_names):
             k = columns.get(name)
             if k is None:
+                variable = self._changed.find_component(name)
+                if variable is not None and variable.fixed:
+                    remedy = "use setlb and setub, or a row"
+                    raise InputError(f"model.{name}", "is fixed", remedy)
                 continue
             tight = form.lower[k] >= ours.lower[j] and form.upper[k] <= ours.upper[j]
             if not tight or form.integral[k] != ours.integral[j]:

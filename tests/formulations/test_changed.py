@@ -181,7 +181,24 @@ def test_a_maximised_objective_is_refused() -> None:
         with pytest.raises(InputError, match=r"model\.objective: is maximised"):
             bfio.solve_step(P1, model=model, method=method)
     with pytest.raises(InputError, match="cannot be compiled"):
+        bfio.solve_step(P1, model=5, method="cp-sat")
+
+
+def test_one_objective_is_active_and_no_variable_fixed() -> None:
+    """A fixed variable is none for the compiler, so that rows seem to be missing."""
+    model = build(P1)
+    model.second = pyo.Objective(expr=model.x[0, 0])
+    with pytest.raises(InputError, match="model: 2 active objectives; deactivate all but one"):
+        bfio.solve_step(P1, model=model, method="cp-sat")
+    with pytest.raises(InputError, match="model: 0 active objectives; activate one"):
         bfio.solve_step(P1, model=pyo.ConcreteModel(), method="cp-sat")
+    model.second.deactivate()
+    model.x[0, 0].fix(0)
+    with pytest.raises(InputError, match=r"model\.x\[0,0\]: is fixed; use setlb and setub"):
+        bfio.solve_step(P1, model=model, method="cp-sat")
+    model.x[0, 0].unfix()
+    model.x[0, 0].setub(0)
+    assert bfio.solve_step(P1, model=model, method="cp-sat").required_solution()[0] != 0
 
 
 def test_fractional_objectives_and_own_methods_are_refused() -> None:
