@@ -745,7 +745,7 @@ def fluid_answer(
             for kind, rate in zip(problem.classes, rates, strict=True)
         ],
         "admitted_rates": [plain_number(rate) for rate in rates],
-        "notes": _oversized(problem),
+        "notes": oversized(problem),
         "duals": _duals(admission),
         "workers": [
             {
@@ -765,7 +765,7 @@ def fluid_answer(
     }
 
 
-def _oversized(problem: FluidProblem) -> list[str]:
+def oversized(problem: FluidProblem) -> list[str]:
     """Return a note for each class whose requests exceed the memory of every worker.
 
     The fluid model counts mean memory, so it admits requests that no worker can complete.

@@ -45,6 +45,7 @@ def test_the_golden_instance(bfio: Bfio, tmp_path: Path) -> None:
         "load": 0.5,
         "equilibrium_memory": 9,
         "iteration_time": 1,
+        "notes": [],
     }
     wait, fcfs = answer["runs"]
     assert [run["policy"] for run in answer["runs"]] == ["wait:thresholds=1,1", "fcfs"]
@@ -52,6 +53,13 @@ def test_the_golden_instance(bfio: Bfio, tmp_path: Path) -> None:
     assert (wait["requests"], wait["completed"], wait["peak_memory"]) == (1998, 1995, 9)
     assert wait["verdict"] == "horizon"
     assert wait["violations"] == fcfs["violations"] == {}
+
+
+def test_the_fluid_optimum_tells_what_no_engine_completes(bfio: Bfio, tmp_path: Path) -> None:
+    """As ``bfio fluid`` does: a request of class 1 needs 3 tokens."""
+    done = bfio("wait", _write(tmp_path, memory=2), "--horizon", "20")
+    told = "class 1: one request needs 3 tokens at its end, more than the memory of any worker"
+    assert told in " ".join(done.out.split())
 
 
 def test_the_table(bfio: Bfio, tmp_path: Path) -> None:

@@ -141,6 +141,7 @@ _ABOVE = (
 def fluid_limits(problem: "FluidProblem") -> dict[str, Any]:
     """Return the largest sustainable throughput, and the equilibrium of all classes."""
     from formulations.fluid import FluidObjective, equilibrium, knapsack
+    from formulations.fluid.solver import oversized
 
     worker = problem.single_worker()
     load = worker.d1 * problem.work_rate
@@ -152,6 +153,7 @@ def fluid_limits(problem: "FluidProblem") -> dict[str, Any]:
         "load": plain_number(load),
         "equilibrium_memory": None if state is None else plain_number(state.memory),
         "iteration_time": None if state is None else plain_number(state.iteration_time),
+        "notes": oversized(problem),
     }
 
 
@@ -222,6 +224,7 @@ def print_runs(documents: Sequence[Mapping[str, Any]], fluid: Mapping[str, Any] 
             f"fluid optimum: {number(fluid['throughput'])} stages/s, "
             f"{number(fluid['decode_throughput'])} decode tokens/s"
         )
+        notes += fluid["notes"]
     if any(share > 1 for share in shares or ()):
         notes.append(_ABOVE)
     columns = [run_cells("policy", documents), *METRICS.cells(documents)]
@@ -286,8 +289,9 @@ trace, the classes define only thresholds, and the policy wait accepts only requ
 lengths of a class. Segments of nested-wait: one per output length (all), L merged ones, or a list
 of their last stages. gap: stages per second of requests that arrived and did not complete.
 "of fluid": throughput / largest throughput that any policy can sustain within the memory at the
-rates of FILE. It exceeds 100 % if batches exceed the memory (wait and nested-wait do not check
-it: "overflows") or drawn requests deviate from the rates. A checker verifies every run.
+rates of FILE. That counts mean memory, so also requests larger than the memory (a note names
+them). It exceeds 100 % if batches exceed the memory (wait and nested-wait do not check it:
+"overflows") or drawn requests deviate from the rates. A checker verifies every run.
 """
 
 
