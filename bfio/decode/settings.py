@@ -284,6 +284,17 @@ def unused_projection(options: RunOptions) -> Iterator[str]:
         )
 
 
+def unused_discounts(policies: Sequence[NamedPolicy]) -> Iterator[str]:
+    """Yield a hint for each policy with a discount per look-ahead step and no look-ahead."""
+    for name, given in policies:
+        discount = given.get("gamma", 1)
+        if discount != 1 and not look_ahead(given):
+            yield (
+                f"The option gamma={exact(discount)} has no effect on {name}, which does not look "
+                "ahead."
+            )
+
+
 def is_blind(options: RunOptions) -> bool:
     """Return whether all columns of the look-ahead window equal the first one throughout a run."""
     unknown = length_source(options.predictor) is LengthSource.UNKNOWN
@@ -344,6 +355,7 @@ def unused(
         why = f"Predictor {predictor_name(first.predictor)} learns nothing"
         yield unused_history(len(workload.history), why)
     yield from unused_window_knows(first)
+    yield from unused_discounts(policies)
     if nobody_asks(first, policies):
         yield unasked_predictor(first)
     if not look_aheads(policies)[-1]:

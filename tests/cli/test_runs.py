@@ -158,6 +158,17 @@ def test_gap_counts_every_decision(bfio: Bfio, tmp_path: Path) -> None:
     assert exact["regret_per_step"]["share_optimal"] == 1
 
 
+def test_a_discount_without_a_window_is_told(bfio: Bfio) -> None:
+    """In the program of the gap, and in that of a policy."""
+    words = ("gap", "--policy", "fcfs", *FEW, "--no-plots", "--gamma", "1/2")
+    told = "gamma 0.5 has no effect on gap, which does not look ahead."
+    assert told in " ".join(bfio(*words).out.split())
+    assert "has no effect on gap" not in bfio(*words, "--gap-horizon", "2").out
+    policies = ("--policies", "fcfs,bf-io:gamma=1/2")
+    done = bfio("compare", *policies, *FEW, "--no-plots", "--repeat", "1")
+    assert "has no effect on bf-io" in done.out
+
+
 def test_gap_tells_what_changes_nothing(bfio: Bfio) -> None:
     """A schedule without a failure, and FCFS, which reads no report of a worker."""
     given = ("--failures", "random:mtbf=1e9:mttr=1", "--telemetry", "delay=3", "--no-plots")
