@@ -161,7 +161,8 @@ def split(workload: Workload, options: EvaluationOptions) -> tuple[Workload, Wor
     first = int(options.train_share * len(kept))
     if options.train_share and not first:
         what = f"{options.train_share} of {len(kept)} requests leaves none to learn from"
-        raise InputError("train_share", what, "give more requests or a larger share")
+        remedy = "give more requests" + (" or a larger share" if len(kept) > 1 else "")
+        raise InputError("train_share", what, remedy)
     return _with_past(workload.part(kept[:first]), workload.part(kept[first:]))
 
 

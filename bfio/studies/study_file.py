@@ -158,6 +158,8 @@ def _range(entries: Mapping[str, Any], where: str) -> list[Value]:
     count = integer(entries["count"], f"{where}.count", minimum=1, maximum=_MAX_RANGE)
     first = integer(entries.get("from", 0), f"{where}.from", minimum=-(10**12))
     step = integer(entries.get("step", 1), f"{where}.step", minimum=-(10**9))
+    if step == 0:
+        raise InputError(f"{where}.step", "0 repeats one value", "give another step, or one value")
     return [first + i * step for i in range(count)]
 
 

@@ -236,7 +236,8 @@ class Workload:
         first = int(share * len(self))
         if first == 0:
             what = f"{share} of {len(self)} requests leaves none to learn from"
-            raise InputError("train_share", what, "give more requests or a larger share")
+            remedy = "give more requests" + (" or a larger share" if len(self) > 1 else "")
+            raise InputError("train_share", what, remedy)
         order = np.arange(len(self))
         learned = {"train_share": str(share), "requests_to_learn_from": first}
         return replace(

@@ -126,7 +126,9 @@ def test_the_split_is_one_in_time(share: Any, count: int) -> None:
     """The history is what came first, and both are the whole."""
     load = _load(*range(1, count + 1))
     if share and int(share * count) == 0:
-        with pytest.raises(InputError, match="leaves none to learn from"):
+        # No share makes one request two.
+        remedy = "$" if count == 1 else " or a larger share$"
+        with pytest.raises(InputError, match=f"leaves none to .*; give more requests{remedy}"):
             split(load, EvaluationOptions(train_share=share))
         return
     history, rest = split(load, EvaluationOptions(train_share=share))
@@ -210,7 +212,7 @@ evaluate = ANY.evaluate_predictor
         ),
         (
             lambda: evaluate(LOAD, "none", train_share="1/100"),
-            "train_share: 1/100 of 80 requests leaves none to learn from",
+            "train_share: 1/100 of 80 requests leaves none to learn from; give more requests or",
         ),
         (lambda: evaluate(LOAD, "none", every=0), "every: 0 is out of range"),
         (

@@ -115,6 +115,7 @@ X = 'x = "seed"'
         ("seconds = 60", "attempts = 2.5", "limits.attempts: expected an integer, found 2.5"),
         ("count = 3,", "", "grid[0].seed.count: missing"),
         ("count = 3", "count = 0", "grid[0].seed.count: 0 is out of range"),
+        ("step = 2", "step = 0", "grid[0].seed.step: 0 repeats one value; give another step"),
         ("count = 3", "cuont = 3", "grid[0].seed.cuont: unknown; did you mean count?"),
         (POLICIES, "[]", "grid.policy: the axis has no values"),
         (POLICIES, "[[1]]", "grid[0].policy[0]: a list"),
