@@ -103,9 +103,10 @@ def test_a_file_is_read(tmp_path: Path) -> None:
     found = failures_of(str(file), 2, 0)
     assert found.time_s.tolist() == [2.0, 9.0]
     assert found.is_up.tolist() == [0, 1]
-    file.write_text("time_s,worker,event\n2.0,zero,fail\n")
-    with pytest.raises(InputError, match="line 2"):
-        failures_of(str(file), 2, 0)
+    for damaged in ("2.0,zero,fail", "2.0,0", "2.0,0,fail,9"):
+        file.write_text(f"time_s,worker,event\n{damaged}\n")
+        with pytest.raises(InputError, match="line 2"):
+            failures_of(str(file), 2, 0)
 
 
 def test_a_run_that_outlasts_what_was_drawn_is_refused() -> None:

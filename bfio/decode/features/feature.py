@@ -202,6 +202,8 @@ def read_schedule(
     for place, line in enumerate(lines, 2):
         try:
             rows.append(tuple(read(line[name]) for name, read in columns.items()))
+            if None in line:
+                raise ValueError("more cells than headings")
         except (KeyError, ValueError, TypeError, AttributeError):
             what = f"the line has no valid {', '.join(columns)}"
             remedy = f"write e.g. {example} below that heading"
