@@ -33,21 +33,18 @@ def enumerated_optimum(instance: SmallStep, full_use: bool) -> int:
     capacity, base, contribution = instance
     G, N = len(capacity), len(contribution)
     admitted = min(N, sum(capacity))
-    best = None
+    values = []
     for chosen in product(range(G + 1), repeat=N):
         counts = [chosen.count(g) for g in range(G)]
-        if any(c > cap for c, cap in zip(counts, capacity, strict=True)):
-            continue
-        if full_use and sum(counts) != admitted:
+        fits = all(c <= cap for c, cap in zip(counts, capacity, strict=True))
+        if not fits or (full_use and sum(counts) != admitted):
             continue
         loads = np.array(base)
         for i, g in enumerate(chosen):
             if g < G:
                 loads[g] += contribution[i]
-        value = sum(imbalance(loads[:, h].tolist()) for h in range(loads.shape[1]))
-        best = value if best is None else min(best, value)
-    assert best is not None
-    return best
+        values.append(sum(imbalance(column.tolist()) for column in loads.T))
+    return min(values)
 
 
 def _instances(context: Context) -> Iterator[SmallStep]:
@@ -425,10 +422,8 @@ def verify_fcfs(data: Data) -> str | None:
 
 def first_loads(placed: Sequence[int], prompts: Sequence[int], workers: int) -> list[int]:
     """Return the sum of the prompts placed on each worker [tokens]."""
-    loads = [0] * workers
-    for prompt, worker in zip(prompts, placed, strict=True):
-        loads[worker] += prompt
-    return loads
+    pairs = list(zip(prompts, placed, strict=True))
+    return [sum(prompt for prompt, g in pairs if g == worker) for worker in range(workers)]
 
 
 @CLAIMS.formula(

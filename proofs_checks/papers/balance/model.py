@@ -27,13 +27,13 @@ from proofs_checks.search import Domain, examine, named, refute
 CLAIMS = Claims()
 
 
-#: Load of a request with prompt s at its j-th step, j = 1, 2, ...
-Weight = Callable[[int, int], int]
+#: Load of a request at a step: prompt, first step, step.
+Weight = Callable[[int, int, int], int]
 
 
-def printed_weight(prompt: int, age: int) -> int:
-    """Return ``w(j) = s + j − 1``."""
-    return prompt + age - 1
+def printed_weight(prompt: int, start: int, step: int) -> int:
+    """Return ``w(j) = s + j − 1`` at the j-th step of a request, ``j = step − start + 1``."""
+    return prompt + step - start
 
 
 # Equation (1): loads of a run by the definition.
@@ -43,13 +43,15 @@ def loads_by_definition(run: Run, prompts: Sequence[int], weight: Weight) -> lis
     """Recompute ``L_g(k) = Σ w_i(k − x_i + 1)`` from each request's worker, start and end."""
     loads = [[0] * run.cluster.workers for _ in range(run.steps)]
     for i, prompt in enumerate(prompts):
-        for k in range(int(run.start_step[i]), int(run.finish_step[i]) + 1):
-            loads[k][int(run.worker[i])] += weight(prompt, k - int(run.start_step[i]) + 1)
+        start = int(run.start_step[i])
+        for step in range(start, int(run.finish_step[i]) + 1):
+            loads[step][int(run.worker[i])] += weight(prompt, start, step)
     return loads
 
 
 @CLAIMS.formula(
-    "balance.eq1", Mutation("loads one step ahead, w(j) = s + j", weight=lambda s, j: s + j)
+    "balance.eq1",
+    Mutation("loads one step ahead, w(j) = s + j", weight=lambda s, x, k: s + k - x + 1),
 )
 def _profile_check(context: Context, *, weight: Weight = printed_weight) -> Outcome:
     """Profiles and loads.
@@ -352,11 +354,7 @@ def _run_agrees(
     """Return whether the loads of a run equal a formula."""
     run = small_run(*requests, "fcfs", 2, 2, drift=Drift(tuple(increments), reading))
     repeated = list(increments) * run.steps
-    loads = [[0] * run.cluster.workers for _ in range(run.steps)]
-    for i, prompt in enumerate(requests[0]):
-        start = int(run.start_step[i])
-        for step in range(start, int(run.finish_step[i]) + 1):
-            loads[step][int(run.worker[i])] += weight(repeated, prompt, start, step)
+    loads = loads_by_definition(run, requests[0], partial(weight, repeated))
     return bool(step_loads(run).tolist() == loads)
 
 

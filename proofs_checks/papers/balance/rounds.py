@@ -378,7 +378,7 @@ def is_perfect(case: Round, sizes: Sequence[int] | None = None) -> bool:
     workers, slots, counts = case
     names = sizes or range(1, len(counts) + 1)
     pool = [v for v, count in zip(names, counts, strict=True) for _ in range(count)]
-    return 0 in map(imbalance, reachable_loads([0] * workers, [slots] * workers, pool))
+    return perfect(pool, workers, slots)
 
 
 def has_layers(case: Round) -> bool:
@@ -390,7 +390,7 @@ def has_layers(case: Round) -> bool:
 def is_overloaded(case: Round) -> bool:
     """Return whether the pool fills all slots without any one size (Definition 1)."""
     workers, slots, counts = case
-    return sum(counts) - max(counts) >= workers * slots
+    return overloaded(counts, workers * slots)
 
 
 def smallest_overloaded(workers: int, slots: int, sizes: int) -> Iterator[Round]:

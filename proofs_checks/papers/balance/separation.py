@@ -355,11 +355,6 @@ def levelled(step: Step) -> tuple[list[Loads], int, int]:
     return chosen, min(map(gap, reached)), min(map(imbalance, reached))
 
 
-def _steps(context: Context) -> Iterator[Step]:
-    yield from small_steps(context)
-    yield from steps_apart(context)
-
-
 @CLAIMS.own(
     "own.separation-levels",
     Mutation("the overloaded pool dropped", applies=lambda step: True),
@@ -387,7 +382,8 @@ def _check(
         larger than one on a worker far below, and an overloaded pool has a second size. It needs
         no δ, mends the proof of Lemma 2 and serves the program (IO) as well.
     """
-    solved = [(step, levelled(step)) for step in _steps(context) if applies(step)]
+    steps = filter(applies, (*small_steps(context), *steps_apart(context)))
+    solved = [(step, levelled(step)) for step in steps]
 
     def every_worker(case: tuple[Step, tuple[list[Loads], int, int]]) -> bool:
         step, (chosen, _, _) = case

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import product
+from itertools import accumulate, product
 
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Outcome
@@ -20,27 +20,15 @@ _CHANCES = tuple(Fraction(k, 10) for k in (1, 3, 5, 9))
 # Equations (25) and (26): the stationary law.
 
 
-def stationary_by_elimination(prompts: ExactLaw, p: Fraction, states: int) -> list[Fraction]:
+def stationary_by_substitution(prompts: ExactLaw, p: Fraction, states: int) -> list[Fraction]:
     """Solve πP = π for the sizes 0..states−1 of one slot, exactly.
 
     From size y the slot moves to y + 1 with probability 1 − p and to a fresh prompt with
     probability p. Sizes decrease only through a fresh prompt, so the equations of the sizes below
     any limit form a closed system.
     """
-    rows = [
-        [
-            Fraction(int(column == row)) - ((1 - p) if column == row - 1 else 0)
-            for column in range(states)
-        ]
-        for row in range(states)
-    ]
-    right = [p * prompts.get(y, Fraction(0)) for y in range(states)]
-    # Elimination on a lower bidiagonal matrix is forward substitution.
-    law: list[Fraction] = []
-    for y in range(states):
-        known = sum((rows[y][x] * law[x] for x in range(y)), Fraction(0))
-        law.append((right[y] - known) / rows[y][y])
-    return law
+    fresh = (p * prompts.get(y, Fraction(0)) for y in range(states))
+    return list(accumulate(fresh, lambda smaller, new: (1 - p) * smaller + new))
 
 
 def snapshot_chance(prompts: ExactLaw, p: Fraction, size: int) -> Fraction:
@@ -93,7 +81,7 @@ def _stationary_check(
     )
     law = domain.examine(
         "the law of S + A solves πP = π",
-        lambda c: stationary_by_elimination(*c, states)
+        lambda c: stationary_by_substitution(*c, states)
         == [snapshot_chance(*c, y - extra_age) for y in range(states)]
     )  # fmt: skip
 

@@ -575,10 +575,7 @@ def _maximum_check(
             # Without centring the loads are positive, and the inequality reduces to Markov's.
             share = Fraction(sum(max(x) >= t for x in product(*variables)))
             return expected_maximum(variables) >= t * share / prod(map(len, variables))
-        return (
-            verify_maximum({"values": list(variables[0]), "workers": len(variables), "t": t})
-            is None
-        )
+        return verify_maximum(_alike_data(case)) is None
 
     tight = 0
 
