@@ -71,11 +71,9 @@ class Attack:
         """Return an upper bound on the optimal total latency."""
         return min(self.wait(), self.with_long_at(0))
 
-    def problem(self) -> LatencyProblem:
+    def problem(self, convention: Convention = Convention.HALF_OPEN) -> LatencyProblem:
         """Return the hindsight problem of this attack."""
-        return long_and_short(
-            self.memory, self.prompt, self.num, self.release, Convention.HALF_OPEN
-        )
+        return long_and_short(self.memory, self.prompt, self.num, self.release, convention)
 
 
 def theorem_6_2(steps: int, prompt: int, start: int, num: int | None = None) -> Attack:
@@ -308,9 +306,8 @@ def _costs_check(
         )
 
     def kept(case: Data, convention: Convention) -> int:
-        prompt = case["steps"] * case["multiple"]
-        memory = case["steps"] * prompt
-        problem = long_and_short(memory, prompt, prompt, memory - 2 * prompt, convention)
+        attack = theorem_6_2(case["steps"], case["steps"] * case["multiple"], 0)
+        problem = attack.problem(convention)
         return total_latency(problem, algorithm(jobs(problem)))
 
     def by_engine(case: Data) -> bool:

@@ -8,7 +8,7 @@ from math import exp, isqrt, log
 
 from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
-from proofs_checks.papers.kv.adversary import ADVERSARY, Attack
+from proofs_checks.papers.kv.adversary import ADVERSARY, theorem_6_2
 from proofs_checks.papers.kv.model import Jobs, algorithm
 from proofs_checks.search import Domain, examine, refute
 from proofs_checks.statistics import ExactLaw, binomial, gathered, of_sum
@@ -241,17 +241,12 @@ def _tail_check(context: Context, *, factor: float = 1) -> Outcome:
 # Remark 6.3: dependence of the ratio of Theorem 6.2 on the number of short requests.
 
 
-def attack(steps: int, prompt: int, num: int) -> Attack:
-    """Return the instance for a long request started at 0; ``ε = 1/steps``, ``s = εM``."""
-    return Attack(steps * prompt, prompt, num, steps * prompt - 2 * prompt)
-
-
 def ratio(steps: int, prompt: int, num: int) -> Fraction:
     """Return the cost of keeping the long request, divided by the cost of delaying it.
 
     No short request fits with the long one after the release, so both costs are sums.
     """
-    case = attack(steps, prompt, num)
+    case = theorem_6_2(steps, prompt, 0, num)
     long_output, short = case.memory - prompt, case.batches(num)
     keep = long_output + num * prompt + short
     wait = case.release - (-num // case.together) + long_output + short
@@ -295,7 +290,7 @@ def _ends_check(
         return ratio(steps, 10**6, int(far * steps * 10**6)) <= Fraction(101, 100)
 
     def by_attack(steps: int) -> bool:
-        cases = [attack(steps, prompt, num) for prompt in (2, 7) for num in (1, 3, 20)]
+        cases = [theorem_6_2(steps, prompt, 0, num) for prompt in (2, 7) for num in (1, 3, 20)]
         return all(
             ratio(steps, case.prompt, case.num) == Fraction(case.with_long_at(0), case.best())
             for case in cases

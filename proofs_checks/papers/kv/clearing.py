@@ -97,9 +97,9 @@ def _small(context: Context) -> list[LatencyProblem]:
     ]
 
 
-def alpha_of(memory: int) -> Fraction:
-    """Return a share so large that no two requests are in the cache together."""
-    return 1 - Fraction(1, memory)
+def _loops(problem: LatencyProblem, alpha: Fraction = Fraction(0)) -> bool:
+    """Return whether α-protection greedy loops."""
+    return run_of(problem, Protection(alpha)).verdict is CacheVerdict.LOOP
 
 
 @CLAIMS.remark("kv.alpha-loop", Mutation("α = 0.9 from the start", small=Fraction(9, 10)))
@@ -116,11 +116,7 @@ def _loop_check(context: Context, *, small: Fraction = Fraction(0)) -> Outcome:
     Reading: an empty worker starts the oldest request whatever its size.
     """
     problems = _small(context)
-    loops = [
-        problem
-        for problem in problems
-        if run_of(problem, Protection(small)).verdict is CacheVerdict.LOOP
-    ]
+    loops = [problem for problem in problems if _loops(problem, small)]
     some = examine(
         "some instance loops", f"random instances of 2 to 4 requests, α = {small}", [loops], bool
     )
@@ -129,7 +125,8 @@ def _loop_check(context: Context, *, small: Fraction = Fraction(0)) -> Outcome:
             "with α so large that one runs at a time, none of them loops",
             "those that loop",
             loops,
-            lambda p: run_of(p, Protection(alpha_of(p.memory))).is_finished,
+            # With this share no two requests are in the cache together.
+            lambda p: run_of(p, Protection(1 - Fraction(1, p.memory))).is_finished,
         )
         if loops
         else some
@@ -150,11 +147,7 @@ def _clearing_check(context: Context, *, tenths: int = 3) -> Outcome:
         completes, so a run ends with probability 1.
     """
     share = Fraction(tenths, 10)
-    problems = [
-        problem
-        for problem in _small(context)
-        if run_of(problem, Protection(Fraction(0))).verdict is CacheVerdict.LOOP
-    ]
+    problems = list(filter(_loops, _small(context)))
     seeds = context.choose(2, 5, 20)
 
     def ends(case: tuple[LatencyProblem, int]) -> bool:

@@ -12,7 +12,7 @@ from math import log
 
 from formulations.hindsight_latency import Convention, LatencyProblem, lower_bound, total_latency
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Estimate, Findings, Outcome
+from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.papers.kv.model import (
     CONVENTIONS,
     algorithm,
@@ -317,20 +317,16 @@ def _growth_check(context: Context, *, every: int = 1) -> Outcome:
             points.append((log(rounds), log(lower_bound(problem)), log(mine)))
     duration, least, online = zip(*points, strict=True)
     estimates = tuple(
-        _square(name, duration, values)
+        slope_estimate(
+            f"slope of log total latency on log T, {name}",
+            duration,
+            values,
+            "the 95 % interval lies in 1.75 to 2.25 (theory 2; T is small)",
+            lambda low, high: low >= 1.75 and high <= 2.25,
+        )
         for name, values in (("a lower bound on OPT", least), ("Algorithm 2", online))
     )
     return Findings(estimates=estimates)
-
-
-def _square(name: str, x: Sequence[float], y: Sequence[float]) -> Estimate:
-    return slope_estimate(
-        f"slope of log total latency on log T, {name}",
-        x,
-        y,
-        "the 95 % interval lies in 1.75 to 2.25 (theory 2; T is small)",
-        lambda low, high: low >= 1.75 and high <= 2.25,
-    )
 
 
 def verify_stability(data: Data) -> str | None:

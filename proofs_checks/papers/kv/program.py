@@ -69,23 +69,11 @@ def _together_check(
 
 
 # Three memory rules.
-def _section_3(output: int) -> tuple[int, int]:
-    # S has the requests that are processed and still need a token, not the prompts of this round.
-    return 1, output
-
-
-def _equation_1(output: int) -> tuple[int, int]:
-    return 0, output
-
-
-def _appendix_b1(output: int) -> tuple[int, int]:
-    return 0, output - 1
-
-
 RULES: dict[str, Ages] = {
-    "section 3": _section_3,
-    "Equation (1)": _equation_1,
-    "appendix B.1": _appendix_b1,
+    # S has the requests that are processed and still need a token, not the prompts of this round.
+    "section 3": lambda output: (1, output),
+    "Equation (1)": lambda output: (0, output),
+    "appendix B.1": lambda output: (0, output - 1),
 }
 
 

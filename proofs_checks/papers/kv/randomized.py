@@ -10,7 +10,7 @@ from bfio.kvcache.lower_bounds import limit_6_4, printed_bound_6_4
 from formulations.hindsight_latency import lower_bound, total_latency
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
-from proofs_checks.papers.kv.adversary import Attack
+from proofs_checks.papers.kv.adversary import Attack, theorem_6_2
 from proofs_checks.papers.kv.model import CONVENTIONS, algorithm, jobs
 from proofs_checks.search import Domain, examine, refute
 
@@ -46,8 +46,10 @@ def _yao_check(context: Context, *, pick: str = "least") -> Outcome:
     def inequality(game: tuple[list[list[int]], list[int]]) -> bool:
         rows, best = game
         laws = list(_mixtures(size, parts))
-        left = min(_worst_instance(rows, best, mixture) for mixture in laws)
-        right = max(_by_law(rows, best, law, pick) for law in laws)
+        choose = min if pick == "least" else max
+        instances: list[tuple[int, ...]] = list(zip(*rows, best, strict=True))
+        left = min(max(_mean(law, costs) / opt for *costs, opt in instances) for law in laws)
+        right = max(choose(_mean(law, row) for row in rows) / _mean(law, best) for law in laws)
         return left >= right
 
     return examine(
@@ -58,24 +60,8 @@ def _yao_check(context: Context, *, pick: str = "least") -> Outcome:
     )
 
 
-def _worst_instance(
-    rows: Sequence[Sequence[int]], best: Sequence[int], mixture: Sequence[Fraction]
-) -> Fraction:
-    return max(
-        sum((chance * row[i] for chance, row in zip(mixture, rows, strict=True)), Fraction(0))
-        / opt
-        for i, opt in enumerate(best)
-    )
-
-
-def _by_law(
-    rows: Sequence[Sequence[int]], best: Sequence[int], law: Sequence[Fraction], pick: str
-) -> Fraction:
-    mean = sum((p * opt for p, opt in zip(law, best, strict=True)), Fraction(0))
-    ratios = [
-        sum((p * c for p, c in zip(law, row, strict=True)), Fraction(0)) / mean for row in rows
-    ]
-    return min(ratios) if pick == "least" else max(ratios)
+def _mean(law: Sequence[Fraction], values: Sequence[int]) -> Fraction:
+    return sum((p * value for p, value in zip(law, values, strict=True)), Fraction(0))
 
 
 # The distribution.
@@ -350,12 +336,11 @@ def expected_ratio(steps: int, constant: int, prompt: int) -> Fraction:
 
     The optimum is at least the sum of the optima for the short requests and for the long one.
     """
-    memory = steps * prompt
     cost = least = 0
     for j in range(constant * steps + 1):
-        attack = Attack(memory, prompt, prompt, (steps - 2 + j) * prompt)
+        attack = theorem_6_2(steps, prompt, j * prompt)
         cost += attack.with_long_at(0)
-        least += attack.batches(prompt) + memory - prompt
+        least += attack.batches(prompt) + attack.memory - prompt
     return Fraction(cost, least)
 
 
@@ -416,7 +401,7 @@ def _bound_check(
 
     def by_engine(case: tuple[int, int]) -> bool:
         steps, prompt = case
-        attack = Attack(steps * prompt, prompt, prompt, (steps - 2) * prompt)
+        attack = theorem_6_2(steps, prompt, 0)
         problem = attack.problem()
         mine = total_latency(problem, algorithm(jobs(problem)))
         return mine == attack.with_long_at(0) and lower_bound(problem) <= attack.best()

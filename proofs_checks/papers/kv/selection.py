@@ -11,7 +11,7 @@ from bfio.kvcache import policy
 from bfio.kvcache.simulation import serve
 from formulations.hindsight_latency import Convention, LatencyProblem
 from proofs_checks.claim import Claims, Context, Defect, Mutation
-from proofs_checks.evidence import Data, Outcome, Verifier
+from proofs_checks.evidence import Data, Examination, Outcome, Verifier
 from proofs_checks.papers.kv.model import (
     CONVENTIONS,
     Jobs,
@@ -39,6 +39,14 @@ class WorkerState:
     memory: int
     running: tuple[Load, ...]
     waiting: tuple[Load, ...]
+
+    def passes(self, test: Test) -> bool:
+        """Return whether all waiting requests may start together, by a test."""
+        return test(self.memory, self.running, self.waiting)
+
+    def starts(self, *, scan_on: bool = False) -> list[int]:
+        """Return the positions of the waiting requests that the ascending scan starts."""
+        return selected(self.memory, self.running, self.waiting, scan_on=scan_on)
 
 
 def random_state(rng: np.random.Generator, prompts: str) -> WorkerState:
@@ -71,6 +79,19 @@ def random_state(rng: np.random.Generator, prompts: str) -> WorkerState:
 def fits(memory: int, loads: Sequence[Load]) -> bool:
     """Return whether loads stay within the memory at every slot until all requests have left."""
     return all(used(loads, d) <= memory for d in range(max((n for _, n in loads), default=0)))
+
+
+def on_states(
+    context: Context,
+    what: str,
+    made: str,
+    prompts: str,
+    number: int,
+    holds: Callable[[WorkerState], bool],
+) -> Examination[WorkerState]:
+    """Try a statement on a number of random states in which a request waits."""
+    states = (random_state(context.rng, prompts) for _ in range(number))
+    return examine(what, made, states, holds, lambda state: bool(state.waiting))
 
 
 def most_together(state: WorkerState) -> int:
@@ -168,14 +189,8 @@ def _largest_check(
         waiting = state.waiting[::-1] if backwards else state.waiting
         return largest_is_found(replace(state, waiting=waiting))
 
-    states = (random_state(context.rng, prompts) for _ in range(context.choose(300, 3000, 50_000)))
-    return examine(
-        "|U| of the ascending scan = max |U|",
-        "random states, all subsets tried",
-        states,
-        largest,
-        applies=lambda state: bool(state.waiting),
-    )
+    what, made = "|U| of the ascending scan = max |U|", "random states, all subsets tried"
+    return on_states(context, what, made, prompts, context.choose(300, 3000, 50_000), largest)
 
 
 @CLAIMS.formula("kv.break", Mutation("each its own prompt", prompts="mixed"), hypotheses=COMMON)
@@ -187,16 +202,8 @@ def _break_check(context: Context, *, prompts: str = "common") -> Outcome:
     Formula: (1) fails for U ∪ {i}, o_j ≥ o_i  ⇒  (1) fails for U ∪ {j}
     Summary: What comes after a request that does not fit is no shorter.
     """
-    states = (
-        random_state(context.rng, prompts) for _ in range(context.choose(500, 5000, 100_000))
-    )
-    return examine(
-        "scanning on adds nothing",
-        "random states",
-        states,
-        breaking_is_scanning_on,
-        applies=lambda state: bool(state.waiting),
-    )
+    what, number = "scanning on adds nothing", context.choose(500, 5000, 100_000)
+    return on_states(context, what, "random states", prompts, number, breaking_is_scanning_on)
 
 
 #: A statement about one state of the worker.
@@ -229,7 +236,7 @@ def verify_largest(data: Data) -> str | None:
     states = _read(data)
     if any(map(largest_is_found, states)):
         return None
-    counts = [len(selected(state.memory, (), state.waiting)) for state in states]
+    counts = [len(state.starts()) for state in states]
     most = [most_together(state) for state in states]
     return f"{_worded(data)}: the scan starts {counts}, {most} fit together"
 
@@ -239,8 +246,8 @@ def verify_break(data: Data) -> str | None:
     states = _read(data)
     if any(map(breaking_is_scanning_on, states)):
         return None
-    stops = [len(selected(state.memory, (), state.waiting)) for state in states]
-    goes = [len(selected(state.memory, (), state.waiting, scan_on=True)) for state in states]
+    stops = [len(state.starts()) for state in states]
+    goes = [len(state.starts(scan_on=True)) for state in states]
     return f"{_worded(data)}: breaking starts {stops}, going on {goes}"
 
 
@@ -268,20 +275,14 @@ def _check(
 ) -> Outcome:
     count = context.choose(500, 3000, 30_000)
     draws = [_drawn(context, common=common) for _ in range(count)]
-    states = [random_state(context.rng, corrected) for _ in range(count)]
     printed = refute(
         f"{what}, under one convention at least",
         "three random requests of different outputs on an empty worker",
         draws,
         verify,
     )
-    as_corrected = examine(
-        f"{what}, prompts that grow with the outputs",
-        "random states",
-        states,
-        holds,
-        lambda state: bool(state.waiting),
-    )
+    grow = f"{what}, prompts that grow with the outputs"
+    as_corrected = on_states(context, grow, "random states", corrected, count, holds)
     return printed, as_corrected
 
 
@@ -316,7 +317,7 @@ def largest_is_found(state: WorkerState) -> bool:
     Correction: It does if prompts agree with outputs (a longer output, no smaller prompt): then an
         earlier request needs no more at any slot. In general (2) is a program of its own.
     """
-    return len(selected(state.memory, state.running, state.waiting)) == most_together(state)
+    return len(state.starts()) == most_together(state)
 
 
 @_claim("kv.break-mixed", verify_break, "break = continue")
@@ -329,8 +330,7 @@ def breaking_is_scanning_on(state: WorkerState) -> bool:
     Correction: It loses nothing if prompts agree with outputs (a longer output, no smaller
         prompt).
     """
-    columns = state.memory, state.running, state.waiting
-    return selected(*columns) == selected(*columns, scan_on=True)
+    return state.starts() == state.starts(scan_on=True)
 
 
 # Checkpoints.
@@ -352,17 +352,6 @@ def at_last_completion(memory: int, running: Sequence[Load], new: Sequence[Load]
     return used(together, max(slots for _, slots in together) - 1) <= memory
 
 
-def _agrees(test: Test) -> Callable[[WorkerState], bool]:
-    def holds(state: WorkerState) -> bool:
-        columns = state.memory, state.running, state.waiting
-        together = [*state.running, *state.waiting]
-        everywhere = fits(state.memory, together)
-        by_toolkit = policy.fits(together, state.memory)
-        return test(*columns) == everywhere == by_toolkit == equation_1(*columns)
-
-    return holds
-
-
 @CLAIMS.remark(
     "kv.checkpoints",
     Mutation("without the candidate's", test=at_completions_of_others),
@@ -378,15 +367,20 @@ def _checkpoint_check(context: Context, *, test: Test = at_completions) -> Outco
     Summary: Between completions the memory only grows.
     Reading: also for mixed prompts.
     """
-    states = (
-        random_state(context.rng, "mixed") for _ in range(context.choose(1500, 10_000, 200_000))
-    )
-    return examine(
+
+    def agrees(state: WorkerState) -> bool:
+        together = [*state.running, *state.waiting]
+        everywhere = fits(state.memory, together)
+        by_toolkit = policy.fits(together, state.memory)
+        return state.passes(test) == everywhere == by_toolkit == state.passes(equation_1)
+
+    return on_states(
+        context,
         "(1) at the completions ⇔ (1) at every t′",
         "random states that fit before the new requests, mixed prompts",
-        states,
-        _agrees(test),
-        applies=lambda state: bool(state.waiting),
+        "mixed",
+        context.choose(1500, 10_000, 200_000),
+        agrees,
     )
 
 
@@ -404,8 +398,7 @@ def listed_state(data: Data) -> WorkerState:
 def verify_listed(data: Data) -> str | None:
     """Check that the candidate passes at the listed checkpoints but exceeds the memory."""
     state = listed_state(data)
-    columns = state.memory, state.running, state.waiting
-    if not at_completions_of_others(*columns) or equation_1(*columns):
+    if not state.passes(at_completions_of_others) or state.passes(equation_1):
         return None
     return (
         f"M = {data['memory']}, s = {data['prompt']}, running (rounds since the start, o) "
@@ -452,17 +445,17 @@ def _listed_check(
     """
     states = list(islice(_listed_states(context), context.choose(1000, 10_000, 100_000)))
 
-    def sound(test: Test) -> Callable[[Data], bool]:
-        def holds(data: Data) -> bool:
-            state = listed_state(data)
-            columns = state.memory, state.running, state.waiting
-            return not test(*columns) or equation_1(*columns)
-
-        return holds
+    def sound(data: Data, test: Test) -> bool:
+        state = listed_state(data)
+        return not state.passes(test) or state.passes(equation_1)
 
     domain = Domain("random workers with one or two requests running, convention A", states)
-    as_printed = domain.refute("what passes never exceeds M", verify_listed, holds=sound(printed))
-    as_corrected = domain.examine("the same with the candidate's own completion", sound(corrected))
+    as_printed = domain.refute(
+        "what passes never exceeds M", verify_listed, holds=partial(sound, test=printed)
+    )
+    as_corrected = domain.examine(
+        "the same with the candidate's own completion", partial(sound, test=corrected)
+    )
     return as_printed, as_corrected
 
 

@@ -13,8 +13,8 @@ from formulations.hindsight_latency import (
     total_latency,
     violations,
 )
-from proofs_checks.papers.kv.adversary import Attack, program_costs
-from proofs_checks.papers.kv.arrivals import attack, ratio
+from proofs_checks.papers.kv.adversary import Attack, program_costs, theorem_6_2
+from proofs_checks.papers.kv.arrivals import ratio
 from proofs_checks.papers.kv.model import (
     algorithm,
     jobs,
@@ -101,5 +101,5 @@ def test_expected_ratios_tend_to_the_limit(steps: int, constant: int) -> None:
 @given(st.integers(3, 8), st.integers(1, 6), st.integers(1, 30))
 def test_the_ratio_of_the_attack_is_that_of_its_runs(steps: int, prompt: int, num: int) -> None:
     """Nothing fits beside the long request, so the closed form is exact."""
-    case = attack(steps, prompt, num)
+    case = theorem_6_2(steps, prompt, 0, num)
     assert ratio(steps, prompt, num) == Fraction(case.with_long_at(0), case.best())
