@@ -16,6 +16,7 @@ from proofs_checks.papers.batching.model import (
     State,
     fill,
     orca,
+    places,
     random_time,
     sarathi,
     simple_engine,
@@ -131,6 +132,16 @@ def random_start(rng: np.random.Generator) -> Point:
     return Point(_ZERO, levels[0], levels[1] if any(levels) else Fraction(1), _ZERO)
 
 
+def _paths(
+    context: Context, loads: tuple[int, int], of: int, steps: int, *, wasted: bool
+) -> Iterator[tuple[Fluid, list[Point]]]:
+    """Yield engines and solutions; the load is between ``loads``, in parts of 1/``of``."""
+    rng = context.rng
+    for _ in range(context.choose(40, 500, 10_000)):
+        fluid = random_fluid(rng, Fraction(int(rng.integers(loads[0], loads[1] + 1)), of))
+        yield fluid, list(path(fluid, random_start(rng), rng, steps, wasted=wasted))
+
+
 # The fluid model of one engine: Proposition 2.
 
 
@@ -151,12 +162,6 @@ def _proposition2a_check(context: Context, *, wasted: bool = False, load: int = 
     Summary: However the capacity is split between the phases, f falls along one line, and both
         phases are empty where it meets 0.
     """
-    rng = context.rng
-
-    def paths() -> Iterator[tuple[Fluid, list[Point]]]:
-        for _ in range(context.choose(40, 500, 10_000)):
-            fluid = random_fluid(rng, Fraction(int(rng.integers(min(load, 50), load + 1)), 100))
-            yield fluid, list(path(fluid, random_start(rng), rng, 150, wasted=wasted))
 
     def empties(pair: tuple[Fluid, list[Point]]) -> bool:
         fluid, points = pair
@@ -172,7 +177,7 @@ def _proposition2a_check(context: Context, *, wasted: bool = False, load: int = 
     return examine(
         "f falls at the rate δ, to 0 at f(0)/δ",
         "random work-conserving fluid solutions with loads below 1, in fractions",
-        paths(),
+        _paths(context, (min(load, 50), load), 100, 150, wasted=wasted),
         empties,
     )
 
@@ -308,11 +313,6 @@ def _weights_check(context: Context, *, printed_again: bool = False, least: int 
         flows.append({"rate": rate, "prefill": p, "decode": d, "decoded": decoded})
     printed = refute("f' = λ(m_p+m_d) − (B_p' + B_d')", "constant flows", flows, verify_c19)
 
-    def paths() -> Iterator[tuple[Fluid, list[Point]]]:
-        for _ in range(context.choose(40, 500, 10_000)):
-            fluid = random_fluid(rng, Fraction(int(rng.integers(1, 15)), 10))
-            yield fluid, list(path(fluid, random_start(rng), rng, 12, wasted=True))
-
     def kept(pair: tuple[Fluid, list[Point]]) -> bool:
         fluid, points = pair
         begin = workload(fluid, points[0], printed=printed_again)
@@ -325,7 +325,7 @@ def _weights_check(context: Context, *, printed_again: bool = False, least: int 
     corrected = examine(
         "f = (m_p+m_d)Z_p + m_d Z_d is f(0) + λ(m_p+m_d)t − (B_p+B_d)",
         "random fluid solutions in fractions, every corner",
-        paths(),
+        _paths(context, (1, 14), 10, 12, wasted=True),
         kept,
     )
     return printed, corrected
@@ -518,65 +518,40 @@ def _c8_check(context: Context, *, slack: bool = True, full: bool = False) -> Ou
     return printed, corrected
 
 
-@dataclass(frozen=True)
-class Counts:
-    """Decode sizes by index, and the decode tokens and requests completed after each batch.
-
-    Parameters
-    ----------
-    decode : list of int
-        ``v_d(i)``.
-    history : list of (int, int)
-        ``(B_d(n), F_d(n))``, one slot per batch.
-    """
-
-    decode: list[int]
-    history: list[tuple[int, int]]
-
-
-def limited_run(
-    sizes: Sequence[Sequence[int]], budget: int, k_p: int, k_d: int, starve: bool
-) -> Counts:
-    """Run requests that all arrive at 0 under a (K_p, K_d)-FCFS policy.
+def limited_run(data: Data) -> Iterator[tuple[int, int]]:
+    """Run requests that all arrive at 0 under a (K_p, K_d)-FCFS policy, one slot per batch.
 
     Decode tokens of the oldest K_d requests in decode come first. Then come the oldest K_p
-    prompts: in order of arrival, or those with the fewest tokens left first if ``starve``.
+    prompts: in order of arrival, or those with the fewest tokens left first if ``starve``. Yields
+    the decode tokens and the requests completed after each batch, ``(B_d(n), F_d(n))``.
     """
-    left = [list(size) for size in sizes]
-    history, tokens, requests = [(0, 0)], 0, 0
-    while any(d for _, d in left) and len(history) < 500:
-        decoding = [i for i, (p, d) in enumerate(left) if p == 0 and d > 0][:k_d]
-        prompts = [i for i, (p, _) in enumerate(left) if p > 0][:k_p]
-        order = sorted(prompts, key=lambda i: left[i][0]) if starve else prompts
-        room = budget
-        for i in decoding[:room]:
-            left[i][1] -= 1
-            tokens, requests, room = tokens + 1, requests + (left[i][1] == 0), room - 1
-        for i in order:
-            taken = min(room, left[i][0])
-            left[i][0] -= taken
-            room -= taken
-        history.append((tokens, requests))
-    return Counts([d for _, d in sizes], history)
+    state = State(0, tuple((p, d) for p, d in data["sizes"]))
+    engine, tokens = simple_engine(data["budget"], state.queue[0]), 0
+    yield 0, 0
+    for _ in range(499):
+        if not (queue := state.queue):
+            return
+        prompts = places(queue, decoding=False)[: data["k_p"]]
+        if data["starve"]:
+            prompts.sort(key=lambda i: queue[i][0])
+        order = places(queue, decoding=True)[: data["k_d"]] + prompts
+        batch = fill(queue, engine.budget, order)
+        state, tokens = engine.step(state, batch), tokens + sum(y for _, y in batch)
+        yield tokens, len(data["sizes"]) - len(state.queue)
 
 
-def _breaks_c9(counts: Counts, own: int, most: int) -> tuple[int, tuple[int, int, int]] | None:
-    """Return the first violation of ``V(F − own + 1) − (own − 1)·max <= B <= V(F + own)``."""
+def _breaks_c9(data: Data, own: int) -> tuple[int, int, int, int, int] | None:
+    """Return the first violation of ``V(F − own + 1) − (own − 1)·max <= B <= V(F + own)``.
 
-    def first(number: int) -> int:
-        return sum(counts.decode[: max(0, number)])
-
-    for n, (tokens, requests) in enumerate(counts.history):
-        low = first(requests - own + 1) - (own - 1) * most
-        high = first(requests + own)
+    It is n, F_d, B_d and both bounds.
+    """
+    decode = [d for _, d in data["sizes"]]
+    for n, (tokens, requests) in enumerate(limited_run(data)):
+        low = sum(decode[: max(0, requests - own + 1)]) - (own - 1) * max(decode)
+        high = sum(decode[: requests + own])
         if not low <= tokens <= high:
-            return n, (low, tokens, high)
+            return n, requests, tokens, low, high
     return None
-
-
-def _limited(data: Data) -> Counts:
-    sizes, budget, k_p, k_d = (data[name] for name in ("sizes", "budget", "k_p", "k_d"))
-    return limited_run(sizes, budget, k_p, k_d, bool(data["starve"]))
 
 
 def verify_c9(data: Data) -> str | None:
@@ -584,14 +559,13 @@ def verify_c9(data: Data) -> str | None:
     sizes, budget, k_p, k_d = (data[name] for name in ("sizes", "budget", "k_p", "k_d"))
     if min(budget, k_p, k_d) < 1 or not sizes or any(min(size) < 1 for size in sizes):
         return None
-    counts = _limited(data)
-    broken = _breaks_c9(counts, k_d, max(counts.decode))
+    broken = _breaks_c9(data, k_d)
     if broken is None:
         return None
-    n, (low, tokens, high) = broken
+    n, requests, tokens, low, high = broken
     return (
         f"K_p = {k_p}, K_d = {k_d}, b = {budget}, (v_p, v_d) = {sizes}, fewest prompt tokens "
-        f"first: at n = {n}, F_d = {counts.history[n][1]} and B_d = {tokens} is not within "
+        f"first: at n = {n}, F_d = {requests} and B_d = {tokens} is not within "
         f"{low}..{high}"
     )
 
@@ -633,9 +607,8 @@ def _c9_check(context: Context, *, one_prompt: bool = False, with_prompts: bool 
             }
 
     def holds(data: Data) -> bool:
-        counts = _limited(data)
         own = data["k_d"] + (data["k_p"] - 1 if with_prompts else 0)
-        return _breaks_c9(counts, own, max(counts.decode)) is None
+        return _breaks_c9(data, own) is None
 
     made = "random requests, budgets, K_p and K_d; prompts in order or fewest tokens first"
     printed = refute("(C.9) for decode", made, cases(), verify_c9)

@@ -127,18 +127,19 @@ def fill(queue: Queue, budget: int, order: Sequence[int]) -> Batch:
     return batch
 
 
-def _of(queue: Queue, *, decoding: bool) -> list[int]:
+def places(queue: Queue, *, decoding: bool) -> list[int]:
+    """Return the positions of the requests in decode, or of those in prefill."""
     return [i for i, (p, _) in enumerate(queue) if (p == 0) == decoding]
 
 
 def sarathi(queue: Queue, budget: int) -> Batch:
     """Return the batch of Sarathi-Serve: decode tokens, then chunks of prompts (section 3)."""
-    return fill(queue, budget, _of(queue, decoding=True) + _of(queue, decoding=False))
+    return fill(queue, budget, places(queue, decoding=True) + places(queue, decoding=False))
 
 
 def orca(queue: Queue, budget: int) -> Batch:
     """Return the batch of Orca: prompts, then decode tokens in the same batch (section 3)."""
-    return fill(queue, budget, _of(queue, decoding=False) + _of(queue, decoding=True))
+    return fill(queue, budget, places(queue, decoding=False) + places(queue, decoding=True))
 
 
 def shortest_first(queue: Queue, budget: int) -> Batch:
@@ -148,13 +149,13 @@ def shortest_first(queue: Queue, budget: int) -> Batch:
 
 def vllm(queue: Queue, budget: int) -> Batch:
     """Return the batch of vLLM: only prompts if there are any, else decode tokens (section 3)."""
-    prompts = _of(queue, decoding=False)
+    prompts = places(queue, decoding=False)
     return fill(queue, budget, prompts or range(len(queue)))
 
 
 def faster_transformer(queue: Queue, budget: int) -> Batch:
     """Return FasterTransformer's batch: only decode tokens, or prompts if there are none."""
-    decoding = _of(queue, decoding=True)
+    decoding = places(queue, decoding=True)
     return fill(queue, budget, decoding or range(len(queue)))
 
 
@@ -334,9 +335,8 @@ def _limited(queue: Queue, budget: int, oldest: int) -> Batch:
 
     The order is that of arrival.
     """
-    decoding = [i for i, (p, _) in enumerate(queue) if p == 0][:oldest]
-    prompts = [i for i, (p, _) in enumerate(queue) if p > 0]
-    return fill(queue, budget, decoding + prompts)
+    decoding = places(queue, decoding=True)[:oldest]
+    return fill(queue, budget, decoding + places(queue, decoding=False))
 
 
 def verify_oldest(data: Data) -> str | None:

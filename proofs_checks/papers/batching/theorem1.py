@@ -1,7 +1,10 @@
 """Theorem 1: Lyapunov functions and their exact drift (a); loads that no policy serves (b)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from functools import partial
+
+import numpy as np
 
 from formulations.batching import BatchTime
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
@@ -14,6 +17,7 @@ from proofs_checks.papers.batching.model import (
     Policy,
     Queue,
     State,
+    Worth,
     as_data,
     eligible,
     from_data,
@@ -32,20 +36,10 @@ CLAIMS = Claims()
 Instance = tuple[Engine, State, Policy]
 
 
-def linear(engine: Engine, *, counts_running: bool = True) -> "Linear":
+def linear(engine: Engine, *, counts_running: bool = True) -> Worth:
     """Return ``f(X) = Σ (P_i + D_i) + R b/t_b`` of the sketch of the proof (section 2.3)."""
-    return Linear(engine.full_rate if counts_running else Fraction(0))
-
-
-class Linear:
-    """The linear Lyapunov function: tokens not yet loaded, plus the running batch."""
-
-    def __init__(self, rate: Fraction) -> None:
-        self.rate = rate
-
-    def __call__(self, state: State) -> Fraction:
-        """Return the Lyapunov function ``f`` at a state."""
-        return sum(map(sum, state.queue)) + state.remaining * self.rate
+    rate = engine.full_rate if counts_running else Fraction(0)
+    return lambda state: sum(map(sum, state.queue)) + state.remaining * rate
 
 
 class Quadratic:
@@ -65,7 +59,7 @@ class Quadratic:
         self.epsilon = min(slack, self.scale / constant)
         b = engine.budget
         self.bound = 2 * b * (self.scale * b / self.epsilon) ** 2 + b
-        self.linear = Linear(engine.full_rate)
+        self.linear = linear(engine)
 
     def __call__(self, state: State) -> Fraction:
         """Return the Lyapunov function ``f`` at a state."""
@@ -132,10 +126,19 @@ def far_states(context: Context, engine: Engine, worth: Quadratic) -> Iterator[S
     yield State(0, ((1, longest), *queue[: engine.budget // 2]))
 
 
-def _engines(context: Context, number: int, time: BatchTime | None = None) -> Iterator[Engine]:
+def _far_instances(
+    context: Context,
+    number: int,
+    constant: int,
+    policies: Sequence[Policy],
+    time: BatchTime | None = None,
+) -> Iterator[Instance]:
+    """Yield random engines with a load below 1, states with ``f >= B``, and policies."""
     rng = context.rng
     for _ in range(number):
-        yield slowed(random_engine(rng, time), Fraction(int(rng.integers(1, 100)), 100))
+        engine = slowed(random_engine(rng, time), Fraction(int(rng.integers(1, 100)), 100))
+        for state in far_states(context, engine, Quadratic(engine, constant)):
+            yield from ((engine, state, policy) for policy in policies)
 
 
 def _descends(instance: Instance, constant: int) -> bool:
@@ -166,17 +169,10 @@ def _theorem1a_check(
     Reading: Work-conserving as min(b, eligible tokens) in every batch: (2.6) alone says nothing of
         fewer than b tokens (batching.empties).
     """
-    engines = _engines(context, context.choose(25, 300, 6000))
-    instances = (
-        (engine, state, policy)
-        for engine in engines
-        for state in far_states(context, engine, Quadratic(engine, constant))
-        for policy in policies
-    )
     return examine(
         "drift at most −ε/2 where f >= B",
         "random engines with a load below 1, any batch times; states with f >= B",
-        instances,
+        _far_instances(context, context.choose(25, 300, 6000), constant, policies),
         lambda instance: _descends(instance, constant),
         lambda i: Quadratic(i[0], constant)(i[1]) >= Quadratic(i[0], constant).bound,
     )
@@ -240,17 +236,11 @@ def _b1_check(context: Context, *, constant: int = 8, least: int = 1) -> Outcome
         verify_b1,
         lambda pair: as_data(*pair),
     )
-    engines = _engines(context, context.choose(40, 300, 6000), ONE_SLOT)
-    instances = (
-        (engine, state, policy)
-        for engine in engines
-        for state in far_states(context, engine, Quadratic(engine, constant))
-        for policy in WORK_CONSERVING
-    )
+    number = context.choose(40, 300, 6000)
     corrected = examine(
         "(B.1) with 8Lλ",
         "random engines, t = 1, states with f >= B",
-        instances,
+        _far_instances(context, number, constant, WORK_CONSERVING, ONE_SLOT),
         lambda instance: _descends(instance, constant),
     )
     return printed, corrected
@@ -347,11 +337,11 @@ def _small_engines(context: Context, *, slow: bool) -> Iterator[Engine]:
         yield simple_engine(free + int(rng.integers(1, 12)), size, Fraction(9, 10), time)
 
 
-def _any_batch(queue: Queue, budget: int, draws: Iterator[float]) -> Batch:
+def _any_batch(queue: Queue, budget: int, rng: np.random.Generator) -> Batch:
     """Return a random batch that satisfies only (2.5a) to (2.5d)."""
     batch, room = [], budget
     for p, _ in queue:
-        taken = int(next(draws) * (min(room, p or 1) + 1))
+        taken = int(rng.random() * (min(room, p or 1) + 1))
         batch.append((taken, 0) if p else (0, taken))
         room -= taken
     return batch
@@ -388,10 +378,6 @@ def _theorem1b_check(context: Context, *, assumed: bool = True, slow: bool = Fal
         applies=lambda engine: engine.load > 1,
     )
 
-    def draws() -> Iterator[float]:
-        while True:
-            yield float(rng.random())
-
     def instances() -> Iterator[tuple[Engine, State]]:
         for _ in range(context.choose(100, 2000, 40_000)):
             engine = slowed(random_engine(rng), 1 + Fraction(int(rng.integers(1, 100)), 100))
@@ -400,9 +386,7 @@ def _theorem1b_check(context: Context, *, assumed: bool = True, slow: bool = Fal
 
     def grows(instance: tuple[Engine, State]) -> bool:
         engine, state = instance
-        drift = engine.drift(
-            linear(engine), state, lambda queue, budget: _any_batch(queue, budget, draws())
-        )
+        drift = engine.drift(linear(engine), state, partial(_any_batch, rng=rng))
         return drift >= engine.rate * engine.tokens - engine.full_rate > 0
 
     corrected = examine(
