@@ -19,9 +19,9 @@ import numpy as np
 from formulations.arrays import FloatArray
 from proofs_checks.claim import Claims, Context, Kind, Mutation
 from proofs_checks.evidence import Findings, Outcome
-from proofs_checks.papers.fluid.queues import poisson_law
+from proofs_checks.papers.fluid.queues import mean_path, poisson_law, reflected_laws
 from proofs_checks.search import examine
-from proofs_checks.statistics import bounded_mean
+from proofs_checks.statistics import bounded_mean, mean
 
 CLAIMS = Claims()
 
@@ -260,14 +260,8 @@ def mean_queue(law: FloatArray, served: int, steps: int) -> FloatArray:
     steps : int
         Steps.
     """
-    queue: FloatArray = np.ones(1)
-    means = []
-    for _ in range(steps):
-        left = queue[served:].copy() if len(queue) > served else np.zeros(1)
-        left[0] += queue[:served].sum()
-        queue = np.convolve(left, law)
-        means.append(float(queue @ np.arange(len(queue))))
-    return np.array(means)
+    left = mean_path(reflected_laws([law] * (steps - 1), served))
+    return np.array(left) + mean(law)
 
 
 def unfinished(steps: int, replicas: int, starts: int, rng: np.random.Generator) -> FloatArray:

@@ -311,11 +311,9 @@ def even_problem(longest: int, types: int, segments: int | None = None) -> Neste
     problem = NestedProblem.single(
         1, outputs, (Fraction(1, types),) * types, FluidWorker(Fraction(50), Fraction(1, 10**6), 1)
     )
-    return (
-        problem
-        if segments is None
-        else problem.with_boundaries(equal_boundaries(outputs, segments))
-    )
+    if segments is None:
+        return problem
+    return problem.with_boundaries(equal_boundaries(outputs, segments))
 
 
 def required(longest: int, types: int, segments: int | None = None) -> int | None:

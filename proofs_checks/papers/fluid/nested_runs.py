@@ -17,7 +17,13 @@ from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome, Verifier
 from proofs_checks.papers.fluid.equilibrium import printed_policy_memory
 from proofs_checks.papers.fluid.memory import full_batch
-from proofs_checks.papers.fluid.runs import instance_of, random_setting, reference, waiting_at
+from proofs_checks.papers.fluid.runs import (
+    instance_of,
+    outstanding,
+    random_setting,
+    reference,
+    waiting_at,
+)
 from proofs_checks.search import Domain, examine, refute
 from proofs_checks.statistics import binomial_chance, gathered
 
@@ -70,16 +76,16 @@ def verify_memory(data: Data) -> str | None:
     return f"M^π of (11) is {printed}; a batch needs {over} more than that and the queues' tokens"
 
 
-def _loads(context: Context) -> Iterator[Load]:
+def _loads(context: Context, number: int, most: int, *, least: int) -> Iterator[Load]:
+    """Draw loads of up to ``most`` requests; outputs and time per token are ``least`` or more."""
     rng = context.rng
-    for _ in range(context.choose(40, 400, 4000)):
-        setting = random_setting(rng, context.choose(25, 40, 100), equal_prompts=True)
-        ends = tuple(sorted({max(1, output) for _, output in setting.classes}))
+    for _ in range(number):
+        setting = random_setting(rng, most, equal_prompts=True)
+        ends = tuple(sorted({max(least, output) for _, output in setting.classes}))
         thresholds = tuple(rng.integers(1, 4, len(ends)).tolist())
-        requests = tuple((t, max(1, output)) for t, _, output in setting.requests)
-        per_token = max(1, setting.per_token)
-        if len(ends) > 1:
-            yield Load(setting.classes[0][0], ends, thresholds, requests, setting.fixed, per_token)
+        requests = tuple((t, max(least, output)) for t, _, output in setting.requests)
+        per_token = max(least, setting.per_token)
+        yield Load(setting.classes[0][0], ends, thresholds, requests, setting.fixed, per_token)
 
 
 @CLAIMS.step(
@@ -103,7 +109,8 @@ def _memory_check(context: Context, *, queues: bool = True, printed: bool = True
     Correction: It holds with the memory of a full batch in place of (11) (fluid.eq11), path by
         path and for any thresholds.
     """
-    loads = list(_loads(context))
+    number, most = context.choose((40, 25), (400, 40), (4000, 100))
+    loads = [load for load in _loads(context, number, most, least=1) if len(load.ends) > 1]
     domain = Domain("runs of Nested WAIT on random small engines, thresholds of any size", loads)
 
     def exact(load: Load) -> int:
@@ -315,26 +322,11 @@ def _why_ttft(case: Pair) -> str:
 # The statements that hold: queues plus pipelines.
 
 
-def _nested_gap_loads(context: Context) -> Iterator[Load]:
-    rng = context.rng
-    for _ in range(context.choose(20, 200, 2000)):
-        setting = random_setting(rng, 25, equal_prompts=True)
-        ends = tuple(output for _, output in setting.classes)
-        thresholds = tuple(rng.integers(1, 4, len(ends)).tolist())
-        requests = tuple((t, output) for t, _, output in setting.requests)
-        yield Load(
-            setting.classes[0][0], ends, thresholds, requests, setting.fixed, setting.per_token
-        )
-
-
 def in_system_is_bounded(load: Load, stages: int) -> bool:
     """Return whether at most ``Σ W_k + Σ n_i·(stages of segment i)`` prompts are in the system."""
     run, policy = load.run(), nested_policy(load.ends, load.thresholds)
     waiting = queue_lengths(run, policy).waiting.sum(axis=1)
-    ended = np.sort(run.completion[run.completion >= 0])
-    start = run.batches.start
-    there = np.searchsorted(run.instance.arrival, start, side="right")
-    there = there - np.searchsorted(ended, start, side="right")
+    there = outstanding(run.instance.arrival, run.completion, run.batches.start)
     lengths = [end - begin + 1 for begin, end, _ in policy.chains[0].segments]
     inside = sum(n * length * stages for n, length in zip(load.thresholds, lengths, strict=True))
     return bool((there <= waiting + inside).all())
@@ -348,10 +340,7 @@ def unanswered_are_bounded(load: Load, stages: int) -> bool:
         # Stage 1 is the first stage of segment 2, so its queue also waits for the first token.
         waiting = queue_lengths(run, policy).waiting[:, :2].sum(axis=1)
         under_way = sum(load.thresholds[:2])
-    answered = np.sort(run.first_token[run.first_token >= 0])
-    start = run.batches.start
-    there = np.searchsorted(run.instance.arrival, start, side="right")
-    there = there - np.searchsorted(answered, start, side="right")
+    there = outstanding(run.instance.arrival, run.first_token, run.batches.start)
     return bool((there <= waiting + stages * under_way).all())
 
 
@@ -388,7 +377,7 @@ def _check(
     corrected = examine(
         what,
         "runs of Nested WAIT on random small engines",
-        _nested_gap_loads(context),
+        _loads(context, context.choose(20, 200, 2000), 25, least=0),
         lambda load: bounded(load, stages),
     )
     return Findings(

@@ -148,18 +148,16 @@ def _scaling(context: Context, setting: Experiment) -> Findings:
         f"the same runs, {name}, T = {seen[-1]}", runs,
         lambda run: memory_is_bounded(run, setting),
     )  # fmt: skip
-    seen_too = []
+    examined = [pathwise]
     buffer = safety_buffer(
         setting.problem, setting.thresholds, duration=seen[-1], probability=Fraction(1, 1000)
     ).total
     if buffer is not None:
         what = "no peak above (12) with the full batch's memory and δ = 1/1000"
-        seen_too = [
-            examine(what, f"the same runs, {name}", runs, lambda run: run.peak_memory <= buffer)
-        ]
+        made = f"the same runs, {name}"
+        examined.append(examine(what, made, runs, lambda run: run.peak_memory <= buffer))
     return Findings(
-        pathwise,
-        *seen_too,
+        *examined,
         estimates=estimates,
         numbers={
             f"memory of (12), δ = 1/1000, {name}": str(buffer),

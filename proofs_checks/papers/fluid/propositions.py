@@ -4,9 +4,10 @@ First come, first served is that of section 4.3, with four eviction rules. The p
 ongoing prompts to accommodate new arrivals" and does not say which prompts.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import product
 from math import exp, factorial, sqrt
 from typing import ClassVar
 
@@ -17,7 +18,7 @@ from bfio.wait.chains import wait_policy
 from bfio.wait.fcfs import Favour, FirstComeFirstServed
 from bfio.wait.policy import Decision, StageInstance, StagePolicy, StageState
 from bfio.wait.run import StageRun
-from formulations.arrays import FloatArray
+from formulations.arrays import BoolArray, FloatArray, IntArray
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import (
     Data,
@@ -110,31 +111,28 @@ EVICTION_RULES: dict[str, StagePolicy] = {
 }
 
 
-def gaps_of(
-    context: Context, policy: StagePolicy, horizons: Sequence[int], runs: int, memory: int = 9
+def in_system(
+    context: Context,
+    policy: StagePolicy,
+    memory: int,
+    horizons: Sequence[int],
+    runs: int,
+    weight: Callable[[StageInstance], IntArray | BoolArray],
 ) -> FloatArray:
-    """Return the gap of a policy on the instance of A.3 at some horizons, shape (R, H)."""
-    problem, rows = canonical(memory), []
+    """Return the weight of the requests in the system over the time, shape (R, H).
+
+    The runs are of a policy on the instance of A.3; the weight is a number for each request.
+    """
+    rows = []
     for seed in context.rng.integers(10**9, size=runs).tolist():
-        instance = poisson_instance(problem, horizons[-1], seed)
+        instance = poisson_instance(canonical(memory), horizons[-1], seed)
         units = instance.clock.units_per_second
         run = reference(instance, policy, horizons[-1] * units)
         done = np.where(run.completion < 0, 2**62, run.completion)
-        rows.append(
-            [
-                int(instance.iterations[(instance.arrival < h * units) & (done > h * units)].sum())
-                / h
-                for h in horizons
-            ]
-        )
+        there = [(instance.arrival < h * units) & (done > h * units) for h in horizons]
+        each = weight(instance)
+        rows.append([int(each[t].sum()) / h for t, h in zip(there, horizons, strict=True)])
     return np.array(rows)
-
-
-def _stays(name: str, gaps: FloatArray, duration: int, least: float) -> Estimate:
-    return mean_estimate(
-        f"gap of {name} at T = {duration} (Thr* = 5)", gaps, f"lower end at least {least}",
-        lambda low, high: low >= least,
-    )  # fmt: skip
 
 
 INSTANCE = (
@@ -169,15 +167,19 @@ def _proposition4_check(
     # At quick effort only the two rules that lose the least.
     rules = list(EVICTION_RULES.items())[: context.choose(2, 4, 4)]
     policies = [("WAIT as FCFS", policy)] if policy else rules
+    runs = context.choose(12, 24, 32)
     measured = [
-        (name, gaps_of(context, served, horizons, context.choose(12, 24, 32), memory))
+        (name, in_system(context, served, memory, horizons, runs, lambda i: i.iterations))
         for name, served in policies
     ]
     estimates = [
-        _stays(f"FCFS ({name})", gaps[:, k], h, 0.3)
+        mean_estimate(
+            f"gap of FCFS ({name}) at T = {h} (Thr* = 5)", gaps[:, k], "lower end at least 0.3",
+            lambda low, high: low >= 0.3,
+        )
         for name, gaps in measured
         for k, h in enumerate(horizons)
-    ]
+    ]  # fmt: skip
     if len(horizons) > 1:
         estimates += [
             exponent_estimate(
@@ -238,13 +240,10 @@ def verify_overflow(data: Data) -> str | None:
     )
 
 
-def _pairs(most: int) -> list[tuple[int, int]]:
-    return [(a, b) for a in range(most) for b in range(most)]
-
-
 def _chance(iterations: int, most: int, prompts: int = 1) -> tuple[Fraction, float]:
     """Return ``e²·P(safe)`` and ``P(not safe)``."""
-    safe = (pair for pair in _pairs(most) if is_safe(pair, iterations, prompts=prompts))
+    pairs = product(range(most), range(most))
+    safe = (pair for pair in pairs if is_safe(pair, iterations, prompts=prompts))
     weight = sum((Fraction(1, factorial(a) * factorial(b)) for a, b in safe), Fraction(0))
     return weight, 1 - float(weight) * exp(-2)
 
@@ -273,8 +272,7 @@ def _overflow_check(context: Context, *, iterations: int = 2, prompts: int = 1) 
         constant, which is what the proof needs.
     """
     most = context.choose(12, 12, 20)
-    pairs = _pairs(most)
-    domain = Domain(f"all pairs below {most}", pairs)
+    domain = Domain(f"all pairs below {most}", list(product(range(most), range(most))))
     printed = domain.refute(
         "safe for two iterations are (0,0), (1,0), (0,1), (1,1), (2,0) only",
         verify_overflow, named("first second"),
@@ -298,20 +296,6 @@ def printed_verdict(estimates: Sequence[Estimate]) -> Verdict:
     if len({estimate.accepted for estimate in estimates}) > 1:
         return Verdict.NOT_CHECKABLE
     return accepted(*estimates)
-
-
-def _shares(
-    context: Context, policy: StagePolicy, memory: int, duration: int, runs: int
-) -> FloatArray:
-    """Return the number of type 2 prompts in the system at t, divided by t."""
-    shares = []
-    for seed in context.rng.integers(10**9, size=runs).tolist():
-        instance = poisson_instance(canonical(memory), duration, seed)
-        end = duration * instance.clock.units_per_second
-        run = reference(instance, policy, end)
-        there = (instance.arrival < end) & ((run.completion < 0) | (run.completion > end))
-        shares.append(float((there & (instance.output == 2)).sum()) / duration)
-    return np.array(shares)
 
 
 def _estimates(rule: str, values: FloatArray) -> tuple[Estimate, Estimate]:
@@ -355,7 +339,13 @@ def _queue_check(
         0.391, gives 0.391/2 = 0.195 per step at most, not 0.3.
     """
     duration, runs = context.choose((100, 12), (300, 16), (3000, 32))
-    shares = {r: _shares(context, EVICTION_RULES[r], memory, duration, runs) for r in rules}
+    # Prompts of type 2 in the system at t, over t.
+    shares = {
+        rule: in_system(
+            context, EVICTION_RULES[rule], memory, [duration], runs, lambda i: i.output == 2
+        )[:, 0]
+        for rule in rules
+    }
     both = [_estimates(rule, factor * values) for rule, values in shares.items()]
     upper, lower = [printed for printed, _ in both], [corrected for _, corrected in both]
     weight, chance = _chance(3, 12)

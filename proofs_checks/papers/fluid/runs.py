@@ -362,6 +362,13 @@ def _eq1_check(context: Context, *, paused_too: bool = False) -> Outcome:
     return seen, share
 
 
+def outstanding(arrival: IntArray, ended: IntArray, times: IntArray) -> IntArray:
+    """Return how many requests have come and not ended by some times; never is −1."""
+    ended = np.sort(ended[ended >= 0])
+    come, gone = (np.searchsorted(column, times, side="right") for column in (arrival, ended))
+    return np.asarray(come - gone)
+
+
 def waiting_at(run: StageRun, members: IntArray, stage: int) -> IntArray:
     """Return the number of requests that wait for a stage >= 1 after each batch, shape (K,)."""
     events = run.log.events()

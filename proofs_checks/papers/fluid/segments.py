@@ -243,19 +243,15 @@ def _lemma7_check(context: Context, *, base: int = 1) -> Outcome:
     Formula: W̃^0 = n_k, W̃' = max{n_k, W̃ + Y − n_k}  ⇒  W̃^s ≥ W^s
     Summary: Path by path, whatever is moved.
     """
-
-    def holds(path: Path) -> bool:
-        moved, _, threshold = path
-        walk = reflected_path(moved, threshold, base * threshold)
-        return all(v >= w for v, w in zip(walk, queue_path(moved, threshold), strict=True))
-
-    return _paths(context).examine("W̃_k^s ≥ W_k^s for all s", holds)
+    return _paths(context).examine(
+        "W̃_k^s ≥ W_k^s for all s", lambda path: walk_dominates(path, path[2], base)
+    )
 
 
-def walk_dominates(path: Path, service: int) -> bool:
-    """Whether the walk with ``X = Y − service``, reflected at n_k, stays above the queue."""
+def walk_dominates(path: Path, service: int, base: int = 1) -> bool:
+    """Whether the walk with ``X = Y − service``, reflected at ``base·n_k``, is above the queue."""
     moved, _, threshold = path
-    walk = reflected_path(moved, service, threshold)
+    walk = reflected_path(moved, service, base * threshold)
     return all(v >= w for v, w in zip(walk, queue_path(moved, threshold), strict=True))
 
 

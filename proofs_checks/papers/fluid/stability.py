@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
-from itertools import product
+from itertools import compress, product
 
 import numpy as np
 
@@ -109,21 +109,13 @@ def best_admission(problem: FluidProblem) -> Fraction:
     capacity, classes = problem.single_worker().capacity, problem.classes
     best = Fraction(0)
     for chosen in product((False, True), repeat=len(classes)):
-        left = capacity - sum(k.rate * k.work for k, c in zip(classes, chosen, strict=True) if c)
-        if left < 0:
-            continue
-        full = sum(
-            (k.rate * k.iterations for k, c in zip(classes, chosen, strict=True) if c), Fraction(0)
-        )
-        part = max(
-            (
-                min(k.rate, left / k.work) * k.iterations
-                for k, c in zip(classes, chosen, strict=True)
-                if not c
-            ),
-            default=Fraction(0),
-        )
-        best = max(best, full + part)
+        whole = list(compress(classes, chosen))
+        others = compress(classes, (not c for c in chosen))
+        left = capacity - sum(k.rate * k.work for k in whole)
+        if left >= 0:
+            parts = (min(k.rate, left / k.work) * k.iterations for k in others)
+            full = sum((k.rate * k.iterations for k in whole), Fraction(0))
+            best = max(best, full + max(parts, default=Fraction(0)))
     return best
 
 

@@ -13,7 +13,13 @@ from proofs_checks.claim import C, Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome
 from proofs_checks.papers.fluid.equilibrium import stage_sum
 from proofs_checks.papers.fluid.queues import mean_path, poisson_law, queue_laws, reflected_laws
-from proofs_checks.papers.fluid.runs import Setting, random_setting, reference, waiting_at
+from proofs_checks.papers.fluid.runs import (
+    Setting,
+    outstanding,
+    random_setting,
+    reference,
+    waiting_at,
+)
 from proofs_checks.search import Domain, examine, named, plain, refute
 
 CLAIMS = Claims()
@@ -454,45 +460,35 @@ def verify_latency(data: Data, *, critical: bool) -> str | None:
 # The statement that holds: queue plus pipeline.
 
 
-@dataclass(frozen=True)
-class ServedByWait:
-    """A random small engine and thresholds, served by WAIT."""
+def under_way_is_bounded(load: tuple[Setting, list[int]], *, spare: int = 0) -> bool:
+    """Whether the prompts in progress are within ``min(N_j, n_j·l'_j)`` and ``n_j·l'_j``.
 
-    setting: Setting
-    thresholds: tuple[int, ...]
-
-    def holds(self, *, spare: int = 0) -> bool:
-        """Whether the prompts in progress are within ``min(N_j, n_j·l'_j)`` and ``n_j·l'_j``.
-
-        The lower bound is on prompts that have arrived and not completed. The upper bound is on
-        prompts that wait for a stage beyond the first.
-        """
-        policy = self.setting.wait(self.thresholds)
-        run = reference(self.setting.instance(), policy, self.setting.requests[-1][0] + 60)
-        instance, ends = run.instance, run.batches.end
-        for (prompt, output), n in zip(self.setting.classes, self.thresholds, strict=True):
-            mine = (instance.prompt == prompt) & (instance.output == output)
-            done = np.sort(run.completion[mine & (run.completion >= 0)])
-            come = np.searchsorted(instance.arrival[mine], ends, side="right")
-            open_ = come - np.searchsorted(done, ends, side="right")
-            members = np.flatnonzero(mine)
-            there = sum(
-                (waiting_at(run, members, k) for k in range(1, output + 1)),
-                start=np.zeros(len(ends), dtype=np.int64),
-            )
-            if (open_ < np.minimum(come, n * output)).any() or (
-                there > n * (output - spare)
-            ).any():
-                return False
-        return True
+    The lower bound is on prompts that have arrived and not completed. The upper bound is on
+    prompts that wait for a stage beyond the first.
+    """
+    setting, thresholds = load
+    run = reference(setting.instance(), setting.wait(thresholds), setting.requests[-1][0] + 60)
+    instance, ends = run.instance, run.batches.end
+    for (prompt, output), n in zip(setting.classes, thresholds, strict=True):
+        mine = (instance.prompt == prompt) & (instance.output == output)
+        arrival, members = instance.arrival[mine], np.flatnonzero(mine)
+        open_ = outstanding(arrival, run.completion[mine], ends)
+        come = np.searchsorted(arrival, ends, side="right")
+        there = sum(
+            (waiting_at(run, members, k) for k in range(1, output + 1)),
+            start=np.zeros(len(ends), dtype=np.int64),
+        )
+        too_few, too_many = open_ < np.minimum(come, n * output), there > n * (output - spare)
+        if (too_few | too_many).any():
+            return False
+    return True
 
 
-def _loads(context: Context) -> Iterator[ServedByWait]:
+def _loads(context: Context) -> Iterator[tuple[Setting, list[int]]]:
+    """Draw small engines and thresholds."""
     for _ in range(context.choose(15, 150, 1500)):
         setting = random_setting(context.rng, 25)
-        yield ServedByWait(
-            setting, tuple(context.rng.integers(1, 4, len(setting.classes)).tolist())
-        )
+        yield setting, context.rng.integers(1, 4, len(setting.classes)).tolist()
 
 
 def _check(
@@ -524,7 +520,7 @@ def _check(
         "from min(N_j, n_j·l'_j) on, and at most n_j·l'_j beyond stage 0, are under way",
         "runs of WAIT on random small engines, at every end of a batch",
         _loads(context),
-        lambda load: load.holds(spare=spare),
+        partial(under_way_is_bounded, spare=spare),
     )
     return printed, corrected
 

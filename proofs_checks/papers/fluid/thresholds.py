@@ -221,15 +221,13 @@ def _longest_fails(case: Case) -> bool:
 
 def _suits(case: Case, rule: BatchRule) -> bool:
     """Return whether the rule's real thresholds meet (9) for some limit B."""
-    limit = 1
-    while limit < 10**12:
+    for limit in (4**power for power in range(20)):
         thresholds = batch_limit_thresholds(case.classes, limit, rule)
         total = sum(n * k.iterations for n, k in zip(thresholds, case.classes, strict=True))
         if total != limit:
             return False
         if meets_condition9(case.classes, case.worker(), thresholds):
             return True
-        limit *= 4
     return False
 
 
@@ -400,19 +398,12 @@ def trace(types: Sequence[int]) -> tuple[Any, ...]:
     # Requests that arrive together must stay in numerical order, but the engine sorts by length.
     number = sorted(range(10), key=lambda i: requests[i])
     run = reference(instance, nested_policy((0, 1), (3, 3)), 20 * _SCALE)
-    rows = []
+    rows, events = [], run.log.events()
     for time in (1, 7, 14):
         end = _SCALE * time + 1
-        passed = {
-            number[i]: int(stage)
-            for batch, i, stage in zip(
-                run.log.events().batch,
-                run.log.events().request,
-                run.log.events().stage,
-                strict=True,
-            )
-            if run.batches.end[batch] <= end
-        }
+        past = run.batches.end[events.batch] <= end
+        pairs = zip(events.request[past].tolist(), events.stage[past].tolist(), strict=True)
+        passed = {number[i]: stage for i, stage in pairs}
         here = [i for i in range(10) if time >= _TIMES[i]]
         now = [i for i in range(10) if run.completion[number.index(i)] == end]
         first = tuple(i + 1 for i in here if i not in passed)
