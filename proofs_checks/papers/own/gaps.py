@@ -15,7 +15,7 @@ from proofs_checks.evidence import Estimate, Examination, Findings, Outcome
 from proofs_checks.papers.balance.average_gap import sufficient_slots
 from proofs_checks.runs import Admission, Cell, blind_sizes, gap, level_sizes, mean_gaps, two_sizes
 from proofs_checks.search import examine
-from proofs_checks.statistics import bounded_mean, mean_estimate
+from proofs_checks.statistics import bounded_mean, mean_estimate, sum_law
 
 CLAIMS = Claims()
 
@@ -237,10 +237,8 @@ def _contractions(
                 (worst, Fraction(max(deficits)), w),
                 (total, Fraction(sum(deficits)), (G - 1) * w),
             ):
-                if truncated:
-                    yield max(after - level, Fraction(0)), keep * max(before - level, Fraction(0))
-                else:
-                    yield after, keep * before
+                off = level if truncated else 0
+                yield max(after - off, Fraction(0)), keep * max(before - off, Fraction(0))
 
 
 # Noise.
@@ -251,15 +249,12 @@ def growth_tail(slots: int, longest: int, least: float) -> float:
 
     Twice the sum is a sum of ``±N_i``: one law with integer values, convolved.
     """
-    chances = 0.5 ** np.arange(1, longest + 1)
+    # Half the chances of the ages 0, 1, ..., longest, for each sign.
+    half = 0.5 ** np.minimum(np.arange(2, longest + 3), longest + 1)
     one = np.zeros(2 * longest + 1)
-    for age in range(longest + 1):
-        chance = chances[age] if age < longest else 0.5**longest
-        one[longest + age] += chance / 2
-        one[longest - age] += chance / 2
-    law: FloatArray = np.ones(1)
-    for _ in range(slots):
-        law = np.convolve(law, one)
+    one[longest:] += half
+    one[longest::-1] += half
+    law = sum_law(one, slots)
     values = (np.arange(len(law)) - slots * longest) / 2
     return float(law[values >= least].sum())
 
@@ -286,9 +281,7 @@ def _noise(context: Context, factor: float) -> Examination[tuple[int, float]]:
 _SETTINGS = ((2, 0.9, 2), (2, 0.5, 2), (16, 0.5, 10), (16, 0.1, 10), (256, 0.5, 10))
 
 
-def _remainder(context: Context) -> Examination[tuple[int, float, int]]:
-    del context
-
+def _remainder() -> Examination[tuple[int, float, int]]:
     def small(case: tuple[int, float, int]) -> bool:
         G, p, s = case
         return Constants(G, least_slots(G, p, s), p, s).remainder < 0.1
@@ -373,7 +366,7 @@ def _smax_check(
     return Findings(
         step,
         _noise(context, factor),
-        _remainder(context),
+        _remainder(),
         estimates=_smax_measured(context, admission, bound),
         numbers=numbers,
     )
