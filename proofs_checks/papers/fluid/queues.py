@@ -16,7 +16,7 @@ from formulations.arrays import FloatArray
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome
 from proofs_checks.search import Domain, examine, named, refute
-from proofs_checks.statistics import CUT_OFF, convolved, gathered, mean
+from proofs_checks.statistics import CUT_OFF, convolved, gathered, mean, sum_law
 
 CLAIMS = Claims()
 
@@ -41,16 +41,12 @@ def reflected_path(arrivals: Sequence[int], service: int, base: int) -> list[int
 def poisson_law(rate: float) -> FloatArray:
     """Return the Poisson law, truncated where the tail is below `CUT_OFF`."""
     most = ceil(rate + 12 * rate**0.5 + 30)
-    law = np.array([exp(k * log(rate) - rate - lgamma(k + 1)) for k in range(most)])
-    return law[: int(np.flatnonzero(law > CUT_OFF * 1e-3)[-1]) + 1]
+    return _trimmed(np.array([exp(k * log(rate) - rate - lgamma(k + 1)) for k in range(most)]))
 
 
 def binomial_law(trials: int, chance: float) -> FloatArray:
     """Return the binomial law."""
-    law = np.ones(1)
-    for _ in range(trials):
-        law = np.convolve(law, (1 - chance, chance))
-    return law
+    return sum_law(np.array([1 - chance, chance]), trials)
 
 
 def queue_laws(arrivals: Iterable[FloatArray], service: int) -> Iterator[FloatArray]:

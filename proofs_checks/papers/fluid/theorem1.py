@@ -143,22 +143,16 @@ def looked_through(context: Context, *, ample: bool = False) -> Examination[Choi
 _GROUPS = 8
 
 
-@dataclass(frozen=True)
-class Scaling:
-    """Classes, engine and thresholds of a scaling experiment."""
-
-    problem: FluidProblem
-    thresholds: tuple[int, ...]
-
-
+#: Classes, engine and thresholds of a scaling experiment.
+Scaling = tuple[FluidProblem, tuple[int, ...]]
 #: ΔT(1, 1) = 1/2 + 9/18 = 1 = n_j/λ_j.
-CRITICAL = Scaling(canonical(10**6), (1, 1))
+CRITICAL: Scaling = (canonical(10**6), (1, 1))
 #: ΔT(2, 2) = 1/2 + 18/18 = 3/2 < 2 = n_j/λ_j.
-STRICT = Scaling(canonical(10**6), (2, 2))
+STRICT: Scaling = (canonical(10**6), (2, 2))
 #: ΔT(1, 3) = 9/10 + 21/18 = 31/15: less than 3 for class 2; class 1 alone needs 9/10 + 3/18 > 1.
-MIXED = Scaling(canonical(10**6, Fraction(9, 10)), (1, 3))
+MIXED: Scaling = (canonical(10**6, Fraction(9, 10)), (1, 3))
 #: ΔT(1, 1) = 4/5 + 9/18 = 13/10 > 1: (9) is broken.
-TOO_SLOW = Scaling(canonical(10**6, Fraction(4, 5)), (1, 1))
+TOO_SLOW: Scaling = (canonical(10**6, Fraction(4, 5)), (1, 1))
 
 
 def agrees_with_engine(replicas: Replicas, number: int, seconds: int) -> Examination[int]:
@@ -193,10 +187,8 @@ def scaling(context: Context, setting: Scaling) -> tuple[Replicas, list[int], li
     """Return runs, and their observation horizons [s] and [clock units]."""
     horizons = context.choose([64, 128, 256, 512], [256, 1024, 4096], [256, 1024, 4096, 16384])
     number = context.choose(64, 192, 512)
-    replicas = wait_replicas(
-        setting.problem, setting.thresholds, horizons[-1], number, context.rng
-    )
-    units = StageClock.of(setting.problem.single_worker()).units_per_second
+    replicas = wait_replicas(*setting, horizons[-1], number, context.rng)
+    units = StageClock.of(setting[0].single_worker()).units_per_second
     return replicas, horizons, [h * units for h in horizons]
 
 
@@ -216,7 +208,7 @@ def exponents(
         [replicas.unfinished(t) / h for t, h in zip(clock, horizons, strict=True)]
     )
     latencies = np.column_stack(
-        [replicas.delays(t, [k.output for k in setting.problem.classes]) for t in clock]
+        [replicas.delays(t, [k.output for k in setting[0].classes]) for t in clock]
     )
     first = np.column_stack([replicas.delays(t, [1] * len(replicas.arrivals)) for t in clock])
     estimates = (
