@@ -67,12 +67,7 @@ def _mean(law: Sequence[Fraction], values: Sequence[int]) -> Fraction:
 # The distribution.
 def printed_values(steps: int, constant: int) -> list[Fraction]:
     """Return ``k = 1 − 2ε, 1 − ε, ..., c + 1 − 2ε`` for ε = 1/steps."""
-    epsilon = Fraction(1, steps)
-    last = constant + 1 - 2 * epsilon
-    values = [1 - 2 * epsilon]
-    while values[-1] < last:
-        values.append(values[-1] + epsilon)
-    return values
+    return [Fraction(steps - 2 + j, steps) for j in range(constant * steps + 1)]
 
 
 def hit(steps: int, start: Fraction) -> list[Fraction]:

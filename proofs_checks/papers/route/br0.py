@@ -182,9 +182,8 @@ def _eq1_check(context: Context, *, penalty: int = 0) -> Outcome:
         after = [load + added * (h == g) for h, load in enumerate(loads)]
         weights = ScoreWeights.of(Fraction(1), Fraction(G + penalty), (1,))
         regime = added if added <= margin else G * margin - (G - 1) * added
-        return score([added], [margin], weights) == imbalance(loads) - imbalance(
-            after
-        ) and regime == imbalance(loads) - imbalance(after)
+        drop = imbalance(loads) - imbalance(after)
+        return score([added], [margin], weights) == regime == drop
 
     return examine(
         "F(S, g) = Imbalance before − after, and both regimes",

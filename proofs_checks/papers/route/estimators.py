@@ -378,14 +378,11 @@ class Snapshot:
 
     def loads(self, steps: int, *, late: bool = False) -> list[list[int]]:
         """Return the projected loads, shape (G, steps): the sums of (7) [tokens]."""
-        return [
-            [sum(at) for at in zip([0] * steps, *self._profiles(held, steps, late), strict=True)]
+        profiles = (
+            [profile(size, Fraction(left), steps, late=late) for size, left in held]
             for held in self.active
-        ]
-
-    @staticmethod
-    def _profiles(held: Sequence[Active], steps: int, late: bool) -> list[list[int]]:
-        return [profile(size, Fraction(left), steps, late=late) for size, left in held]
+        )
+        return [[sum(at) for at in zip([0] * steps, *rows, strict=True)] for rows in profiles]
 
 
 def decoded(held: Sequence[Active], steps: int) -> Iterator[int]:
