@@ -364,7 +364,7 @@ class GapObserver:
             # program is raised to the use of the decision.
             held = problem.loads(view.decision).max(axis=1)
             problem = replace(problem, token_capacity=np.maximum(problem.token_capacity, held))
-        self._scale = problem.scale * int(problem.time_weights.min())
+        self._scale = problem.units_per_token
         self.rows.append(self._row(view, problem, admitted))
         keep_worst(self.worst, KeptStep(problem, view.decision, self.rows[-1]), self.keep)
         if self.on_solved is not None:

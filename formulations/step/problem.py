@@ -185,6 +185,11 @@ class StepProblem(ProblemData):
         return self._most_admissible if self.admit is None else self.admit
 
     @property
+    def units_per_token(self) -> int:
+        """Units of the scaled objective to a token of the fastest worker."""
+        return self.scale * int(self.time_weights.min())
+
+    @property
     def time_weights(self) -> IntArray:
         """``token_time``, all 1 where it is not given; shape (G,)."""
         if self.token_time is None:

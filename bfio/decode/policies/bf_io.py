@@ -79,8 +79,7 @@ class SecondChoice:
             window = StepProblem.from_state(
                 state, look_ahead=self.look_ahead, gamma=options.gamma, objective=problem.objective
             )
-        slack = options.slack * problem.scale * int(problem.time_weights.min())
-        most = problem.objective_value(found) + slack
+        most = problem.objective_value(found) + options.slack * problem.units_per_token
         began = perf_counter()
         chosen = solve_second(
             second_problem(problem, most, self._second, window),
