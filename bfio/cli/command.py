@@ -19,7 +19,7 @@ GROUP = "bfio.commands"
 DONE, BAD_INPUT, NOTHING_FOUND, INTERRUPTED = 0, 2, 3, 130
 
 
-class Failures(Exception):  # noqa: N818 - several errors, not one
+class SeveralErrors(Exception):  # noqa: N818 - several, not one
     """Errors of the policies or predictors that failed, raised once the others are shown.
 
     Parameters

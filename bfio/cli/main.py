@@ -30,8 +30,8 @@ from bfio.cli.command import (
     INTERRUPTED,
     NOTHING_FOUND,
     Command,
-    Failures,
     OneLineParser,
+    SeveralErrors,
     commands,
     in_flags,
     say,
@@ -82,7 +82,7 @@ def main(argv: Sequence[str] | None = None, *, guarded: bool = False) -> int:
             _hear_no_more()
     except InputError as error:
         return _fail(spoken(error))
-    except Failures as failed:
+    except SeveralErrors as failed:
         return _fail(*map(spoken, failed.errors))
     except KeyboardInterrupt:
         so_far.print_interrupted()

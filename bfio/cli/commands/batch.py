@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from bfio.batching.options import BatchOptions
 from bfio.cli import so_far
-from bfio.cli.command import DONE, INTERRUPTED, Command, Failures
+from bfio.cli.command import DONE, INTERRUPTED, Command, SeveralErrors
 from bfio.cli.options import (
     Conflict,
     add_common,
@@ -758,12 +758,12 @@ def _run(args: argparse.Namespace) -> int:
             if not runs:
                 raise
         if not runs:
-            raise Failures(failures)
+            raise SeveralErrors(failures)
     interrupted = len(runs) + len(failures) < len(scenarios)
     show(interrupted=interrupted)
     plot_runs(args, "bfio.batching.run", runs)
     if failures:
-        raise Failures(failures)
+        raise SeveralErrors(failures)
     return INTERRUPTED if interrupted else DONE
 
 

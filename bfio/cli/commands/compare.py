@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bfio.cli import options, so_far
-from bfio.cli.command import DONE, INTERRUPTED, Command, Failures
+from bfio.cli.command import DONE, INTERRUPTED, Command, SeveralErrors
 from bfio.cli.output import Written, interruption, plot_folder, print_json, progress_bar
 from formulations.errors import InputError
 from formulations.scalars import integer
@@ -98,7 +98,7 @@ def run_and_show(args: argparse.Namespace) -> int:
     _show(args, comparison, documents, plots.found, interrupted=interrupted)
     plots.check()
     if failures:
-        raise Failures(failures)
+        raise SeveralErrors(failures)
     return INTERRUPTED if interrupted else DONE
 
 
@@ -152,7 +152,7 @@ def _run_policies(
             # It concerns all policies that have not run, e.g. a killed process.
             failures += [error] * max(1, len(policies) - len(runs) - len(failures))
         if not runs:
-            raise Failures(failures)
+            raise SeveralErrors(failures)
     return comparison(), failures
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bfio.cli import options, so_far
-from bfio.cli.command import DONE, Command, Failures
+from bfio.cli.command import DONE, Command, SeveralErrors
 from bfio.cli.output import drawn, interruption, picture_place, print_json, progress_bar
 from bfio.common.options import add_options, from_namespace
 from bfio.prediction.options import EvaluationOptions
@@ -95,13 +95,13 @@ def _run(args: argparse.Namespace) -> int:
                 so_far.keep_shown(lambda: _show(args, reports, [], provenance, interrupted=True))
             bar.advance(task)
         if not reports:
-            raise Failures(failures)
+            raise SeveralErrors(failures)
 
     plots = drawn(place, lambda: evaluation_figure(reports))
     _show(args, reports, plots.found, provenance)
     plots.check()
     if failures:
-        raise Failures(failures)
+        raise SeveralErrors(failures)
     return DONE
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bfio.cli import so_far
-from bfio.cli.command import DONE, INTERRUPTED, Command, Failures
+from bfio.cli.command import DONE, INTERRUPTED, Command, SeveralErrors
 from bfio.cli.options import (
     Conflict,
     add_common,
@@ -397,12 +397,12 @@ def _run(args: argparse.Namespace) -> int:
             if not runs:
                 raise
     if not runs:
-        raise Failures(failures)
+        raise SeveralErrors(failures)
     interrupted = len(runs) + len(failures) < len(names)
     show(interrupted=interrupted)
     plot_runs(args, "bfio.wait.run", runs)
     if failures:
-        raise Failures(failures)
+        raise SeveralErrors(failures)
     return INTERRUPTED if interrupted else DONE
 
 
