@@ -133,8 +133,9 @@ class BranchSearch:
         generation = ColumnGeneration(core, core.largest_margin(last), self._effort, case.barred)
         if generation.num_fitting < int(core.capacity.sum()):
             return None
-        here = np.isin(case.workers, core.workers)
-        generation.adopt(case.sizes[here], np.searchsorted(core.workers, case.workers[here]))
+        place = np.minimum(np.searchsorted(core.workers, case.workers), len(core.workers) - 1)
+        here = core.workers[place] == case.workers
+        generation.adopt(case.sizes[here], place[here])
         self._behind = case.prices
         if self._closes(case, generation):
             return None

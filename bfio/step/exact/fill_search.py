@@ -304,7 +304,7 @@ class FillSearch:
         generation = ColumnGeneration(self._core, margin, self._effort)
         self._generation = generation
         priced: set[int] = set()
-        while self._open and not self._effort.is_over and generation.subsets.cells < _PRICE_WORK:
+        while self._open and not self._effort.is_over and generation.cells < _PRICE_WORK:
             weakest = self._weakest(self._bounds)
             if weakest in priced:
                 with self._phase("search"):

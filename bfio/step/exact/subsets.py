@@ -245,15 +245,6 @@ def largest_value(table: PricedTable, count: int, limit: int) -> int:
 
 
 @entry_point
-def worker_values(margins: IntArray, capacity: IntArray, table: PricedTable) -> IntArray:
-    """Return the value of the best subset of each worker, shape (W,)."""
-    values = np.empty(len(margins), np.int64)
-    for g in range(len(margins)):
-        values[g] = largest_value(table, capacity[g], margins[g])
-    return values
-
-
-@entry_point
 def add_values(
     peaks: IntArray, base: IntArray, capacity: IntArray, table: PricedTable, total: IntArray
 ) -> None:

@@ -1,0 +1,185 @@
+"""Best subsets of requests for all workers of a fill problem, in one compiled call.
+
+In branch and price a worker that must not take some sizes needs a table of its own. These are some
+dozen tables of a few microseconds each after every change of prices, so separate calls would cost
+more than the tables.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bfio.common.compilable import compilable
+from bfio.common.kernels import entry_point
+from bfio.step.exact.master import Pool
+from bfio.step.exact.subsets import (
+    PricedRequests,
+    PricedTable,
+    Table,
+    add_values,
+    best_subsets,
+    fill_table,
+    largest_value,
+    last_sums,
+    most_valuable,
+    prefix_values,
+)
+from bfio.step.exact.sums import UNREACHABLE
+from formulations.arrays import BoolArray, FloatArray, IntArray
+
+#: Requests looked at for the best subset of a worker.
+_SCANS = 20_000
+#: Reduced cost from which on a subset is worth adding [tokens].
+_LEAST_GAIN = 1e-4
+
+
+class Takers(NamedTuple):
+    """Workers with the requests that each may take.
+
+    Parameters
+    ----------
+    base, capacity : IntArray
+        Shape (W,): loads [tokens] and slots.
+    menu : IntArray
+        Shape (W,): row of ``allowed`` for each worker; workers with one menu share a table.
+    allowed : BoolArray
+        Shape (Q, N): whether each request is on each menu.
+    """
+
+    base: IntArray
+    capacity: IntArray
+    menu: IntArray
+    allowed: BoolArray
+
+
+class Offer(NamedTuple):
+    """Requests with their values at some prices.
+
+    Parameters
+    ----------
+    sizes, kind, values : IntArray
+        Shape (N,): size [tokens], ascending, number of distinct smaller sizes, and value.
+    units : array of int32 or int64
+        The values in the type of tables (`bfio.step.exact.subsets.fill_table`).
+    """
+
+    sizes: IntArray
+    kind: IntArray
+    values: IntArray
+    units: Table
+
+
+@entry_point
+def add_best(
+    takers: Takers,
+    peak: int,
+    offer: Offer,
+    dual: FloatArray,
+    pool: Pool,
+    count: int,
+    spent: IntArray,
+) -> tuple[int, int, int]:
+    """Find the value of a best subset of each worker; add those that improve the program.
+
+    Parameters
+    ----------
+    takers, offer
+        Workers and requests.
+    peak : int
+        Limit on the loads [tokens].
+    dual : FloatArray
+        Shape (W + number of kinds,): duals of the linear program over subsets.
+    pool : Pool
+        The subsets of the program, of kinds of requests, with room for W more; filled.
+    count : int
+        Number of subsets in the pool.
+    spent : IntArray
+        Shape (1,): as in `bfio.step.exact.subsets.collect_subsets`.
+
+    Returns
+    -------
+    tuple of int
+        Total value, `UNREACHABLE` if some worker has no subset; the new number of subsets in the
+        pool; the number of table cells visited.
+    """
+    total, visited = 0, 0
+    before = count
+    for q in range(len(takers.allowed)):
+        workers = np.flatnonzero(takers.menu == q)
+        if len(workers) == 0:
+            continue
+        chosen = np.flatnonzero(takers.allowed[q])
+        slots, margins = takers.capacity[workers], peak - takers.base[workers]
+        requests, cells = _tabulated(offer, chosen, slots, margins, 0)
+        visited += cells
+        best = np.empty(len(workers), np.int64)
+        for k in range(len(workers)):
+            best[k] = largest_value(requests.table, slots[k], margins[k])
+            if best[k] <= UNREACHABLE // 2:
+                return UNREACHABLE, before, visited
+            total += best[k]
+        subsets = best_subsets(requests, slots, margins, best, _SCANS, spent)
+        for k in range(len(workers)):
+            g = workers[k]
+            members = subsets[k, : slots[k]]
+            if members[0] < 0:
+                continue
+            worth, cost = 0, dual[g]
+            for i in range(len(members)):
+                worth += requests.sizes[members[i]]
+                kind = offer.kind[chosen[members[i]]]
+                pool.members[count, i] = kind
+                cost += dual[len(takers.base) + kind]
+            if worth > cost + _LEAST_GAIN:
+                pool.members[count, len(members) :] = -1
+                pool.worker[count] = g
+                pool.worth[count] = worth
+                count += 1
+    return total, count, visited
+
+
+@entry_point
+def add_values_of_all(takers: Takers, peaks: IntArray, offer: Offer, total: IntArray) -> int:
+    """Add the value of a best subset of each worker under each peak.
+
+    Parameters
+    ----------
+    takers, offer
+        Workers and requests.
+    peaks : IntArray
+        Shape (P,), ascending.
+    total : IntArray
+        Shape (P,): the values are added here; `UNREACHABLE` where a worker cannot be filled.
+
+    Returns
+    -------
+    int
+        Number of table cells visited.
+    """
+    visited = 0
+    for q in range(len(takers.allowed)):
+        workers = np.flatnonzero(takers.menu == q)
+        if len(workers) == 0:
+            continue
+        chosen = np.flatnonzero(takers.allowed[q])
+        base, slots = takers.base[workers], takers.capacity[workers]
+        spread = peaks[-1] - peaks[0]
+        requests, cells = _tabulated(offer, chosen, slots, peaks[-1] - base, spread)
+        visited += cells
+        add_values(peaks, base, slots, requests.table, total)
+    return visited
+
+
+@compilable(allocates=True)
+def _tabulated(
+    offer: Offer, chosen: IntArray, slots: IntArray, margins: IntArray, spread: int
+) -> tuple[PricedRequests, int]:
+    """Return chosen requests, with a table for workers of these margins or ``spread`` less."""
+    sizes, values = offer.sizes[chosen], offer.values[chosen]
+    most = slots.max()
+    order, top_sum, top_value = most_valuable(sizes, values, most)
+    reach = last_sums(top_sum, slots, margins, spread)
+    cells = np.empty((most + 1, reach.max() + 1), offer.units.dtype)
+    visited = fill_table(sizes, offer.units[chosen], reach, cells)
+    table = PricedTable(cells, reach, top_sum, top_value)
+    return PricedRequests(sizes, values, prefix_values(values, most), order, table), visited

@@ -1,0 +1,92 @@
+"""Best subsets of all workers, each with the requests that it may take, against enumeration."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from bfio.step.exact.master import Pool
+from bfio.step.exact.subsets import Table
+from bfio.step.exact.sums import UNREACHABLE
+from bfio.step.exact.takers import Offer, Takers, add_best, add_values_of_all
+from formulations.arrays import IntArray
+
+
+def _best(sizes: IntArray, values: IntArray, allowed: IntArray, count: int, room: int) -> int:
+    """Return the largest value of ``count`` allowed requests that fit, by enumeration."""
+    fitting = (
+        int(values[list(chosen)].sum())
+        for chosen in combinations(allowed.tolist(), count)
+        if sizes[list(chosen)].sum() <= room
+    )
+    return max(fitting, default=UNREACHABLE)
+
+
+def _takers(rng: np.random.Generator, requests: int) -> Takers:
+    number = int(rng.integers(1, 4))
+    allowed = rng.random((number, requests)) < 0.7
+    allowed[0] = True
+    return Takers(
+        rng.integers(0, 12, number),
+        rng.integers(1, 4, number),
+        rng.integers(0, number, number),
+        allowed,
+    )
+
+
+@pytest.mark.parametrize("small", [True, False])
+def test_values_and_subsets_are_those_of_enumeration(small: bool) -> None:
+    """At one peak and at many, with too few allowed requests and with no room among them."""
+    rng = np.random.default_rng(8)
+    nothing, filled = 0, 0
+    for _ in range(200):
+        requests = int(rng.integers(1, 8))
+        sizes = np.sort(rng.integers(0, 12, requests))
+        values = rng.integers(-9, 20, requests)
+        units: Table = values.astype(np.int32) if small else values
+        # Each request is a kind of its own; no dual is above the size of a subset.
+        offer = Offer(sizes, np.arange(requests), values, units)
+        takers = _takers(rng, requests)
+        W = len(takers.base)
+        dual = np.full(W + requests, -1.0)
+        peaks = np.unique(rng.integers(0, 40, 3))
+        total = np.zeros(len(peaks), dtype=np.int64)
+        add_values_of_all(takers, peaks, offer, total)
+        for peak, sum_of_all in zip(peaks.tolist(), total.tolist(), strict=True):
+            by_hand = [
+                _best(
+                    sizes, values, np.flatnonzero(takers.allowed[q]), int(count), peak - int(base)
+                )
+                for base, count, q in zip(*takers[:3], strict=True)
+            ]
+            spent = np.zeros(1, dtype=np.int64)
+            pool = Pool(np.full((W, 3), 7), np.empty(W, np.int64), np.empty(W))
+            found, number, _ = add_best(takers, peak, offer, dual, pool, 0, spent)
+            if min(by_hand) == UNREACHABLE:
+                assert found <= UNREACHABLE // 2
+                assert sum_of_all <= UNREACHABLE // 2
+                assert number == 0
+                nothing += 1
+                continue
+            assert found == sum_of_all == sum(by_hand)
+            assert sorted(pool.worker.tolist()) == list(range(number)) == list(range(W))
+            for g, members, worth in zip(pool.worker, pool.members, pool.worth, strict=True):
+                chosen = members[members >= 0]
+                assert values[chosen].sum() == by_hand[g]
+                assert len(np.unique(chosen)) == takers.capacity[g]
+                assert takers.allowed[takers.menu[g], chosen].all()
+                assert sizes[chosen].sum() == worth <= peak - takers.base[g]
+                filled += 1
+    assert min(nothing, filled) > 50
+
+
+def test_only_subsets_that_improve_the_program_are_added() -> None:
+    """By hand: worth 5 for a worker whose dual is 3; the request costs 1, or 2 as well."""
+    sizes = np.array([5])
+    offer = Offer(sizes, np.zeros(1, np.int64), sizes, sizes)
+    zero = np.zeros(1, np.int64)
+    takers = Takers(zero, np.ones(1, np.int64), zero, np.ones((1, 1), dtype=np.bool_))
+    for price, added in ((1.0, 1), (2.0, 0)):
+        pool = Pool(np.empty((1, 1), np.int64), np.empty(1, np.int64), np.empty(1))
+        dual, spent = np.array([3.0, price]), np.zeros(1, np.int64)
+        assert add_best(takers, 5, offer, dual, pool, 0, spent)[:2] == (5, added)
