@@ -25,13 +25,7 @@ from bfio.step.exact.subsets import (
     with_parts,
 )
 from bfio.step.exact.sums import UNREACHABLE, floors
-from bfio.step.exact.windows.pricing import (
-    BLOCK,
-    Priced,
-    collect_best,
-    fill_tables,
-    prefix_bests,
-)
+from bfio.step.exact.windows.pricing import BLOCK, Priced, collect_best, fill_tables
 from tests.step.exact.cases import spent
 
 _SIZES = st.lists(st.integers(0, 70), min_size=1, max_size=7)
@@ -242,7 +236,7 @@ def test_a_set_of_the_best_value_is_found(seed: int, requests: int, width: type)
             best[key] = max(best.get(key, -100), int(values[0, list(chosen)].sum()))
     counts, totals = np.array(list(best), dtype=np.int64).T.copy()
     rows = np.empty((len(best), most), np.int64)
-    bests = prefix_bests(values[0], most)[None]
+    bests = prefix_values(values[0], most)[None]
     speeds = np.zeros(len(best), np.int64)
     assert collect_best(priced, speeds, bests, counts, totals, rows, spent()).all()
     for row, (count, total), value in zip(rows, best, best.values(), strict=True):

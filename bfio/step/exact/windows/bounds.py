@@ -5,18 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from bfio.step.exact.effort import CALL, Effort
-from bfio.step.exact.subsets import with_parts
+from bfio.step.exact.subsets import prefix_values, with_parts
 from bfio.step.exact.windows.boxes import Boxes
 from bfio.step.exact.windows.costs import NEVER, Costs, price_workers, shrink_modes
 from bfio.step.exact.windows.model import WindowModel
-from bfio.step.exact.windows.pricing import (
-    BLOCK,
-    MOST_UNITS,
-    Priced,
-    collect_best,
-    fill_tables,
-    prefix_bests,
-)
+from bfio.step.exact.windows.pricing import BLOCK, MOST_UNITS, Priced, collect_best, fill_tables
 from bfio.step.exact.windows.program import Duals
 from bfio.step.exact.windows.shares import Cuts, rounded_weights, weighted
 from formulations.arrays import IntArray
@@ -207,11 +200,11 @@ class Bounds:
     def _sets(self, costs: Costs, modes: IntArray, sums: IntArray) -> list[tuple[int, IntArray]]:
         """Return the sets of requests for modes and sums of each worker."""
         priced, number = costs.priced, costs.modes.number
-        most = int(number.max(initial=0))
-        bests = np.stack([prefix_bests(values, most) for values in priced.values])
+        most = int(number.max(initial=1))
+        bests = np.stack([prefix_values(values, most) for values in priced.values])
         ks, ranks = np.nonzero(modes >= 0)
         chosen, totals = modes[ks, ranks], sums[ks, ranks]
-        rows = np.empty((len(ks), max(1, most)), dtype=np.int64)
+        rows = np.empty((len(ks), most), dtype=np.int64)
         is_found = collect_best(
             priced, self._speed[ks], bests, number[chosen], totals, rows, self._effort.spent
         )

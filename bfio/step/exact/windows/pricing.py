@@ -1,21 +1,16 @@
 """Best sets of requests of each number and sum at given prices, in integers."""
 
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bfio.common.array_kernels import copy_to
 from bfio.common.compilable import compilable
 from bfio.common.kernels import entry_point
-from bfio.step.exact.subsets import SMALL_VALUE, fill_sums
+from bfio.step.exact.subsets import SMALL_VALUE, Table, fill_sums
+from bfio.step.exact.sums import UNREACHABLE
 from formulations.arrays import BoolArray, IntArray
 
-#: Values in units of ``2^shift``, rounded up: sums of 32 bits are three times as fast.
-Table: TypeAlias = NDArray[np.int32] | NDArray[np.int64]
-
-#: Marks a sum that no subset reaches; no sum of values is below half of it.
-UNREACHABLE = -(1 << 61)
 #: Most that a sum of units comes to, in tables of 32 bits and of 64.
 MOST_UNITS = {4: SMALL_VALUE, 8: 1 << 59}
 #: Sums in one block of a table.
@@ -35,7 +30,8 @@ class Priced(NamedTuple):
     values : IntArray
         Shape (T, L): value of each request, for each distinct token time.
     units : Table
-        Shape (T, L): values in units of ``2^shift``, rounded up.
+        Shape (T, L): values in units of ``2^shift``, rounded up: sums of 32 bits are three times
+        as fast.
     shift : int
         Exponent of the unit of ``units``.
     tables : Table
@@ -117,24 +113,6 @@ def most_units(priced: Priced, speed: int, count: int, first: int, last: int) ->
     return int(max(highest[start], highest[start + number - (1 << j)]))
 
 
-@entry_point
-def prefix_bests(values: IntArray, most: int) -> IntArray:
-    """Return the largest value of c of the first i requests; `UNREACHABLE` where c > i.
-
-    Returns
-    -------
-    IntArray
-        Shape (L + 1, most + 1).
-    """
-    bests = np.full((len(values) + 1, most + 1), UNREACHABLE, np.int64)
-    bests[0, 0] = 0
-    for i in range(len(values)):
-        bests[i + 1, 0] = 0
-        for c in range(1, min(i + 1, most) + 1):
-            bests[i + 1, c] = max(bests[i, c], bests[i, c - 1] + values[i])
-    return bests
-
-
 @compilable(allocates=True)
 def _find_set(
     priced: Priced,
@@ -203,7 +181,7 @@ def collect_best(
     speeds, counts, totals : IntArray
         Shape (E,): token time, number of requests and sum of each entry.
     bests : IntArray
-        Shape (T, L + 1, C + 1): from `prefix_bests`, for each token time.
+        Shape (T, L + 1, C + 1): from `prefix_values`, for each token time.
     rows : IntArray
         Shape (E, at least C): filled with positions.
     spent : IntArray
