@@ -11,29 +11,18 @@ With benefits, requests of a class also have the same benefit c. Token capacitie
 constraints. Required requests form separate classes, and all of them start.
 """
 
-from dataclasses import dataclass
+import time
+from collections import Counter
 from typing import Any
 
 import numpy as np
 
 from bfio.step.exact.effort import Effort
-from formulations.backends import SolveLimits
+from bfio.step.exact.result import ExactResult, Seconds
+from formulations.backends import SolveLimits, backend
 from formulations.backends.cp_sat import is_trusted, trusted_solver
 from formulations.deadline import CP_SAT_SECOND, OPERATIONS
 from formulations.step.problem import Objective, StepProblem
-
-
-@dataclass(frozen=True)
-class CompactResult:
-    """Result of CP-SAT: an assignment, an integer bound, and whether it finished.
-
-    The bound holds within the range of peaks that was searched; None if this range contains no
-    assignment.
-    """
-
-    assignment: tuple[int | None, ...] | None
-    bound: int | None
-    finished: bool
 
 
 def is_compact(problem: StepProblem) -> bool:
@@ -54,32 +43,38 @@ def can_be_compact(problem: StepProblem) -> bool:
 
 def solve_compact(
     problem: StepProblem,
-    *,
-    lower: int,
-    hint: tuple[int | None, ...] | None,
+    start: ExactResult,
     effort: Effort,
+    *,
     first_peak: tuple[int, int] | None = None,
     least_of_loads: int | None = None,
-) -> CompactResult:
-    """Solve an imbalance problem with CP-SAT on one thread.
+) -> ExactResult:
+    """Close the gap of an imbalance problem with CP-SAT on one thread.
 
     Parameters
     ----------
     problem : StepProblem
         A problem for which `can_be_compact` is true.
-    lower : int
-        Proven lower bound on the scaled objective.
-    hint : tuple of (int or None), optional
-        Initial assignment.
+    start : ExactResult
+        The best assignment and bound so far.
     effort : Effort
         Limits, and the work used so far.
     first_peak : tuple of int, optional
-        Range of the first step's peak that contains an optimum.
+        Range of the first step's peak that contains whatever beats the assignment.
     least_of_loads : int, optional
         Proven lower bound on the scaled objective without benefits.
+
+    Returns
+    -------
+    ExactResult
+        Its bound holds for assignments that beat the one in hand.
     """
+    with effort.clock.stopped():
+        backend("cp-sat").load()
     from ortools.sat.python import cp_model
 
+    began = time.perf_counter()
+    lower = 0 if start.bound is None else start.bound
     program = _Program(problem)
     model = program.model
     if first_peak is not None:
@@ -87,13 +82,13 @@ def solve_compact(
     model.add(program.objective >= lower)
     if least_of_loads is not None:
         model.add(program.of_loads >= least_of_loads)
-    if hint is not None:
-        program.add_hint(hint)
+    if start.assignment is not None:
+        program.add_hint(start.assignment)
     reach = program.reach()
     solver = trusted_solver(reach, SolveLimits())
     # The clock also ran while the program was written.
-    if (seconds := effort.clock.left_or_none) is not None:
-        solver.parameters.max_time_in_seconds = seconds
+    if (left := effort.clock.left_or_none) is not None:
+        solver.parameters.max_time_in_seconds = left
     if (ticks := effort.ticks_left) is not None:
         solver.parameters.max_deterministic_time = ticks / CP_SAT_SECOND
     status = solver.solve(model)
@@ -103,30 +98,29 @@ def solve_compact(
         late = ticks is None or effort.clock.is_over
         effort.stopped_by_time |= late
         effort.stopped_by_work |= not late
-    found = None
-    if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        found = program.assignment(solver)
-    is_infeasible = status == cp_model.INFEASIBLE
     # Without a solution CP-SAT gives 0 where it knows no bound, which says nothing.
-    bound = lower if found is None else _valid_bound(solver, lower)
-    known = None if hint is None else _known(problem, hint, first_peak)
-    if not is_trusted(reach) or (known is not None and (is_infeasible or bound > known)):
-        # Its word is no proof here, or the hint refutes it.
-        return CompactResult(found, lower, finished=False)
-    if is_infeasible:
-        return CompactResult(None, None, True)
-    return CompactResult(found, bound, status == cp_model.OPTIMAL)
-
-
-def _known(
-    problem: StepProblem, hint: tuple[int | None, ...], first_peak: tuple[int, int] | None
-) -> int | None:
-    """Return the objective of a hint; None if the range of the first peak excludes it."""
-    if first_peak is not None:
+    assignment, value, claimed = None, None, lower
+    if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        assignment = program.assignment(solver)
+        value = problem.objective_value(assignment)
+        claimed = _valid_bound(solver, lower)
+    is_infeasible = status == cp_model.INFEASIBLE
+    known = start.objective
+    if first_peak is not None and start.assignment is not None:
         low, high = first_peak
-        if not low <= int(problem.loads(hint)[:, 0].max()) <= high:
-            return None
-    return problem.objective_value(hint)
+        if not low <= int(problem.loads(start.assignment)[:, 0].max()) <= high:
+            known = None
+    bound: int | None = claimed
+    if not is_trusted(reach) or (known is not None and (is_infeasible or claimed > known)):
+        # Its word is no proof here, or the assignment in hand refutes it.
+        bound = lower
+    elif is_infeasible:
+        # Nothing in the range of peaks, so nothing beats the start.
+        bound = start.objective
+    elif status == cp_model.OPTIMAL:
+        bound = value
+    seconds = Seconds(fallback=time.perf_counter() - began)
+    return ExactResult("cp-sat", assignment, value, bound, seconds=seconds)
 
 
 class _Program:
@@ -229,14 +223,10 @@ class _Program:
 
     def add_hint(self, assignment: tuple[int | None, ...]) -> None:
         """Give CP-SAT an assignment as a hint."""
-        position = {g: p for p, g in enumerate(self.workers)}
-        given = np.zeros((len(self.take), len(self.workers)), dtype=np.int64)
-        for k, g in zip(self.classes.tolist(), assignment, strict=True):
-            if g is not None:
-                given[k, position[g]] += 1
-        for variables, counts in zip(self.take, given.tolist(), strict=True):
-            for variable, count in zip(variables, counts, strict=True):
-                self.model.add_hint(variable, count)
+        given = Counter(zip(self.classes.tolist(), assignment, strict=True))
+        for k, variables in enumerate(self.take):
+            for g, variable in zip(self.workers, variables, strict=True):
+                self.model.add_hint(variable, given[k, g])
 
     def assignment(self, solver: Any) -> tuple[int | None, ...]:
         """Assign the requests of each class, oldest first, to the workers that take some."""

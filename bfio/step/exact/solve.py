@@ -1,7 +1,7 @@
 """Solve a step problem exactly: bound, construct, search; CP-SAT for the remaining gap."""
 
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
 from bfio.common.kernel_groups import is_worthwhile
@@ -186,19 +186,16 @@ def _searched(
         search = PackSearch(core, effort, skipped)
     else:
         search = FillSearch(core, effort, skipped)
-    result = search.run(start, nodes)
-    if result.proven or fallback is None or effort.is_over:
-        return result
-    if (closed := _enumerated(problem, effort)) is not None:
-        return _merged(result, closed)
-    effort.clock.found(lambda: replace(result, stopped_by_time=True).to_step_result(problem))
-    if fallback != "cp-sat":
-        return _merged(result, _delegated(problem, result.assignment, effort, fallback))
-    with effort.clock.stopped():
-        backend("cp-sat").load()
-    # The peaks of the core are those of its first step that counts.
-    peaks = search.open_peaks() if problem.weights[0] > 0 else None
-    return _merged(result, _compact(problem, result, effort, peaks))
+    own = search.run(start, nodes)
+
+    def delegated() -> ExactResult:
+        if fallback != "cp-sat":
+            return _delegated(problem, own.assignment, effort, fallback)
+        # The peaks of the core are those of its first step that counts.
+        peaks = search.open_peaks() if problem.weights[0] > 0 else None
+        return solve_compact(problem, own, effort, first_peak=peaks)
+
+    return _closed(problem, own, effort, fallback, delegated)
 
 
 def _windowed(
@@ -212,18 +209,13 @@ def _windowed(
     from bfio.step.exact.windows.solve import solve_window
 
     own = solve_window(problem, start, effort, skipped)
-    is_open = own is None or not (own.proven or own.infeasible)
-    if is_open and fallback is not None and not effort.is_over:
-        closed = _enumerated(problem, effort)
-        if closed is not None:
-            return closed if own is None or own.objective is None else _merged(own, closed)
     if own is None:
-        return _delegated(problem, start, effort, fallback)
-    if not is_open or fallback is None or effort.is_over:
-        return own
-    effort.clock.found(lambda: replace(own, stopped_by_time=True).to_step_result(problem))
-    other = _delegated(problem, own.assignment, effort, fallback)
-    return other if own.objective is None else _merged(own, other)
+        tiny = None if fallback is None or effort.is_over else _enumerated(problem, effort)
+        return _delegated(problem, start, effort, fallback) if tiny is None else tiny
+    known = own.assignment
+    return _closed(
+        problem, own, effort, fallback, lambda: _delegated(problem, known, effort, fallback)
+    )
 
 
 def _beneficial(
@@ -235,17 +227,31 @@ def _beneficial(
 ) -> ExactResult:
     """Solve a problem with benefits from the result without; the fallback closes a gap."""
     own = with_benefit(problem, of_loads, start, effort)
+
+    def delegated() -> ExactResult:
+        if fallback == "cp-sat" and own.objective is not None and can_be_compact(problem):
+            return solve_compact(problem, own, effort, least_of_loads=of_loads.bound)
+        return _delegated(problem, own.assignment, effort, fallback)
+
+    return _closed(problem, own, effort, fallback, delegated)
+
+
+def _closed(
+    problem: StepProblem,
+    own: ExactResult,
+    effort: Effort,
+    fallback: str | None,
+    delegated: Callable[[], ExactResult],
+) -> ExactResult:
+    """Close the gap of our own result: a tiny problem is enumerated, others are delegated."""
     if own.proven or own.infeasible or fallback is None or effort.is_over:
         return own
-    if (closed := _enumerated(problem, effort)) is not None:
-        return closed if own.objective is None else _merged(own, closed)
-    effort.clock.found(lambda: replace(own, stopped_by_time=True).to_step_result(problem))
-    if fallback == "cp-sat" and own.objective is not None and can_be_compact(problem):
-        with effort.clock.stopped():
-            backend("cp-sat").load()
-        other = _compact(problem, own, effort, None, least_of_loads=of_loads.bound)
-    else:
-        other = _delegated(problem, own.assignment, effort, fallback)
+    other = _enumerated(problem, effort)
+    if other is None:
+        if effort.is_over:
+            return own
+        effort.clock.found(lambda: replace(own, stopped_by_time=True).to_step_result(problem))
+        other = delegated()
     return other if own.objective is None else _merged(own, other)
 
 
@@ -303,35 +309,6 @@ def _merged(own: ExactResult, other: ExactResult) -> ExactResult:
     return replace(other, bound=bound, certificate=certificate, seconds=seconds, nodes=own.nodes)
 
 
-def _compact(
-    problem: StepProblem,
-    start: ExactResult,
-    effort: Effort,
-    first_peak: tuple[int, int] | None,
-    least_of_loads: int | None = None,
-) -> ExactResult:
-    """Close the gap of a problem with CP-SAT, from the best assignment and bound."""
-    began = time.perf_counter()
-    found = solve_compact(
-        problem,
-        lower=0 if start.bound is None else start.bound,
-        hint=start.assignment,
-        effort=effort,
-        first_peak=first_peak,
-        least_of_loads=least_of_loads,
-    )
-    value = None if found.assignment is None else problem.objective_value(found.assignment)
-    # Finished without an assignment: nothing in the range of peaks, so nothing beats the start.
-    proven = start.objective if value is None else value
-    return ExactResult(
-        method="cp-sat",
-        assignment=found.assignment,
-        objective=value,
-        bound=proven if found.finished else found.bound,
-        seconds=Seconds(fallback=time.perf_counter() - began),
-    )
-
-
 def _delegated(
     problem: StepProblem,
     start: tuple[int | None, ...] | None,
@@ -346,9 +323,7 @@ def _delegated(
     if own.proven or fallback is None:
         return own
     if fallback == "cp-sat" and is_compact(problem) and problem.num_admitted > 0:
-        with effort.clock.stopped():
-            backend("cp-sat").load()
-        closed = _compact(problem, own, effort, None)
+        closed = solve_compact(problem, own, effort)
         return closed if start is None else _merged(own, closed)
     began = time.perf_counter()
     ours = replace(own, stopped_by_time=True).to_step_result(problem)
