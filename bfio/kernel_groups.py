@@ -97,7 +97,7 @@ GROUPS = (
     KernelGroup(
         "windows",
         ("bfio.step.exact.windows",),
-        "bfio.step.exact.windows.prepare:prepare_windows",
+        "bfio.step.exact.prepare:prepare_windows",
         20,
     ),
     KernelGroup("second", ("bfio.step.second",), "bfio.step.second:prepare_second", 4),

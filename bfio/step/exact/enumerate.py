@@ -3,26 +3,12 @@
 import numpy as np
 
 from bfio.common.array_kernels import copy_to
-from bfio.common.compilable import compilable
 from bfio.common.kernels import entry_point
-from bfio.step.exact.open_workers import OpenWorkers
+from bfio.step.exact.peaks import OpenWorkers
 from formulations.arrays import IntArray
 
 #: Operations of one node.
 NODE = 200
-
-
-@compilable
-def _bound_below(
-    num_workers: int,
-    total_base: int,
-    peak: int,
-    total: int,
-    room: int,
-    largest_rest: int,
-) -> int:
-    """Return a lower bound on the objective below a node of the search."""
-    return num_workers * peak - total_base - total - min(room, largest_rest)
 
 
 @entry_point
@@ -108,7 +94,7 @@ def enumerate_placements(
                         if g != following and free[g] > 0:
                             room += top - loads[g]
                     largest = below[rest] - below[rest - left]
-                    bound = _bound_below(num_workers, total_base, top, total + size, room, largest)
+                    bound = num_workers * top - total_base - total - size - min(room, largest)
                     found = bound < incumbent
             else:
                 left = admitted - placed

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from bfio.step.exact.open_workers import OpenWorkers
+from bfio.step.exact.peaks import OpenWorkers
 from formulations.arrays import IntArray
 from formulations.step.problem import Objective, StepProblem
 

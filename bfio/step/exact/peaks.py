@@ -1,15 +1,34 @@
 """Upper bounds on the admitted total ``T(M)`` under each peak ``M``."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from bfio.common.array_kernels import copy_to
 from bfio.common.compilable import compilable
 from bfio.common.kernels import entry_point
-from bfio.step.exact.open_workers import OpenWorkers
 from formulations.arrays import IntArray
 
 #: Lower bound of a peak under which the slots cannot be filled.
 IMPOSSIBLE = 1 << 60
+
+
+class OpenWorkers(NamedTuple):
+    """The workers of a fill problem in the form that compiled code uses.
+
+    Parameters
+    ----------
+    number, total_base, peak : int
+        ``G``, ``Σ_g b_g`` and ``max_g b_g`` of all workers, with and without free slots.
+    base, capacity : IntArray
+        Shape (W,): loads and free slots of the open workers.
+    """
+
+    number: int
+    total_base: int
+    peak: int
+    base: IntArray
+    capacity: IntArray
 
 
 @entry_point

@@ -21,7 +21,7 @@ _LARGE = 50_000
 
 @cache
 def prepare() -> float:
-    """Compile all kernels, or load them from Numba's cache; once per process.
+    """Compile the kernels for one-dimensional cores, or load them; once per process.
 
     Each kernel is called directly, or by a phase that always reaches it. A whole solve may end
     before it reaches a kernel.
@@ -43,6 +43,26 @@ def prepare() -> float:
     prepare_packing(_core(_STEPS[1], 1))
     one = np.ones((1, 1), dtype=np.int64)
     best_flow(one, one[0], one[0])
+    return time.perf_counter() - began
+
+
+@cache
+def prepare_windows() -> float:
+    """Do as `prepare` for the kernels of `bfio.step.exact.windows`."""
+    from bfio.step.exact.windows.model import build_model
+    from bfio.step.exact.windows.search import WindowSearch
+
+    ensure_compiled("windows")
+    began = time.perf_counter()
+    sizes = np.array([[9], [7], [6], [6], [5], [3], [2]])
+    problem = StepProblem(
+        capacity=np.array([2, 1, 1]),
+        base=np.array([[20, 9], [17, 18], [15, 16]]),
+        contribution=sizes + np.arange(2),
+    )
+    model = build_model(problem)
+    assert model is not None
+    WindowSearch(model, Effort()).rehearse()
     return time.perf_counter() - began
 
 

@@ -11,9 +11,8 @@ from bfio.step.exact.compact import can_be_compact, is_compact, solve_compact
 from bfio.step.exact.effort import CALL, Effort
 from bfio.step.exact.fill import FillProblem, reduce_to_fill
 from bfio.step.exact.phases import Phase, skipped_phases
-from bfio.step.exact.prepare import prepare
+from bfio.step.exact.prepare import prepare, prepare_windows
 from bfio.step.exact.result import ExactResult, Seconds
-from bfio.step.exact.windows.prepare import prepare_windows
 from formulations.backends import backend
 from formulations.deadline import OPERATIONS, Deadline, OutOfTime, TimeLimit, checked_work_limit
 from formulations.errors import CapabilityError

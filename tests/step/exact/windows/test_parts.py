@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from bfio.step.exact.effort import Effort
+from bfio.step.exact.prepare import prepare_windows
 from bfio.step.exact.simplex import Simplex
 from bfio.step.exact.windows import search
 from bfio.step.exact.windows.aggregate import aggregate
 from bfio.step.exact.windows.bounds import Bounded, Bounds
 from bfio.step.exact.windows.boxes import Boxes
 from bfio.step.exact.windows.model import WindowModel, build_model
-from bfio.step.exact.windows.prepare import prepare_windows
 from bfio.step.exact.windows.pricing import BLOCK, Priced, find_highest, most_units
 from bfio.step.exact.windows.program import Duals, ShareProgram, Solution
 from bfio.step.exact.windows.refit import refit
