@@ -48,8 +48,9 @@ def prepare() -> float:
 
 @cache
 def prepare_windows() -> float:
-    """Do as `prepare` for the kernels of `bfio.step.exact.windows`."""
-    from bfio.step.exact.windows.model import build_model
+    """Compile the kernels for windows, or load them; as `prepare`."""
+    from bfio.step.exact.windows.boxes import Boxes
+    from bfio.step.exact.windows.model import step_model
     from bfio.step.exact.windows.search import WindowSearch
 
     ensure_compiled("windows")
@@ -60,9 +61,9 @@ def prepare_windows() -> float:
         base=np.array([[20, 9], [17, 18], [15, 16]]),
         contribution=sizes + np.arange(2),
     )
-    model = build_model(problem)
-    assert model is not None
-    WindowSearch(model, Effort()).rehearse()
+    boxes = Boxes.of(step_model(problem))
+    assert boxes is not None
+    WindowSearch(boxes, Effort()).rehearse()
     return time.perf_counter() - began
 
 

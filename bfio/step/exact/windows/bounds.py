@@ -8,7 +8,7 @@ from bfio.step.exact.effort import CALL, Effort
 from bfio.step.exact.subsets import prefix_values, with_parts
 from bfio.step.exact.windows.boxes import Boxes
 from bfio.step.exact.windows.costs import NEVER, Costs, price_workers, shrink_modes
-from bfio.step.exact.windows.model import WindowModel
+from bfio.step.exact.windows.model import StepModel
 from bfio.step.exact.windows.pricing import BLOCK, MOST_UNITS, Priced, collect_best, fill_tables
 from bfio.step.exact.windows.program import Duals
 from bfio.step.exact.windows.shares import Cuts, rounded_weights, weighted
@@ -78,7 +78,7 @@ class Bounds:
 
     Parameters
     ----------
-    model : WindowModel
+    model : StepModel
         The problem.
     effort : Effort
         Counter of the work.
@@ -93,7 +93,7 @@ class Bounds:
         Largest loss of the last bound by rounding values up in tables of 32 bits.
     """
 
-    def __init__(self, model: WindowModel, effort: Effort) -> None:
+    def __init__(self, model: StepModel, effort: Effort) -> None:
         self._model, self._effort = model, effort
         fitting = MAX_VALUE // max(1, largest_objective(model.problem))
         self.scale = min(_MAX_SCALE, 1 << max(0, fitting.bit_length() - 1))

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bfio.common.kernels import entry_point
-from bfio.step.exact.windows.model import Goal, Modes, Split, WindowModel, Workers
+from bfio.step.exact.windows.model import Goal, Modes, Split, StepModel, Workers, modes_of
 from formulations.arrays import BoolArray, IntArray
 
 
@@ -15,7 +15,7 @@ class Boxes:
 
     Parameters
     ----------
-    model : WindowModel
+    model : StepModel
         The problem.
     modes : Modes
         The remaining modes, with the remaining ranges of their sums.
@@ -23,14 +23,15 @@ class Boxes:
         Shape (S,): lower bounds on the peaks.
     """
 
-    model: WindowModel
+    model: StepModel
     modes: Modes
     floors: IntArray
 
     @classmethod
-    def of(cls, model: WindowModel) -> "Boxes":
-        """Return all modes with all of their sums."""
-        return cls(model, model.modes, model.goal.closed).raised()
+    def of(cls, model: StepModel) -> "Boxes | None":
+        """Return all modes with all of their sums; None if there are too many modes."""
+        modes = modes_of(model)
+        return None if modes is None else cls(model, modes, model.goal.closed).raised()
 
     @property
     def is_empty(self) -> bool:

@@ -9,7 +9,6 @@ import numpy as np
 from formulations.arrays import BoolArray, IntArray
 from formulations.errors import CapabilityError
 from formulations.step.problem import Objective, StepProblem
-from formulations.step.share_bound import MAX_VALUE, largest_objective
 
 #: No token limit.
 NO_LIMIT = 1 << 60
@@ -183,35 +182,8 @@ class StepModel:
         return tuple(answer.tolist())
 
 
-@dataclass(frozen=True)
-class WindowModel(StepModel):
-    """The model of a step problem, with the modes of its workers.
-
-    Parameters
-    ----------
-    modes : Modes
-        All modes of all open workers.
-    """
-
-    modes: Modes
-
-
-def build_model(problem: StepProblem) -> WindowModel | None:
-    """Return the model of a problem; None if too large.
-
-    The model is too large if a worker has too many modes, or if sums could exceed 64-bit integers.
-    """
-    return None if largest_objective(problem) > MAX_VALUE else with_modes(step_model(problem))
-
-
-def with_modes(model: StepModel) -> WindowModel | None:
-    """Return a model with the modes of its workers; None if there are too many."""
-    modes = _modes(model.requests, model.workers, model.goal, fills=model.fills)
-    return None if modes is None else WindowModel(**vars(model), modes=modes)
-
-
 def step_model(problem: StepProblem, order: IntArray | None = None) -> StepModel:
-    """Return the model of a problem without modes, with requests in ``order`` if given.
+    """Return the model of a problem, with requests in ``order`` if given.
 
     Raises
     ------
@@ -285,7 +257,9 @@ def _goal(problem: StepProblem) -> Goal:
     return Goal(pays, np.zeros_like(weights), floor, 0)
 
 
-def _modes(requests: Requests, workers: Workers, goal: Goal, *, fills: bool) -> Modes | None:
+def modes_of(model: StepModel) -> Modes | None:
+    """Return all modes of the open workers; None if there are too many."""
+    requests, workers = model.requests, model.workers
     choices = _choices(requests, int(workers.slots.max(initial=0)))
     if choices is None:
         return None
@@ -294,7 +268,7 @@ def _modes(requests: Requests, workers: Workers, goal: Goal, *, fills: bool) -> 
     parts = []
     for k, slots in enumerate(workers.slots.tolist()):
         for count in range(min(slots, common) + 1):
-            fitting = number == slots - count if fills else number <= slots - count
+            fitting = number == slots - count if model.fills else number <= slots - count
             parts.append((k, count, np.flatnonzero(fitting)))
     if sum(len(chosen) for _, _, chosen in parts) > _MAX_MODES:
         return None
@@ -307,7 +281,7 @@ def _modes(requests: Requests, workers: Workers, goal: Goal, *, fills: bool) -> 
     room = workers.limit[worker] - loads.max(axis=1)
     high = np.minimum(below[-1] - below[common - counts], room)
     low = below[counts]
-    weight = workers.token_time[worker] * (added @ goal.weights)
+    weight = workers.token_time[worker] * (added @ model.goal.weights)
     kept = low <= high
     found = Modes(worker, counts, own[chosen], loads, low, high, weight)
     return Modes(*(np.ascontiguousarray(part[kept]) for part in found))

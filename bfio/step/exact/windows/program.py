@@ -7,7 +7,7 @@ import numpy as np
 
 from bfio.step.exact.effort import Effort
 from bfio.step.exact.simplex import Simplex
-from bfio.step.exact.windows.model import Split, WindowModel
+from bfio.step.exact.windows.model import Split, StepModel
 from bfio.step.exact.windows.shares import Columns, Cuts, coefficients, joined, no_cuts
 from formulations.arrays import BoolArray, FloatArray, IntArray
 from formulations.step.share_bound import largest_objective
@@ -88,7 +88,7 @@ class ShareProgram:
 
     Parameters
     ----------
-    model : WindowModel
+    model : StepModel
         The problem.
     floors : IntArray
         Shape (S,): lower bounds on the peaks.
@@ -96,7 +96,7 @@ class ShareProgram:
         Counter of the work.
     """
 
-    def __init__(self, model: WindowModel, floors: IntArray, effort: Effort) -> None:
+    def __init__(self, model: StepModel, floors: IntArray, effort: Effort) -> None:
         self._model = model
         self._origin = floors.copy()
         self._pays = model.goal.pays.astype(float)

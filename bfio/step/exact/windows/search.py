@@ -10,7 +10,7 @@ from bfio.step.exact.phases import Phase
 from bfio.step.exact.windows.aggregate import Aggregate, aggregate
 from bfio.step.exact.windows.bounds import Bounded, Bounds
 from bfio.step.exact.windows.boxes import Boxes
-from bfio.step.exact.windows.model import Split, WindowModel
+from bfio.step.exact.windows.model import Split
 from bfio.step.exact.windows.placements import Placements
 from bfio.step.exact.windows.program import LEAST_WEIGHT, Duals, ShareProgram, Solution
 from bfio.step.exact.windows.shares import Columns, Cuts, broken_cuts
@@ -62,8 +62,8 @@ class WindowSearch:
 
     Parameters
     ----------
-    model : WindowModel
-        The problem.
+    boxes : Boxes
+        The problem with all modes of its workers; each worker has one.
     effort : Effort
         Limits.
     skip : collection of Phase, optional
@@ -71,7 +71,7 @@ class WindowSearch:
 
     Attributes
     ----------
-    model : WindowModel
+    model : StepModel
         Data.
     placements : Placements
         Placements, with the best one so far.
@@ -85,8 +85,8 @@ class WindowSearch:
         Cases that prove the bound, in depth-first order; cases not reached have no rounds.
     """
 
-    def __init__(self, model: WindowModel, effort: Effort, skip: Collection[Phase] = ()) -> None:
-        self.model = model
+    def __init__(self, boxes: Boxes, effort: Effort, skip: Collection[Phase] = ()) -> None:
+        self.model = model = boxes.model
         self._effort = effort
         self._skip = skip
         self.placements = Placements(model, effort, refits=Phase.REFITS not in skip)
@@ -94,9 +94,9 @@ class WindowSearch:
         self.bound = -self.placements.value
         self.closed_form = lower_bound(model.problem)
         self.cases: list[Case] = []
-        self._boxes = Boxes.of(model)
+        self._boxes = boxes
         # Above all sets, also those that cannot beat the placement in hand.
-        self._ceilings = self._boxes.ceilings()
+        self._ceilings = boxes.ceilings()
         # The best duals so far, and the best modes of the case at hand.
         self._behind: Duals | None = None
         self._hot: Boxes | None = None
@@ -113,8 +113,6 @@ class WindowSearch:
 
     def run(self, start: Sequence[int | None] | None = None) -> None:
         """Search until the bound meets the placement, no progress is made, or a limit ends it."""
-        if self._boxes.is_empty:
-            return
         self.placements.begin(start)
         if self.placements.owner is None:
             return

@@ -10,7 +10,8 @@ from bfio.step.exact.effort import CALL, Effort
 from bfio.step.exact.phases import Phase
 from bfio.step.exact.result import ExactResult, Seconds
 from bfio.step.exact.windows.aggregate import aggregate
-from bfio.step.exact.windows.model import StepModel, step_model, with_modes
+from bfio.step.exact.windows.boxes import Boxes
+from bfio.step.exact.windows.model import StepModel, step_model
 from bfio.step.exact.windows.placements import Placements
 from bfio.step.exact.windows.search import Case, WindowSearch
 from formulations.step.bound import lower_bound
@@ -47,13 +48,13 @@ def solve_window(
     if _is_hopeless(problem):
         return _infeasible(problem)
     model = step_model(problem)
-    whole = with_modes(model)
-    if whole is None:
+    boxes = Boxes.of(model)
+    if boxes is None:
         return _placed(model, start, effort, began)
-    effort.spend(CALL + whole.modes.loads.size)
-    if len(np.unique(whole.modes.worker)) < len(whole.open):
+    effort.spend(CALL + boxes.modes.loads.size)
+    if boxes.is_empty:
         return _infeasible(problem)
-    return _searched(WindowSearch(whole, effort, skip), start, began)
+    return _searched(WindowSearch(boxes, effort, skip), start, began)
 
 
 def _infeasible(problem: StepProblem) -> ExactResult:

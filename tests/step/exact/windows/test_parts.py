@@ -15,7 +15,7 @@ from bfio.step.exact.windows import search
 from bfio.step.exact.windows.aggregate import aggregate
 from bfio.step.exact.windows.bounds import Bounded, Bounds
 from bfio.step.exact.windows.boxes import Boxes
-from bfio.step.exact.windows.model import WindowModel, build_model
+from bfio.step.exact.windows.model import StepModel, step_model
 from bfio.step.exact.windows.pricing import BLOCK, Priced, find_highest, most_units
 from bfio.step.exact.windows.program import Duals, ShareProgram, Solution
 from bfio.step.exact.windows.refit import refit
@@ -39,7 +39,7 @@ def _kernels() -> None:
     prepare_windows()
 
 
-def models(seed: int, number: int) -> list[tuple[WindowModel, int]]:
+def models(seed: int, number: int) -> list[tuple[StepModel, int]]:
     """Return models of feasible small problems with moderate tokens, and their optima."""
     found = []
     for problem in small_problems(seed, number):
@@ -47,10 +47,18 @@ def models(seed: int, number: int) -> list[tuple[WindowModel, int]]:
         best = optimum(problem)
         if best is None or heaviest > 10**6 or problem.num_admitted == 0:
             continue
-        model = build_model(problem)
-        if model is not None and not Boxes.of(model).is_empty:
+        model = step_model(problem)
+        boxes = Boxes.of(model)
+        if boxes is not None and not boxes.is_empty:
             found.append((model, best))
     return found
+
+
+def boxes_of(model: StepModel) -> Boxes:
+    """Return all modes of a problem that has not too many."""
+    boxes = Boxes.of(model)
+    assert boxes is not None
+    return boxes
 
 
 def _halves(*weights: float) -> Solution:
@@ -63,8 +71,7 @@ def _halves(*weights: float) -> Solution:
 def test_splits_learn_which_workers_raise_bounds() -> None:
     """The load that differs most is split first, later one where both parts rose."""
     problem = StepProblem(np.array([1, 1]), np.array([[10], [10]]), np.array([[1], [9], [1], [7]]))
-    model = build_model(problem)
-    assert model is not None
+    model = step_model(problem)
     splits = Splits(model)
     columns = Columns(np.array([0, 0, 1, 1]), np.array([[11], [19], [11], [17]]))
     chosen = splits.choose(columns, _halves(0.5, 0.5, 0.5, 0.5))
@@ -84,7 +91,7 @@ def test_sums_per_worker_bound_every_problem() -> None:
     """No bound is above the optimum; full slots give at least the interval relaxation's."""
     close = 0
     for model, best in models(11, 250):
-        boxes, effort = Boxes.of(model), Effort()
+        boxes, effort = boxes_of(model), Effort()
         sums = aggregate(model, boxes.floors, boxes.ceilings(), effort)
         if sums is None:
             continue
@@ -96,9 +103,8 @@ def test_sums_per_worker_bound_every_problem() -> None:
     assert close > 40
     for seed in range(6):
         problem = crowded_window(seed)
-        window = build_model(problem)
-        assert window is not None
-        boxes, effort = Boxes.of(window), Effort()
+        window = step_model(problem)
+        boxes, effort = boxes_of(window), Effort()
         sums = aggregate(window, boxes.floors, boxes.ceilings(), effort)
         assert sums is not None
         bounds = Bounds(window, effort)
@@ -150,9 +156,8 @@ def test_tables_of_32_bits_lose_what_they_say() -> None:
     lost = 0
     weights, scale = geometric_weights(Fraction(86, 100), 9)
     for seed in range(4):
-        model = build_model(replace(crowded_window(seed), weights=weights, scale=scale))
-        assert model is not None
-        boxes, effort = Boxes.of(model), Effort()
+        model = step_model(replace(crowded_window(seed), weights=weights, scale=scale))
+        boxes, effort = boxes_of(model), Effort()
         sums = aggregate(model, boxes.floors, boxes.ceilings(), effort)
         assert sums is not None
         bounds = Bounds(model, effort)
@@ -168,8 +173,8 @@ def test_tables_of_32_bits_lose_what_they_say() -> None:
 def test_a_bound_leaves_whatever_beats_the_placement() -> None:
     """The loads of an optimum stay in the boxes as long as its objective is below the value."""
     for model, best in models(12, 150):
-        boxes, effort = Boxes.of(model).narrowed(best + 1), Effort()
-        sums = aggregate(model, boxes.floors, Boxes.of(model).ceilings(), effort)
+        boxes, effort = boxes_of(model).narrowed(best + 1), Effort()
+        sums = aggregate(model, boxes.floors, boxes_of(model).ceilings(), effort)
         if sums is None:
             continue
         bounds = Bounds(model, effort)
@@ -183,7 +188,7 @@ def test_a_bound_leaves_whatever_beats_the_placement() -> None:
 def test_sums_that_cost_too_much_alone_are_left_out() -> None:
     """Of each mode the sums up to the last are left at which its peaks alone beat the value."""
     for model, best in models(13, 60):
-        boxes = Boxes.of(model)
+        boxes = boxes_of(model)
         goal, modes, H1 = model.goal, boxes.modes, boxes.modes.loads.shape[1]
         if len(goal.pays) > H1:
             continue
@@ -215,13 +220,13 @@ def test_largest_entries_of_ranges() -> None:
             assert most_units(priced, 0, 1, first, last) == inside.max()
 
 
-def placed_sums(model: WindowModel, owner: IntArray) -> tuple[int, list[int]]:
+def placed_sums(model: StepModel, owner: IntArray) -> tuple[int, list[int]]:
     """Return the objective of a placement and how many requests each worker has."""
     value = model.problem.objective_value(model.assignment(owner))
     return value, [int((owner == k).sum()) for k in range(len(model.open))]
 
 
-def first_placement(model: WindowModel, rng: np.random.Generator) -> IntArray:
+def first_placement(model: StepModel, rng: np.random.Generator) -> IntArray:
     """Return a random placement with the number of admissions that the problem requires."""
     owner = np.full(len(model.order), -1, dtype=np.int64)
     slots = np.repeat(np.arange(len(model.open)), model.workers.slots)
@@ -243,8 +248,7 @@ def test_one_worker_and_the_pool_are_dealt_out_best() -> None:
             sizes + np.arange(H + 1),
             objective=list(Objective)[k % len(Objective)],
         )
-        model = build_model(problem)
-        assert model is not None
+        model = step_model(problem)
         owner = first_placement(model, rng)
         spent = np.zeros(1, dtype=np.int64)
         value = refit(model.requests, model.workers, model.goal, owner, model.admits_all, spent)
@@ -281,8 +285,7 @@ def test_dealing_out_never_makes_a_placement_worse() -> None:
 
 def program_of_one() -> ShareProgram:
     """Return the program of `ONE_OF_ONE`, with its only set and a floor at 10."""
-    model = build_model(ONE_OF_ONE)
-    assert model is not None
+    model = step_model(ONE_OF_ONE)
     program = ShareProgram(model, np.array([10]), Effort())
     program.add_columns([(0, np.array([0]))])
     return program
