@@ -235,10 +235,10 @@ def test_a_set_of_the_best_value_is_found(seed: int, requests: int, width: type)
             key = (count, int(sizes[list(chosen)].sum()))
             best[key] = max(best.get(key, -100), int(values[0, list(chosen)].sum()))
     counts, totals = np.array(list(best), dtype=np.int64).T.copy()
-    rows = np.empty((len(best), most), np.int64)
     bests = prefix_values(values[0], most)[None]
     speeds = np.zeros(len(best), np.int64)
-    assert collect_best(priced, speeds, bests, counts, totals, rows, spent()).all()
+    found, rows = collect_best(priced, speeds, bests, counts, totals, spent())
+    assert found.all()
     for row, (count, total), value in zip(rows, best, best.values(), strict=True):
         members = row[:count]
         assert len(set(members.tolist())) == count

@@ -114,15 +114,12 @@ class Bounds:
 
         The result includes sets for ``number`` of the best sums of each worker.
         """
-        model, modes = self._model, boxes.modes
+        model = self._model
         whole = self._integers(duals, cuts)
         shares = weighted(cuts, whole.cut_weights, boxes.floors, len(model.open))
         priced = self._priced(boxes, whole)
-        costs = Costs(modes, model.workers, shares, priced, self._fixed(boxes, whole))
-        shape = (len(model.open), number)
-        least, mode, sums = (np.empty(shape, dtype=np.int64) for _ in range(3))
-        of_modes = np.empty(len(modes.low), dtype=np.int64)
-        price_workers(costs, mode, sums, least, of_modes, self._effort.spent)
+        costs = Costs(boxes.modes, model.workers, shares, priced, self._fixed(boxes, whole))
+        mode, sums, least, of_modes = price_workers(costs, number, self._effort.spent)
         constant = self.scale * int((model.goal.pays * boxes.floors).sum() - model.goal.fixed)
         constant -= int(whole.prices.sum()) + whole.admit_price * model.problem.num_admitted
         # A worker without any set left proves everything.
@@ -204,9 +201,8 @@ class Bounds:
         bests = np.stack([prefix_values(values, most) for values in priced.values])
         ks, ranks = np.nonzero(modes >= 0)
         chosen, totals = modes[ks, ranks], sums[ks, ranks]
-        rows = np.empty((len(ks), most), dtype=np.int64)
-        is_found = collect_best(
-            priced, self._speed[ks], bests, number[chosen], totals, rows, self._effort.spent
+        is_found, rows = collect_best(
+            priced, self._speed[ks], bests, number[chosen], totals, self._effort.spent
         )
         counts, own = number[chosen].tolist(), costs.modes.own[chosen]
         others = (own >= 0).sum(axis=1).tolist()

@@ -74,31 +74,30 @@ def _least_on(costs: Costs, m: int, first: int, last: int) -> int:
 
 @entry_point
 def price_workers(
-    costs: Costs,
-    modes: IntArray,
-    sums: IntArray,
-    least: IntArray,
-    bounds: IntArray,
-    spent: IntArray,
-) -> None:
+    costs: Costs, number: int, spent: IntArray
+) -> tuple[IntArray, IntArray, IntArray, IntArray]:
     """Find the modes and sums of the least reduced costs of each worker.
 
     Parameters
     ----------
     costs : Costs
         Shares, prices and modes.
-    modes, sums, least : IntArray
-        Shape (K, T): filled with modes, sums and costs, least first; padded with -1, -1 and
-        `NEVER`.
-    bounds : IntArray
-        Shape (M,): filled with a lower bound on the cost of each mode.
+    number : int
+        How many modes and sums of each worker are kept, T.
     spent : IntArray
         Shape (1,): number of operations (`bfio.step.exact.effort`); increased.
+
+    Returns
+    -------
+    tuple of IntArray
+        Modes, sums and costs of each worker, shape (K, T), least first, padded with -1, -1 and
+        `NEVER`; a lower bound on the cost of each mode, shape (M,).
     """
-    modes[:] = -1
-    sums[:] = -1
-    least[:] = NEVER
-    last = least.shape[1] - 1
+    shape = (len(costs.workers.slots), number)
+    modes, sums = np.full(shape, -1, np.int64), np.full(shape, -1, np.int64)
+    least = np.full(shape, NEVER, np.int64)
+    bounds = np.empty(len(costs.fixed), np.int64)
+    last = number - 1
     stack = np.empty((_DEPTH, 2), np.int64)
     memory = np.empty((2, BLOCK + 1), np.int64)
     for m in range(len(costs.fixed)):
@@ -130,6 +129,7 @@ def price_workers(
             for x in range(len(found)):
                 if found[x] < least[k, last]:
                     _insert(modes[k], sums[k], least[k], m, low + x, found[x])
+    return modes, sums, least, bounds
 
 
 @compilable

@@ -169,9 +169,8 @@ def collect_best(
     bests: IntArray,
     counts: IntArray,
     totals: IntArray,
-    rows: IntArray,
     spent: IntArray,
-) -> BoolArray:
+) -> tuple[BoolArray, IntArray]:
     """Find a set of requests for each of some table entries.
 
     Parameters
@@ -182,21 +181,20 @@ def collect_best(
         Shape (E,): token time, number of requests and sum of each entry.
     bests : IntArray
         Shape (T, L + 1, C + 1): from `prefix_values`, for each token time.
-    rows : IntArray
-        Shape (E, at least C): filled with positions.
     spent : IntArray
         Shape (1,): number of operations (`bfio.step.exact.effort`); increased.
 
     Returns
     -------
-    BoolArray
-        Shape (E,): whether a set was found.
+    tuple of (BoolArray, IntArray)
+        Whether each set was found, shape (E,), and its positions, shape (E, C).
     """
     found = np.zeros(len(counts), np.bool_)
+    rows = np.empty((len(counts), bests.shape[2] - 1), np.int64)
     for e in range(len(counts)):
         t, count = speeds[e], counts[e]
         # Of a value that rounding up its requests cannot tell from the best.
         units = np.int64(priced.tables[t, count, totals[e]]) - count
         least = units << np.int64(priced.shift)
         found[e] = _find_set(priced, t, bests[t], count, totals[e], least, rows[e, :count], spent)
-    return found
+    return found, rows

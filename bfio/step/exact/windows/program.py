@@ -286,8 +286,7 @@ class ShareProgram:
         value: list[float],
     ) -> tuple[IntArray, IntArray, FloatArray]:
         """Return column, row and value of each entry, by column."""
-        levels = np.empty((len(self.cuts.step), len(worker)), dtype=np.int64)
-        coefficients(self.cuts, Columns(worker, times), levels)
+        levels = coefficients(self.cuts, Columns(worker, times))
         column, row = np.nonzero(levels.T)
         of_cuts = -levels[row, column] / _UNIT
         column = np.concatenate([np.repeat(np.arange(len(worker)), np.diff(start)), column])
@@ -318,9 +317,7 @@ class ShareProgram:
     def add_cuts(self, cuts: Cuts, floors: IntArray) -> None:
         """Add share inequalities, restricted to the levels above these floors."""
         cuts = cuts.above_floors(floors)
-        columns = self.columns
-        levels = np.empty((len(cuts.step), len(columns.worker)), dtype=np.int64)
-        coefficients(cuts, columns, levels)
+        levels = coefficients(cuts, self.columns)
         row, column = np.nonzero(levels)
         row = np.concatenate([np.arange(len(cuts.step)), row])
         order = np.argsort(row, kind="stable")

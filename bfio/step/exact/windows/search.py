@@ -250,25 +250,17 @@ class WindowSearch:
         """Return the share inequalities that a solution violates, or None."""
         columns, floors = program.columns, self._boxes.floors
         used = np.flatnonzero(weights > LEAST_WEIGHT)
-        S = len(floors)
-        segments = np.empty((S * len(used) + 1, 3), dtype=np.int64)
-        step = np.empty(S, dtype=np.int64)
-        first = np.empty(S + 1, dtype=np.int64)
-        number = broken_cuts(
-            Columns(columns.worker[used], columns.times[used]),
-            weights[used],
-            floors.astype(float) if peaks is None else peaks,
-            floors,
-            self._ceilings,
-            len(self.model.open),
-            segments,
-            step,
-            first,
+        cuts = Cuts(
+            *broken_cuts(
+                Columns(columns.worker[used], columns.times[used]),
+                weights[used],
+                floors.astype(float) if peaks is None else peaks,
+                floors,
+                self._ceilings,
+                len(self.model.open),
+            )
         )
-        if number == 0:
-            return None
-        parts = segments[: first[number]].T.copy()
-        return Cuts(step[:number].copy(), first[: number + 1].copy(), *parts)
+        return cuts if len(cuts.step) else None
 
     def _drop_cuts(self, program: ShareProgram) -> None:
         """Drop cuts that bind neither in the program nor at the best duals."""

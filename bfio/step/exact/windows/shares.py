@@ -151,11 +151,8 @@ def broken_cuts(
     floors: IntArray,
     ceilings: IntArray,
     num_workers: int,
-    segments: IntArray,
-    step: IntArray,
-    first: IntArray,
-) -> int:
-    """Find the inequality of each step that a fractional solution violates most.
+) -> tuple[IntArray, IntArray, IntArray, IntArray, IntArray]:
+    """Return the fields of `Cuts` that a fractional solution violates most, one per step at most.
 
     Each level, from the highest down, is assigned to the worker most likely to be above it.
 
@@ -171,19 +168,13 @@ def broken_cuts(
         Shape (S,): lower bounds on the peaks, and upper bounds on the times of columns.
     num_workers : int
         Number of open workers, K.
-    segments : IntArray
-        Shape (at least S·J, 3): filled with worker, above, to.
-    step, first : IntArray
-        Shape (S,) and (S + 1,): filled as in `Cuts`.
-
-    Returns
-    -------
-    int
-        Number of cuts found.
     """
     found = 0
     used = 0
-    first[0] = 0
+    # Worker, above and to of each segment.
+    segments = np.empty((3, len(peaks) * len(weights) + 1), np.int64)
+    step = np.empty(len(peaks), np.int64)
+    first = np.zeros(len(peaks) + 1, np.int64)
     above = np.empty(num_workers)
     for h in range(len(peaks)):
         level = columns.times[:, h].copy()
@@ -207,11 +198,11 @@ def broken_cuts(
                 following = max(following, level[order[k]])
             total += (top - following) * above[likely]
             if likely == holder:
-                segments[used - 1, 1] = following
+                segments[1, used - 1] = following
             else:
-                segments[used, 0] = likely
-                segments[used, 1] = following
-                segments[used, 2] = top if used > start else ceilings[h]
+                segments[0, used] = likely
+                segments[1, used] = following
+                segments[2, used] = top if used > start else ceilings[h]
                 used += 1
             holder = likely
         if peaks[h] < floors[h] + total - 0.01 - _LEAST_EXCESS * (1.0 + total):
@@ -220,12 +211,14 @@ def broken_cuts(
             first[found] = used
         else:
             used = start
-    return found
+    worker, low, high = segments[0, :used], segments[1, :used], segments[2, :used]
+    return step[:found].copy(), first[: found + 1].copy(), worker.copy(), low.copy(), high.copy()
 
 
 @entry_point
-def coefficients(cuts: Cuts, columns: Columns, levels: IntArray) -> None:
-    """Write to ``levels[r, j]`` the number of levels of cut r that column j reaches."""
+def coefficients(cuts: Cuts, columns: Columns) -> IntArray:
+    """Return the number of levels of each cut that each column reaches, shape (R, J)."""
+    levels = np.empty((len(cuts.step), len(columns.worker)), np.int64)
     for r in range(len(cuts.step)):
         step = cuts.step[r]
         for j in range(len(columns.worker)):
@@ -235,6 +228,7 @@ def coefficients(cuts: Cuts, columns: Columns, levels: IntArray) -> None:
                 if cuts.worker[q] == columns.worker[j] and time > cuts.above[q]:
                     reached += min(time, cuts.to[q]) - cuts.above[q]
             levels[r, j] = reached
+    return levels
 
 
 @compilable
