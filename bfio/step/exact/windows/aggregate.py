@@ -56,13 +56,6 @@ class Aggregate(NamedTuple):
     duals: Duals
 
 
-class _Group(NamedTuple):
-    """A size θ that bounds the sum of some workers; see the module docstring."""
-
-    size: int
-    at_most: bool
-
-
 def aggregate(
     model: StepModel, floors: IntArray, ceilings: IntArray, effort: Effort
 ) -> Aggregate | None:
@@ -154,7 +147,8 @@ class _Program:
         program.a_matrix_.index_ = index.astype(np.int32)
         program.a_matrix_.value_ = value
         self._highs.passModel(program)
-        self._groups: list[_Group] = []
+        # What each size is beyond that which bounds the sum of some workers.
+        self._beyond: list[IntArray] = []
         for k, slots in enumerate(model.workers.slots.tolist() if first else ()):
             for at_most in (True, False):
                 self._add(np.array([k]), at_most=at_most, number=min(slots, first))
@@ -250,18 +244,13 @@ class _Program:
         """Bound the sum of some workers by the size of rank ``number``."""
         sizes = self._model.requests.sizes
         size = int(sizes[-number] if at_most else sizes[number - 1])
-        self._groups.append(_Group(size, at_most))
-        rest = float(self._beyond(self._groups[-1]).sum()) / _UNIT
+        beyond = np.maximum(0, sizes - size if at_most else size - sizes)
+        self._beyond.append(beyond)
+        rest = float(beyond.sum()) / _UNIT
         lower, upper = (-self._inf, rest) if at_most else (-rest, self._inf)
         index = np.concatenate([self._sum[workers], self._number[workers]]).astype(np.int32)
         values = np.repeat([1.0, -size / _UNIT], len(workers))
         self._highs.addRow(lower, upper, len(index), index, values)
-
-    def _beyond(self, group: _Group) -> IntArray:
-        """Return the excess of each size over the size of a group, at least 0."""
-        sizes = self._model.requests.sizes
-        excess = sizes - group.size if group.at_most else group.size - sizes
-        return np.maximum(0, excess)
 
     def _made(self, values: FloatArray, duals: FloatArray, ceilings: IntArray) -> Aggregate:
         model = self._model
@@ -272,8 +261,8 @@ class _Program:
         cuts = Cuts(step, np.arange(len(step) + 1), worker, floors, ceilings[step])
         prices = np.zeros(int(model.requests.kind.max()) + 1)
         of_sizes = np.zeros(len(model.requests.sizes))
-        for group, dual in zip(self._groups, duals[self._fixed_rows :].tolist(), strict=False):
-            of_sizes += abs(dual) / _UNIT * self._beyond(group)
+        for beyond, dual in zip(self._beyond, duals[self._fixed_rows :].tolist(), strict=False):
+            of_sizes += abs(dual) / _UNIT * beyond
         prices[model.requests.kind[: len(of_sizes)]] = of_sizes
         first = self._first_kind
         prices[self._kinds] = -duals[first : first + len(self._kinds)]

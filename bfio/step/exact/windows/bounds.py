@@ -27,25 +27,6 @@ _SUMS = 4
 
 
 @dataclass(frozen=True)
-class IntegerDuals:
-    """Integer shares and prices.
-
-    Parameters
-    ----------
-    cut_weights : IntArray
-        Shape (R,): weight of each cut.
-    prices : IntArray
-        Shape (N,): price of the request at each position.
-    admit_price : int
-        Price of the number of admitted requests.
-    """
-
-    cut_weights: IntArray
-    prices: IntArray
-    admit_price: int
-
-
-@dataclass(frozen=True)
 class Bounded:
     """A lower bound that shares and prices prove, with its data.
 
@@ -59,8 +40,10 @@ class Bounded:
         Shape (M,): lower bound on the cost of each mode.
     costs : Costs
         Components of the costs.
-    duals : IntegerDuals
-        Shares by cut, and prices.
+    prices : IntArray
+        Shape (N,): integer price of the request at each position.
+    admit_price : int
+        Integer price of the number of admitted requests.
     sets : list of (int, IntArray)
         Worker and positions of the sets of least cost.
     """
@@ -69,7 +52,8 @@ class Bounded:
     least: IntArray
     of_modes: IntArray
     costs: Costs
-    duals: IntegerDuals
+    prices: IntArray
+    admit_price: int
     sets: list[tuple[int, IntArray]]
 
 
@@ -114,18 +98,22 @@ class Bounds:
 
         The result includes sets for ``number`` of the best sums of each worker.
         """
-        model = self._model
-        whole = self._integers(duals, cuts)
-        shares = weighted(cuts, whole.cut_weights, boxes.floors, len(model.open))
-        priced = self._priced(boxes, whole)
-        costs = Costs(boxes.modes, model.workers, shares, priced, self._fixed(boxes, whole))
+        model, goal, scale = self._model, self._model.goal, self.scale
+        weights = rounded_weights(cuts, duals.cut_weights * scale, goal.pays * scale)
+        shares = weighted(cuts, weights, boxes.floors, len(model.open))
+        prices = np.rint(duals.request_prices * scale).astype(np.int64)[model.requests.kind]
+        prices = np.where(model.requests.required, prices, np.maximum(prices, 0))
+        admit = 0 if model.fills else round(duals.admit_price * scale)
+        fixed = self._fixed(boxes, prices, admit)
+        costs = Costs(boxes.modes, model.workers, shares, self._priced(boxes, prices), fixed)
         mode, sums, least, of_modes = price_workers(costs, number, self._effort.spent)
-        constant = self.scale * int((model.goal.pays * boxes.floors).sum() - model.goal.fixed)
-        constant -= int(whole.prices.sum()) + whole.admit_price * model.problem.num_admitted
+        constant = scale * int((goal.pays * boxes.floors).sum() - goal.fixed)
+        constant -= int(prices.sum()) + admit * model.problem.num_admitted
         # A worker without any set left proves everything.
         nothing = bool((mode[:, 0] < 0).any())
         total = NEVER if nothing else constant + int(least[:, 0].sum())
-        return Bounded(total, least[:, 0], of_modes, costs, whole, self._sets(costs, mode, sums))
+        sets = self._sets(costs, mode, sums)
+        return Bounded(total, least[:, 0], of_modes, costs, prices, admit, sets)
 
     def left(self, boxes: Boxes, found: Bounded, value: int) -> Boxes:
         """Return the part of the boxes with objectives below ``value`` by a bound.
@@ -143,38 +131,29 @@ class Bounds:
             boxes = boxes.without(boxes.modes.low <= boxes.modes.high)
         return boxes.raised()
 
-    def _integers(self, duals: Duals, cuts: Cuts) -> IntegerDuals:
-        """Round duals to integers, with valid signs and sums."""
-        goal, requests, scale = self._model.goal, self._model.requests, self.scale
-        weights = rounded_weights(cuts, duals.cut_weights * scale, goal.pays * scale)
-        prices = np.rint(duals.request_prices * scale).astype(np.int64)[requests.kind]
-        prices = np.where(requests.required, prices, np.maximum(prices, 0))
-        admit = 0 if self._model.fills else round(duals.admit_price * scale)
-        return IntegerDuals(weights, prices, admit)
-
     def round_of(self, found: Bounded) -> ShareRound:
         """Return shares and prices in the form of a certificate."""
-        model, shares, duals = self._model, found.costs.shares, found.duals
+        model, shares = self._model, found.costs.shares
         worker = np.repeat(model.open, np.diff(shares.first))
         rows = np.stack([shares.step, worker, shares.above, shares.to, shares.weight], axis=1)
         parts = tuple(map(tuple, rows.tolist()))
-        return ShareRound(parts, model.by_request(duals.prices), duals.admit_price)
+        return ShareRound(parts, model.by_request(found.prices), found.admit_price)
 
-    def _fixed(self, boxes: Boxes, duals: IntegerDuals) -> IntArray:
+    def _fixed(self, boxes: Boxes, prices: IntArray, admit_price: int) -> IntArray:
         """Return the part of each mode's cost that does not depend on its sum."""
         modes = boxes.modes
-        own = np.where(modes.own >= 0, duals.prices[np.maximum(modes.own, 0)], 0).sum(axis=1)
+        own = np.where(modes.own >= 0, prices[np.maximum(modes.own, 0)], 0).sum(axis=1)
         number = modes.number + (modes.own >= 0).sum(axis=1)
-        fixed: IntArray = own - self.scale * modes.weight + duals.admit_price * number
+        fixed: IntArray = own - self.scale * modes.weight + admit_price * number
         return fixed
 
-    def _priced(self, boxes: Boxes, duals: IntegerDuals) -> Priced:
+    def _priced(self, boxes: Boxes, prices: IntArray) -> Priced:
         """Return the requests that differ in size only, with filled tables."""
         model, modes = self._model, boxes.modes
         sizes = model.requests.sizes
         times = np.unique(model.workers.token_time)
         weight = self.scale * int(model.goal.weights.sum()) * times[:, None]
-        values = weight * sizes - duals.prices[: len(sizes)]
+        values = weight * sizes - prices[: len(sizes)]
         most = int(modes.number.max(initial=0))
         reach = np.zeros(most + 1, dtype=np.int64)
         np.maximum.at(reach, modes.number, modes.high)
