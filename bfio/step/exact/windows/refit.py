@@ -39,43 +39,46 @@ class Pair(NamedTuple):
         Open workers; the second is -1 for the pool.
     total : int
         Sum of their requests that differ by size only [tokens].
-    placement : Placement
-        Its loads exclude these requests; its new peaks are those of all other workers.
+    placement, workers, goal
+        Loads exclude these requests, and new peaks are those of all other workers.
     """
 
     first: int
     second: int
     total: int
     placement: Placement
+    workers: Workers
+    goal: Goal
 
 
 @compilable
-def _cost(x: int, pair: Pair, workers: Workers, goal: Goal) -> int:
+def _cost(x: int, pair: Pair) -> int:
     """Return the objective, up to a constant, if the first worker has sum x."""
-    g, k, placement = pair.first, pair.second, pair.placement
+    g, k, placement, goal = pair.first, pair.second, pair.placement, pair.goal
+    token_time = pair.workers.token_time
     steps = placement.loads.shape[1]
     cost = 0
     for s in range(len(goal.pays)):
         h = s if s < steps else s - steps
         sign = 1 if s < steps else -1
         peak = placement.new_peaks[s]
-        peak = max(peak, sign * workers.token_time[g] * (placement.loads[g, h] + x))
+        peak = max(peak, sign * token_time[g] * (placement.loads[g, h] + x))
         if k >= 0:
             rest = placement.loads[k, h] + pair.total - x
-            peak = max(peak, sign * workers.token_time[k] * rest)
+            peak = max(peak, sign * token_time[k] * rest)
         cost += goal.pays[s] * peak
-    factor = workers.token_time[g] - (workers.token_time[k] if k >= 0 else 0)
+    factor = token_time[g] - (token_time[k] if k >= 0 else 0)
     for h in range(steps):
         cost -= goal.weights[h] * factor * x
     return int(cost)
 
 
 @compilable(allocates=True)
-def _best_sum(low: int, high: int, pair: Pair, workers: Workers, goal: Goal) -> int:
+def _best_sum(low: int, high: int, pair: Pair) -> int:
     """Return the least of the best sums from ``low`` to ``high``, reachable or not."""
     while low < high:
         middle = (low + high) // 2
-        if _cost(middle, pair, workers, goal) <= _cost(middle + 1, pair, workers, goal):
+        if _cost(middle, pair) <= _cost(middle + 1, pair):
             high = middle
         else:
             low = middle + 1
@@ -83,20 +86,18 @@ def _best_sum(low: int, high: int, pair: Pair, workers: Workers, goal: Goal) -> 
 
 
 @compilable(allocates=True)
-def _within(
-    most: int, inside: int, low: int, high: int, pair: Pair, workers: Workers, goal: Goal
-) -> tuple[int, int]:
+def _within(most: int, inside: int, low: int, high: int, pair: Pair) -> tuple[int, int]:
     """Return the interval of sums that cost at most ``most``, around the sum ``inside``."""
     above = inside
     while low < inside:
         middle = (low + inside) // 2
-        if _cost(middle, pair, workers, goal) <= most:
+        if _cost(middle, pair) <= most:
             inside = middle
         else:
             low = middle + 1
     while above < high:
         middle = (above + high + 1) // 2
-        if _cost(middle, pair, workers, goal) <= most:
+        if _cost(middle, pair) <= most:
             above = middle
         else:
             high = middle - 1
@@ -153,19 +154,17 @@ def _better_sum(
     evens: bool,
     sizes: IntArray,
     pair: Pair,
-    workers: Workers,
-    goal: Goal,
     spent: IntArray,
 ) -> tuple[int, Reach]:
     """Return a reachable sum that improves on x, and its table; -1 if there is none."""
     table = np.empty((1, 1), np.int16)
-    value = _cost(x, pair, workers, goal)
-    aim = _best_sum(low, high, pair, workers, goal)
-    improves = _cost(aim, pair, workers, goal) < value
+    value, token_time = _cost(x, pair), pair.workers.token_time
+    aim = _best_sum(low, high, pair)
+    improves = _cost(aim, pair) < value
     if improves:
-        lowest, highest = _within(value - 1, aim, low, high, pair, workers, goal)
-    elif evens and workers.token_time[pair.first] == workers.token_time[pair.second]:
-        lowest, highest = _within(value, x, low, high, pair, workers, goal)
+        lowest, highest = _within(value - 1, aim, low, high, pair)
+    elif evens and token_time[pair.first] == token_time[pair.second]:
+        lowest, highest = _within(value, x, low, high, pair)
         aim = _even_sum(lowest, highest, pair)
         nearer = abs(x - aim) - 1
         lowest, highest = max(lowest, aim - nearer), min(highest, aim + nearer)
@@ -179,10 +178,7 @@ def _better_sum(
     below, above = _nearest(table[count], aim, lowest, highest)
     if below < 0 or above < 0:
         return max(below, above), table
-    if improves:
-        nearest = _cost(below, pair, workers, goal) < _cost(above, pair, workers, goal)
-    else:
-        nearest = aim - below < above - aim
+    nearest = _cost(below, pair) < _cost(above, pair) if improves else aim - below < above - aim
     return (below if nearest else above), table
 
 
@@ -225,10 +221,9 @@ def _refit_pair(
         low = max(low, total - _room(placement, workers, k))
     found = -1
     if low <= x <= high:
-        pair = Pair(g, k, total, placement)
-        found, table = _better_sum(
-            x, low, high, members, count, evens and k >= 0, sizes, pair, workers, goal, spent
-        )
+        pair = Pair(g, k, total, placement, workers, goal)
+        evens = evens and k >= 0
+        found, table = _better_sum(x, low, high, members, count, evens, sizes, pair, spent)
         if found >= 0:
             for m in range(number):
                 owner[members[m]] = k
