@@ -67,11 +67,6 @@ class Placements:
         met, self._met = self._met, []
         return met
 
-    def take(self, value: int, owner: IntArray) -> None:
-        """Keep a placement of this objective if it is better than the best."""
-        if value < self.value:
-            self.value, self.owner = int(value), owner.copy()
-
     def begin(self, start: Sequence[int | None] | None) -> None:
         """Make the first placement: from an assignment, or by filling slots in turn."""
         owner = self._dealt_in_turn() if start is None else self._model.owner_of(tuple(start))
@@ -153,7 +148,7 @@ class Placements:
         owner = np.full(len(kinds), -1, dtype=np.int64)
         done = np.zeros(len(model.open), dtype=np.bool_)
         for j in np.argsort(-weights, kind="stable").tolist():
-            k, members = solution.worker[j], solution.members[j]
+            k, members = solution.sets[j]
             if weights[j] <= LEAST_WEIGHT or done.all():
                 break
             if done[k] or any(len(left[c]) < members.count(c) for c in set(members)):
@@ -166,11 +161,12 @@ class Placements:
     def _improve(self, owner: IntArray, share: float, turns: int) -> None:
         """Exchange requests at random; keep the best placement within token limits."""
         model = self._model
+        mean, pays = float(model.requests.rows.mean()), float(model.goal.pays.sum())
         value, excess = anneal(
             model.requests,
             model.workers,
             model.goal,
-            self._temperature(share),
+            share * mean * pays / model.problem.num_workers,
             turns,
             not model.fills,
             owner,
@@ -189,7 +185,8 @@ class Placements:
                 self._effort.spent,
             )
         self._met += model.sets_of(owner)
-        self.take(value, owner)
+        if value < self.value:
+            self.value, self.owner = int(value), owner.copy()
 
     def _dealt_in_turn(self) -> IntArray:
         """Fill slots in turn: required requests first, then the smallest."""
@@ -221,10 +218,6 @@ class Placements:
         missing = model.problem.num_admitted - int((owner >= 0).sum())
         owner[waiting[:missing]] = places[:missing]
         return owner
-
-    def _temperature(self, share: float) -> float:
-        mean = float(self._model.requests.rows.mean())
-        return share * mean * float(self._model.goal.pays.sum()) / self._model.problem.num_workers
 
 
 def _rounded(numbers: FloatArray, total: int, most: IntArray) -> IntArray:

@@ -8,7 +8,7 @@ import numpy as np
 from bfio.step.exact.effort import Effort
 from bfio.step.exact.simplex import Simplex
 from bfio.step.exact.windows.model import Split, StepModel
-from bfio.step.exact.windows.shares import Columns, Cuts, coefficients, joined, no_cuts
+from bfio.step.exact.windows.shares import Columns, Cuts, coefficients, joined
 from formulations.arrays import BoolArray, FloatArray, IntArray
 from formulations.step.share_bound import largest_objective
 
@@ -67,7 +67,7 @@ class Solution(NamedTuple):
         Dual values.
     worker_duals : FloatArray
         Shape (K,): duals of the workers' rows.
-    worker, members : list
+    sets : list of (int, tuple of int)
         Worker and kinds of requests of each column.
     """
 
@@ -76,8 +76,7 @@ class Solution(NamedTuple):
     weights: FloatArray
     duals: Duals
     worker_duals: FloatArray
-    worker: list[int]
-    members: list[tuple[int, ...]]
+    sets: list[tuple[int, tuple[int, ...]]]
 
 
 class ShareProgram:
@@ -107,15 +106,14 @@ class ShareProgram:
         required = np.zeros(self._kinds, dtype=np.bool_)
         required[kind] = model.requests.required
         self._fixed_rows = self._kinds + len(model.open) + 1
-        self.cuts: Cuts = no_cuts()
-        self._cut_floors: IntArray = np.empty(0, dtype=np.int64)
+        nothing = np.empty(0, dtype=np.int64)
+        self.cuts = Cuts(nothing, np.zeros(1, dtype=np.int64), nothing, nothing, nothing)
+        self._cut_floors: IntArray = nothing
         # For how many solutions in turn each cut had no weight.
-        self._idle: IntArray = np.empty(0, dtype=np.int64)
+        self._idle: IntArray = nothing
         self._path: Sequence[tuple[Split, bool]] = ()
-        self.worker: list[int] = []
-        self.members: list[tuple[int, ...]] = []
-        self._times: list[IntArray] = []
-        self._known: set[tuple[int, tuple[int, ...]]] = set()
+        # Worker and kinds of requests of each column, in order, with its times.
+        self._sets: dict[tuple[int, tuple[int, ...]], IntArray] = {}
         self._simplex = Simplex(effort)
         self._highs, self._inf = self._simplex.highs, self._simplex.infinity
         lacking = np.flatnonzero(
@@ -160,7 +158,8 @@ class ShareProgram:
     @property
     def columns(self) -> Columns:
         """The sets of requests found so far."""
-        return Columns(np.array(self.worker, dtype=np.int64), np.array(self._times))
+        worker = np.array([k for k, _ in self._sets], dtype=np.int64)
+        return Columns(worker, np.array(list(self._sets.values())))
 
     def solve(self) -> Solution | None:
         """Solve the program; None if the simplex method does not finish."""
@@ -180,8 +179,7 @@ class ShareProgram:
             primal[self._first_column :],
             Duals(-duals[:n], duals[rows:] / _UNIT, -float(duals[rows - 1])),
             duals[n : rows - 1],
-            self.worker,
-            self.members,
+            list(self._sets),
         )
 
     def raise_floors(self, floors: IntArray) -> None:
@@ -194,7 +192,7 @@ class ShareProgram:
         """Restrict the program to a case: its columns, its floors, and its valid cuts."""
         self._path = path
         allowed = self._allowed(self.columns)
-        first, number = self._first_column, len(self.worker)
+        first, number = self._first_column, len(self._sets)
         self._highs.changeColsBounds(
             number,
             np.arange(first, first + number, dtype=np.int32),
@@ -221,47 +219,48 @@ class ShareProgram:
 
         If a solution is given, only sets with a negative reduced cost at its duals are added.
         """
-        model = self._model
-        kinds = model.requests.kind
-        new = []
-        seen: set[tuple[int, tuple[int, ...]]] = set()
+        kinds = self._model.requests.kind
+        new: dict[tuple[int, tuple[int, ...]], IntArray] = {}
         for k, members in found:
             key = (k, tuple(sorted(kinds[members].tolist())))
-            if key not in self._known and key not in seen:
-                seen.add(key)
-                new.append((k, members, key[1]))
+            if key not in self._sets:
+                new.setdefault(key, members)
         if not new:
             return 0
-        worker = np.array([k for k, _, _ in new])
-        times, costs = self._times_and_costs(worker, [members for _, members, _ in new])
+        worker = np.array([k for k, _ in new])
+        times, costs = self._times_and_costs(worker, list(new.values()))
         start, index, value = [0], [], []
-        for k, _, kind in new:
+        for k, kind in new:
             different = dict.fromkeys(kind)
             index += [*different, self._kinds + k, self._fixed_rows - 1]
             value += [*map(float, map(kind.count, different)), 1.0, float(len(kind))]
             start.append(len(index))
         column, row, entries = self._entries(worker, times, start, index, value)
+        added = list(new)
         if at is not None:
             prices, weights, admit = at.duals
             duals = np.concatenate([-prices, at.worker_duals, [-admit], weights * _UNIT])
             duals /= self._scale * _UNIT
-            reduced = costs - np.bincount(column, entries * duals[row], len(new))
-            kept = reduced < -_LEAST_GAIN
+            kept = costs - np.bincount(column, entries * duals[row], len(new)) < -_LEAST_GAIN
             if not kept.any():
                 return 0
             inside = kept[column]
             column = (np.cumsum(kept) - 1)[column[inside]]
             row, entries = row[inside], entries[inside]
-            new = [one for one, wanted in zip(new, kept.tolist(), strict=True) if wanted]
+            added = [added[j] for j in np.flatnonzero(kept).tolist()]
             times, worker, costs = times[kept], worker[kept], costs[kept]
-        allowed = self._allowed(Columns(worker, times))
-        self._put(np.where(allowed, self._inf, 0.0), costs, column, row, entries)
-        for j, (k, _, kind) in enumerate(new):
-            self._known.add((k, kind))
-            self.worker.append(k)
-            self.members.append(kind)
-            self._times.append(times[j])
-        return len(new)
+        self._highs.addCols(
+            len(costs),
+            costs,
+            np.zeros(len(costs)),
+            np.where(self._allowed(Columns(worker, times)), self._inf, 0.0),
+            len(row),
+            np.searchsorted(column, np.arange(len(costs))).astype(np.int32),
+            row.astype(np.int32),
+            entries,
+        )
+        self._sets.update(zip(added, times, strict=True))
+        return len(added)
 
     def _times_and_costs(
         self, worker: IntArray, sets: list[IntArray]
@@ -293,26 +292,6 @@ class ShareProgram:
         order = np.argsort(column, kind="stable")
         rows = np.concatenate([np.array(index), row + self._fixed_rows])
         return column[order], rows[order], np.concatenate([np.array(value), of_cuts])[order]
-
-    def _put(
-        self,
-        most: FloatArray,
-        costs: FloatArray,
-        column: IntArray,
-        rows: IntArray,
-        values: FloatArray,
-    ) -> None:
-        starts = np.searchsorted(column, np.arange(len(costs)))
-        self._highs.addCols(
-            len(costs),
-            costs,
-            np.zeros(len(costs)),
-            most,
-            len(rows),
-            starts.astype(np.int32),
-            rows.astype(np.int32),
-            values,
-        )
 
     def add_cuts(self, cuts: Cuts, floors: IntArray) -> None:
         """Add share inequalities, restricted to the levels above these floors."""

@@ -138,7 +138,7 @@ class WindowSearch:
         assert self.placements.owner is not None
         program = ShareProgram(self.model, self._boxes.floors, self._effort)
         program.add_columns(self.model.sets_of(self.placements.owner))
-        weights = np.ones(len(program.worker))
+        weights = np.ones(len(program.columns.worker))
         program.add_columns(self.placements.met())
         cuts = self._broken(program, weights, None)
         if cuts is not None:
@@ -179,7 +179,11 @@ class WindowSearch:
         self, program: ShareProgram, case: _Open, sums: Aggregate | None
     ) -> tuple[Solution | None, bool]:
         """Bound a case; return the last solution of its program, and whether it is closed."""
-        self._enter(program, case)
+        self._boxes, self.bound = case.boxes, case.bound
+        self._hot = None
+        self.cases.append(Case([]))
+        if len(self.cases) > 1:
+            program.restrict(case.path, self._boxes.floors)
         if sums is not None and len(self.cases) == 1:
             self._bound_by_sums(program, sums)
         if self._boxes.is_empty:
@@ -187,13 +191,6 @@ class WindowSearch:
         solution = self._converge(program)
         self._place_finally(solution)
         return solution, self.proven
-
-    def _enter(self, program: ShareProgram, case: _Open) -> None:
-        self._boxes, self.bound = case.boxes, case.bound
-        self._hot = None
-        self.cases.append(Case([]))
-        if len(self.cases) > 1:
-            program.restrict(case.path, self._boxes.floors)
 
     def _bound_by_sums(self, program: ShareProgram, sums: Aggregate) -> None:
         """Bound by the shares and prices of the relaxation to sums per worker."""
@@ -282,7 +279,8 @@ class WindowSearch:
             added = program.add_columns(sets, solution)
             if added:
                 return added
-        for duals in self._smoothed(solution.duals):
+        behind, sharp = self._behind, solution.duals
+        for duals in [sharp] if behind is None else [sharp.towards(behind, _SMOOTHING), sharp]:
             found = self.bounds.of(self._boxes, duals, program.cuts)
             self._hot = self._best_modes(found)
             if found.total > self.bound * self.bounds.scale:
@@ -309,10 +307,6 @@ class WindowSearch:
         kept = np.zeros(len(above), dtype=np.bool_)
         kept[np.argpartition(above, _HOT_MODES)[:_HOT_MODES]] = True
         return self._boxes.without(kept)
-
-    def _smoothed(self, duals: Duals) -> list[Duals]:
-        behind = self._behind
-        return [duals] if behind is None else [duals.towards(behind, _SMOOTHING), duals]
 
     def _keep(self, found: Bounded) -> None:
         """Keep a higher bound and the boxes that it leaves."""

@@ -85,12 +85,6 @@ class Columns(NamedTuple):
     times: IntArray
 
 
-def no_cuts() -> Cuts:
-    """Return an empty set of cuts."""
-    nothing = np.empty(0, dtype=np.int64)
-    return Cuts(nothing, np.zeros(1, dtype=np.int64), nothing, nothing, nothing)
-
-
 def joined(first: Cuts, second: Cuts) -> Cuts:
     """Return the union of two sets of cuts."""
     return Cuts(

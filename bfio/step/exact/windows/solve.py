@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -95,18 +94,29 @@ def _searched(
     owner = search.placements.owner
     if owner is None:
         return None
-    assignment = search.model.assignment(owner)
-    closed = search.closed_form
-    found = ExactResult(
-        method="bound",
-        assignment=assignment,
+    cases, method = search.cases, "bound"
+    rounds = [one for case in cases for one in case.rounds]
+    if search.bound < search.closed_form:
+        certificate = Certificate("shares", search.closed_form)
+    else:
+        method = "columns" if len(cases) > 1 else "bound"
+        certificate = Certificate(
+            "shares",
+            search.bound,
+            tuple(one.prices for one in rounds),
+            search.bounds.scale,
+            shares=tuple(one.shares for one in rounds),
+            admit_prices=tuple(one.admit_price for one in rounds),
+            cases=tuple(_case(search, case) for case in cases),
+        )
+    return ExactResult(
+        method=method,
+        assignment=search.model.assignment(owner),
         objective=search.value,
-        bound=max(closed, search.bound),
+        bound=certificate.bound,
         seconds=Seconds(search=time.perf_counter() - began),
+        certificate=certificate,
     )
-    if search.bound < closed:
-        return replace(found, certificate=Certificate("shares", closed))
-    return _certified(found, search)
 
 
 def _is_hopeless(problem: StepProblem) -> bool:
@@ -122,19 +132,3 @@ def _case(search: WindowSearch, case: Case) -> CaseRow:
         return len(case.rounds), -1, 0, 0
     worker = int(search.model.open[case.split.worker])
     return len(case.rounds), worker, case.split.step, case.split.level
-
-
-def _certified(found: ExactResult, search: WindowSearch) -> ExactResult:
-    cases = search.cases
-    rounds = [one for case in cases for one in case.rounds]
-    certificate = Certificate(
-        "shares",
-        search.bound,
-        tuple(one.prices for one in rounds),
-        search.bounds.scale,
-        shares=tuple(one.shares for one in rounds),
-        admit_prices=tuple(one.admit_price for one in rounds),
-        cases=tuple(_case(search, case) for case in cases),
-    )
-    method = "columns" if len(cases) > 1 else "bound"
-    return replace(found, method=method, certificate=certificate)

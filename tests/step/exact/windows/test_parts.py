@@ -65,7 +65,7 @@ def _halves(*weights: float) -> Solution:
     """Return a solution of columns of two workers, two of each."""
     nothing = np.zeros(0)
     duals = Duals(nothing, nothing, 0.0)
-    return Solution(0.0, nothing, np.array(weights), duals, nothing, [], [])
+    return Solution(0.0, nothing, np.array(weights), duals, nothing, [])
 
 
 def test_splits_learn_which_workers_raise_bounds() -> None:
