@@ -266,8 +266,7 @@ class PackBound:
 
     def total_under(self, prices: IntArray, peak: int) -> int:
         """Return the largest scaled total that prices allow under a peak; fills the table."""
-        values = PRICE_SCALE * self._sizes - prices
-        self._fill(values)
+        self._fill(PRICE_SCALE * self._sizes - prices)
         return self._read_total(prices, peak)
 
     def _fill(self, values: IntArray) -> None:
@@ -286,24 +285,16 @@ class PackBound:
     def _least_possible(self, prices: IntArray, peak: int, last: int) -> int:
         """Return the least peak from ``peak`` on that the table's prices do not exclude."""
         needed = PRICE_SCALE * self._total
-        low, high = peak - 1, last
-        while high - low > 1:
-            middle = (low + high) // 2
-            if self._read_total(prices, middle) >= needed:
-                high = middle
-            else:
-                low = middle
-        return high
+        peaks = range(peak, last)
+        return peak + bisect_left(peaks, needed, key=lambda one: self._read_total(prices, one))
 
     def _add_best(self, prices: IntArray, duals: FloatArray, peak: int) -> bool:
         """Add disjoint subsets that improve the program; return whether any does."""
         values = PRICE_SCALE * self._sizes - prices
         found = False
         members = np.empty(len(self._sizes), dtype=np.bool_)
-        for kind, (base, row) in enumerate(
-            zip(self._bases.tolist(), self._rows.tolist(), strict=True)
-        ):
-            margin = min(peak - base, self._limit)
+        margins = np.minimum(peak - self._bases, self._limit).tolist()
+        for kind, (margin, row) in enumerate(zip(margins, self._rows.tolist(), strict=True)):
             left = values.copy()
             for _ in range(max(1, _PER_ROUND // len(self._bases))):
                 self._fill(left)

@@ -190,7 +190,7 @@ def _regroup(
     buffers: IntArray,
     state: RandomState,
     spent: IntArray,
-) -> bool:
+) -> None:
     """Redistribute the requests of a group within the first budget for which this is possible."""
     K = len(group)
     items = np.empty(_MOST_ITEMS, np.int64)
@@ -220,8 +220,7 @@ def _regroup(
                     free[g] = slots[m] - len(own)
                     owner[own] = g
                     end = begin[m]
-                return True
-    return False
+                return
 
 
 @compilable(allocates=True)
