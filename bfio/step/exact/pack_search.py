@@ -93,7 +93,8 @@ class PackSearch:
         if self._open and Phase.PACKING_PRICES not in self._skip:
             self._raise_by_sums()
         bound_seconds = 0.0
-        self._rebalance(_FIRST_TURNS if self._cells <= _FEW_CELLS else _MORE_TURNS)
+        cells = len(core.sizes) * (self._peak - int(core.base.min()))
+        self._rebalance(_FIRST_TURNS if cells <= _FEW_CELLS else _MORE_TURNS)
         if self._open and not self._effort.is_over and Phase.PACKING_PRICES not in self._skip:
             before = time.perf_counter()
             self._raise_bound()
@@ -113,11 +114,6 @@ class PackSearch:
     @property
     def _open(self) -> bool:
         return self._peak > self._lower
-
-    @property
-    def _cells(self) -> int:
-        """Number of cells of a table of all sums below the best peak, times requests."""
-        return len(self._core.sizes) * (self._peak - int(self._core.base.min()))
 
     def _accept(self, owner: IntArray) -> None:
         """Keep a placement if it beats the incumbent."""

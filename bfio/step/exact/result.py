@@ -112,9 +112,8 @@ class ExactResult:
         """Return in words how optimality is proven, or None if it is not."""
         if not (self.proven or self.infeasible):
             return None
-        certified = "" if self.certificate is None else ", which a certificate re-derives"
-        if self.infeasible:
-            certified = ""
+        is_bare = self.infeasible or self.certificate is None
+        certified = "" if is_bare else ", which a certificate re-derives"
         return f"{_PROOFS.get(self.method, self.method)}, in integers{certified}"
 
     def _termination(self) -> Termination:

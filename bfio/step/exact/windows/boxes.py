@@ -50,24 +50,28 @@ class Boxes:
         return replace(self, modes=Modes(*(part[kept] for part in self.modes)))
 
     def raised(self) -> "Boxes":
-        """Return boxes with floors raised by closed workers and the remaining modes."""
+        """Return boxes with floors raised to the largest of the workers' least times."""
         if self.is_empty:
             return self
-        model = self.model
-        return replace(self, floors=raised_floors(self.modes, model.workers, model.goal.closed))
+        modes, closed = self.modes, self.model.goal.closed
+        first = np.searchsorted(modes.worker, np.arange(len(self.model.open)))
+        least = np.minimum.reduceat(self._times(modes.low, modes.high), first)
+        return replace(self, floors=np.maximum(closed, least.max(axis=0)))
 
     def ceilings(self) -> IntArray:
         """Return upper bounds on the times of all columns, shape (S,)."""
-        modes = self.modes
-        tau = self.model.workers.token_time[modes.worker][:, None]
-        if len(tau) == 0:
-            return self.floors + 1
-        highest = ((modes.loads + modes.high[:, None]) * tau).max(axis=0)
-        if len(self.floors) > len(highest):
-            lowest = ((modes.loads + modes.low[:, None]) * tau).min(axis=0)
-            highest = np.concatenate([highest, -lowest])
+        highest = self._times(self.modes.high, self.modes.low).max(axis=0)
         ceilings: IntArray = np.maximum(highest, self.floors) + 1
         return ceilings
+
+    def _times(self, sums: IntArray, of_negated: IntArray) -> IntArray:
+        """Return the times of modes at given sums, (M, S), the negated ones at other sums."""
+        modes = self.modes
+        tau = self.model.workers.token_time[modes.worker][:, None]
+        times = tau * (modes.loads + sums[:, None])
+        if len(self.floors) == modes.loads.shape[1]:
+            return times
+        return np.concatenate([times, -tau * (modes.loads + of_negated[:, None])], axis=1)
 
     def narrowed(self, value: int) -> "Boxes":
         """Return boxes without sums at which one worker alone costs ``value``."""
@@ -127,33 +131,3 @@ def largest_sums(
             x -= -((most - cost) // slope) if slope > 0 else x - modes.low[m] + 1
         found[m] = x
     return found
-
-
-@entry_point
-def raised_floors(modes: Modes, workers: Workers, closed: IntArray) -> IntArray:
-    """Return the largest of the workers' least times at each step, at least ``closed``.
-
-    Parameters
-    ----------
-    modes, workers
-        Modes and open workers; every worker has a mode.
-    closed : IntArray
-        Shape (S,): largest time of closed workers; negated from step H+1 on (gap objective).
-    """
-    steps = modes.loads.shape[1]
-    K, S = len(workers.slots), len(closed)
-    least = np.full((K, S), 1 << 62, np.int64)
-    for m in range(len(modes.low)):
-        k = modes.worker[m]
-        tau = workers.token_time[k]
-        for h in range(S):
-            if h < steps:
-                time = tau * (modes.loads[m, h] + modes.low[m])
-            else:
-                time = -tau * (modes.loads[m, h - steps] + modes.high[m])
-            least[k, h] = min(least[k, h], time)
-    floors = closed.copy()
-    for k in range(K):
-        for h in range(S):
-            floors[h] = max(floors[h], least[k, h])
-    return floors

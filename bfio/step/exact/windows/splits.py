@@ -39,7 +39,10 @@ class Splits:
         workers = np.arange(len(spread))
         steps = np.argmax(spread, axis=1)
         spread, mean = spread[workers, steps], mean[workers, steps]
-        rises = self._costs() * spread[:, None]
+        # Pseudo-costs: equal as long as none is known.
+        number = self._numbers.sum()
+        usual = self._gains.sum() / number if number else 1.0
+        rises = (self._gains + _PRIOR * usual) / (self._numbers + _PRIOR) * spread[:, None]
         score = (1 - _BETTER_PART) * rises.min(axis=1) + _BETTER_PART * rises.max(axis=1)
         tau, pays = self._model.workers.token_time, self._model.goal.pays[steps]
         settled = spread <= _LEAST_SPREAD * pays * tau
@@ -52,13 +55,6 @@ class Splits:
         """Record the rise of the bound by a split."""
         self._gains[split.worker, int(high)] += rise / spread
         self._numbers[split.worker, int(high)] += 1
-
-    def _costs(self) -> FloatArray:
-        """Return the pseudo-costs, shape (K, 2); equal as long as none is known."""
-        number = self._numbers.sum()
-        mean = self._gains.sum() / number if number else 1.0
-        costs: FloatArray = (self._gains + _PRIOR * mean) / (self._numbers + _PRIOR)
-        return costs
 
     def _spread(self, columns: Columns, solution: Solution) -> tuple[FloatArray, FloatArray]:
         """Return mean deviation, priced, and mean of the loads in a solution, each (K, H+1)."""
