@@ -36,14 +36,10 @@ def with_benefit(
 
     Parameters
     ----------
-    problem : StepProblem
-        The step problem, with a benefit.
     of_loads : ExactResult
         Result of the same step without benefits.
     start : tuple of (int or None), optional
         A feasible assignment.
-    effort : Effort
-        Limits.
     """
     if of_loads.infeasible:
         return of_loads

@@ -29,14 +29,10 @@ def enumerate_placements(
 
     Parameters
     ----------
-    workers : OpenWorkers
-        The workers.
     sizes : IntArray
         Shape (N,), ascending.
     incumbent, target : int
         Objective of the incumbent, and objective at which to stop.
-    node_limit : int
-        Limit on the number of nodes.
     owner : IntArray
         Shape (N,), filled with the worker of each size if a better placement is found.
 

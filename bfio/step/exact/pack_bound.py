@@ -91,16 +91,7 @@ def least_peak_by_sums(core: FillProblem, first: int, last: int, effort: Effort)
     """Return the least peak under which workers could take all tokens at prices 0.
 
     Each worker alone takes the largest sum within its margin of at most as many requests as it has
-    slots.
-
-    Parameters
-    ----------
-    core : FillProblem
-        Data; every request is admitted.
-    first, last : int
-        Least and largest peak of interest; the answer is in this range.
-    effort : Effort
-        Counter of the work.
+    slots. The answer is from ``first`` to ``last``.
     """
     limit = core.largest_margin(last)
     most = min(int(core.capacity.max()), int((np.cumsum(core.sizes) <= limit).sum()))
@@ -121,16 +112,8 @@ def least_peak_by_sums(core: FillProblem, first: int, last: int, effort: Effort)
 class PackBound:
     """The linear program over subsets for each kind of worker; see the module docstring.
 
-    Workers of equal base load and capacity are of one kind.
-
-    Parameters
-    ----------
-    core : FillProblem
-        Data; every request is admitted.
-    last : int
-        Largest peak of interest.
-    effort : Effort
-        Counter of the work.
+    Workers of equal base load and capacity are of one kind, every request is admitted, and
+    ``last`` is the largest peak of interest.
     """
 
     def __init__(self, core: FillProblem, last: int, effort: Effort) -> None:
@@ -194,8 +177,7 @@ class PackBound:
     def raise_peak(self, peak: int, last: int, expired: Callable[[], bool]) -> int:
         """Return the least peak that prices do not exclude, at most ``last``.
 
-        If the peak is raised, the attribute ``prices`` holds the prices that exclude the next
-        lower peak.
+        If the peak is raised, `prices` exclude the next lower one.
         """
         # Averaged with the best so far, prices jump less from round to round.
         behind: IntArray | None = None

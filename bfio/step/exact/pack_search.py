@@ -34,13 +34,7 @@ _MAX_ENUMERATED = 32
 
 
 def prepare_packing(core: FillProblem) -> None:
-    """Compile the kernels for packings that are hard to find.
-
-    Parameters
-    ----------
-    core : FillProblem
-        Any small problem that admits every request.
-    """
+    """Compile the kernels for packings that are hard to find, by any small problem."""
     owner = np.empty_like(core.sizes)
     state = np.ones(1, dtype=np.uint64)
     loads = spread(core.base, core.capacity, core.sizes, owner)
@@ -58,8 +52,6 @@ class PackSearch:
     ----------
     core : FillProblem
         The fill problem: at least one request, and all are admitted.
-    effort : Effort
-        Limits, and the work used so far.
     skip : collection of Phase, optional
         Phases to skip.
     """

@@ -35,13 +35,9 @@ class OpenWorkers(NamedTuple):
 def largest_nested_total(sizes: IntArray, thresholds: IntArray) -> int:
     """Return the largest total of distinct sizes, one below each threshold; -1 if none.
 
-    The sets of sizes below the thresholds are nested. Therefore the greedy rule is optimal that
-    takes the largest fitting size, lowest threshold first (transversal matroid).
-
-    Parameters
-    ----------
-    sizes, thresholds : IntArray
-        Both ascending [tokens].
+    Both are ascending. The sets of sizes below the thresholds are nested. Therefore the greedy
+    rule is optimal that takes the largest fitting size, lowest threshold first (transversal
+    matroid).
     """
     fitting = np.empty(len(sizes), np.int64)
     count = 0
@@ -106,10 +102,6 @@ def peak_bounds(
 
     Parameters
     ----------
-    first, count : int
-        First peak, and number of peaks.
-    workers : OpenWorkers
-        The workers.
     sizes : IntArray
         Shape (N,), ascending.
     largest_total : int

@@ -88,9 +88,8 @@ def find_split(
         Bounds on the number of items in the subset.
     buffers : IntArray
         Shape (4, 2, 1024), overwritten.
-    state : IntArray
-        State of the random generator `random_below`: the search through one half begins at a
-        random position.
+    state : RandomState
+        The search through one half begins at a random position.
     """
     half = len(items) // 2
     num_left = _ordered_sums(items[:half], sizes, buffers[0], buffers[1])
@@ -265,10 +264,6 @@ def rebalance(
         Shape (N,); every request has a worker, and ``owner`` is updated.
     rounds : int
         Number of groups to try.
-    state : IntArray
-        State of the random generator `random_below`.
-    spent : IntArray
-        Shape (1,): number of operations (`bfio.step.exact.effort`); increased.
 
     Returns
     -------

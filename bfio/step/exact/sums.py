@@ -20,12 +20,8 @@ def floors(sizes: IntArray, cardinalities: IntArray, limit: int) -> IntArray:
 
     Parameters
     ----------
-    sizes : IntArray
-        Shape (N,) [tokens].
     cardinalities : IntArray
         Numbers of requests c, ascending, >= 1.
-    limit : int
-        Largest sum of interest [tokens].
 
     Returns
     -------

@@ -61,16 +61,12 @@ def aggregate(
 ) -> Aggregate | None:
     """Solve the relaxation; None if it does not apply to the problem.
 
+    It does not apply to the gap objective, nor to too many requests with individual load profiles.
+
     Parameters
     ----------
-    model : StepModel
-        The problem.
     floors, ceilings : IntArray
-        Shape (S,): lower bounds on the peaks, and upper bounds on the loads of workers. The
-        relaxation does not apply to the gap objective, nor to too many requests with individual
-        load profiles.
-    effort : Effort
-        Counter of the work.
+        Shape (S,): lower bounds on the peaks, and upper bounds on the loads of workers.
     """
     steps = model.requests.rows.shape[1]
     others = len(model.order) - len(model.requests.sizes)

@@ -258,8 +258,6 @@ def anneal(
 
     Parameters
     ----------
-    requests, workers, goal
-        The problem.
     temperature : float
         Initial temperature: a rise of the objective by this much is accepted with probability 1/e.
         The temperature falls to 0.
@@ -269,10 +267,6 @@ def anneal(
         Whether requests may also move to free slots.
     owner : IntArray
         Shape (N,): worker of each position or -1; overwritten with the best placement.
-    state : RandomState
-        Shape (1,): state of the random generator; updated.
-    spent : IntArray
-        Shape (1,): number of operations (`bfio.step.exact.effort`); increased.
 
     Returns
     -------

@@ -60,13 +60,6 @@ class Bounded:
 class Bounds:
     """Lower bounds on one problem by integer duals.
 
-    Parameters
-    ----------
-    model : StepModel
-        The problem.
-    effort : Effort
-        Counter of the work.
-
     Attributes
     ----------
     scale : int

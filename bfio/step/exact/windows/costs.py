@@ -43,10 +43,7 @@ class Costs(NamedTuple):
 
 @compilable
 def reduced_costs(costs: Costs, m: int, low: int, out: IntArray, slopes: IntArray) -> None:
-    """Write the reduced cost of the sums of mode m from ``low`` on; `NEVER` if unreachable.
-
-    ``slopes`` is a work array, one entry longer than ``out``.
-    """
+    """Write the reduced cost of the sums of mode m from ``low`` on; `NEVER` if unreachable."""
     k = costs.modes.worker[m]
     tau = costs.workers.token_time[k]
     share_costs(costs.modes.loads[m], tau, k, costs.shares, low, out, slopes)
@@ -78,20 +75,11 @@ def price_workers(
 ) -> tuple[IntArray, IntArray, IntArray, IntArray]:
     """Find the modes and sums of the least reduced costs of each worker.
 
-    Parameters
-    ----------
-    costs : Costs
-        Shares, prices and modes.
-    number : int
-        How many modes and sums of each worker are kept, T.
-    spent : IntArray
-        Shape (1,): number of operations (`bfio.step.exact.effort`); increased.
-
     Returns
     -------
     tuple of IntArray
-        Modes, sums and costs of each worker, shape (K, T), least first, padded with -1, -1 and
-        `NEVER`; a lower bound on the cost of each mode, shape (M,).
+        Modes, sums and costs of each worker, shape (K, ``number``), least first, padded with -1,
+        -1 and `NEVER`; a lower bound on the cost of each mode, shape (M,).
     """
     shape = (len(costs.workers.slots), number)
     modes, sums = np.full(shape, -1, np.int64), np.full(shape, -1, np.int64)

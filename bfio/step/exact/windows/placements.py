@@ -30,10 +30,6 @@ class Placements:
 
     Parameters
     ----------
-    model : StepModel
-        The problem.
-    effort : Effort
-        Counter of the work.
     refits : bool, optional
         Whether requests of two workers are redistributed exactly.
 

@@ -70,17 +70,7 @@ def best_value(priced: Priced, speed: int, count: int, total: int) -> int:
 
 @entry_point
 def fill_tables(priced: Priced, reach: IntArray, spent: IntArray) -> None:
-    """Fill the tables: each row c for sums up to ``reach[c]``.
-
-    Parameters
-    ----------
-    priced : Priced
-        The requests; the tables are filled.
-    reach : IntArray
-        Shape (C + 1,), as in `bfio.step.exact.subsets.fill_table`.
-    spent : IntArray
-        Shape (1,): number of operations (`bfio.step.exact.effort`); increased.
-    """
+    """Fill the tables: each row c for sums up to ``reach[c]``, as in `fill_sums`."""
     for t in range(len(priced.tables)):
         table = priced.tables[t]
         spent[0] += fill_sums(priced.sizes, priced.units[t], reach, table, no_units(priced))
@@ -175,14 +165,10 @@ def collect_best(
 
     Parameters
     ----------
-    priced : Priced
-        Requests, with filled tables.
     speeds, counts, totals : IntArray
-        Shape (E,): token time, number of requests and sum of each entry.
+        Shape (E,): index of the token time, number of requests and sum of each entry.
     bests : IntArray
         Shape (T, L + 1, C + 1): from `prefix_values`, for each token time.
-    spent : IntArray
-        Shape (1,): number of operations (`bfio.step.exact.effort`); increased.
 
     Returns
     -------

@@ -87,12 +87,8 @@ class ShareProgram:
 
     Parameters
     ----------
-    model : StepModel
-        The problem.
     floors : IntArray
         Shape (S,): lower bounds on the peaks.
-    effort : Effort
-        Counter of the work.
     """
 
     def __init__(self, model: StepModel, floors: IntArray, effort: Effort) -> None:

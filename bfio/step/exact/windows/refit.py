@@ -252,23 +252,14 @@ def _room(placement: Placement, workers: Workers, g: int) -> int:
 def refit(
     requests: Requests, workers: Workers, goal: Goal, owner: IntArray, evens: bool, spent: IntArray
 ) -> int:
-    """Improve a placement within its limits, pair by pair, until no pair can be improved.
+    """Improve a placement within its limits, pair by pair; return its objective.
 
     Parameters
     ----------
-    requests, workers, goal
-        The problem.
     owner : IntArray
         Shape (N,): worker of each position or -1; changed in place.
     evens : bool
         Whether pairs that cannot be improved are equalised.
-    spent : IntArray
-        Shape (1,): number of operations (`bfio.step.exact.effort`); increased.
-
-    Returns
-    -------
-    int
-        Objective of the placement.
     """
     placement = placed(requests, workers, goal, owner)
     value = placed_objective(placement, workers, goal)

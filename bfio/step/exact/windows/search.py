@@ -64,19 +64,11 @@ class WindowSearch:
     ----------
     boxes : Boxes
         The problem with all modes of its workers; each worker has one.
-    effort : Effort
-        Limits.
-    skip : collection of Phase, optional
-        Phases to skip.
 
     Attributes
     ----------
-    model : StepModel
-        Data.
     placements : Placements
         Placements, with the best one so far.
-    bounds : Bounds
-        Computation of lower bounds.
     bound : int
         Lower bound on the objective.
     closed_form : int

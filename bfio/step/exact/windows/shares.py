@@ -32,13 +32,7 @@ class Cuts(NamedTuple):
     to: IntArray
 
     def above_floors(self, floors: IntArray) -> "Cuts":
-        """Return the inequalities restricted to the levels above risen floors.
-
-        Parameters
-        ----------
-        floors : IntArray
-            Shape (S,): lower bounds on the peaks.
-        """
+        """Return the inequalities restricted to the levels above risen floors, shape (S,)."""
         least = np.repeat(floors[self.step], np.diff(self.first))
         above = np.maximum(self.above, least)
         return self._replace(above=above, to=np.maximum(self.to, above))
@@ -99,8 +93,6 @@ def rounded_weights(cuts: Cuts, exact: FloatArray, whole: IntArray) -> IntArray:
 
     Parameters
     ----------
-    cuts : Cuts
-        Cuts.
     exact : FloatArray
         Shape (R,): weights; those below 0 count as 0.
     whole : IntArray
@@ -270,24 +262,9 @@ def share_costs(
     costs: IntArray,
     slopes: IntArray,
 ) -> None:
-    """Write the cost by shares of the sums from ``low`` on for worker k.
+    """Write the costs by shares of the sums from ``low`` on for worker k with ``loads`` beside.
 
-    Parameters
-    ----------
-    loads : IntArray
-        Shape (H+1,): load without the sum [tokens].
-    token_time : int
-        Time per token.
-    k : int
-        Position of the worker.
-    shares : WeightedShares
-        Weighted shares of all workers.
-    low : int
-        First sum [tokens].
-    costs : IntArray
-        Filled with the costs.
-    slopes : IntArray
-        Work array, one entry longer.
+    ``slopes`` is a work array, one entry longer than ``costs``.
     """
     slopes[:] = 0
     value = 0

@@ -30,16 +30,7 @@ def solve_window(
 ) -> ExactResult | None:
     """Solve a problem with a window; None if numbers or limits are too large or too tight.
 
-    Parameters
-    ----------
-    problem : StepProblem
-        The step problem.
-    start : sequence of int or None, optional
-        Initial feasible assignment.
-    effort : Effort
-        Limits.
-    skip : collection of Phase, optional
-        Phases to skip.
+    ``start`` is a feasible assignment; the phases of ``skip`` are left out.
     """
     began = time.perf_counter()
     if largest_objective(problem) > MAX_VALUE:

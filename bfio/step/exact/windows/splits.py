@@ -16,13 +16,7 @@ _PRIOR = 0.3
 
 
 class Splits:
-    """Splits of one problem by the load of a worker at a step, and their effects.
-
-    Parameters
-    ----------
-    model : StepModel
-        The problem.
-    """
+    """Splits of one problem by the load of a worker at a step, and their effects."""
 
     def __init__(self, model: StepModel) -> None:
         self._model = model
