@@ -185,8 +185,11 @@ class PackBound:
         for _ in range(_ROUND_WORK // len(self._sizes) ** 2 + 1):
             if expired():
                 break
-            duals = self._solve()
-            if self._packs_all:
+            # After new columns the last basis is still primal feasible.
+            self._simplex.run(primal=True)
+            duals = np.array(self._program.getSolution().row_dual)
+            if self._program.getInfo().objective_function_value > self._total - _LEAST_GAIN:
+                # All tokens are packed, so that no prices exclude the peak.
                 break
             exact = np.maximum(np.rint(duals[len(self._bases) :] * PRICE_SCALE), 0)
             exact = exact.astype(np.int64)
@@ -234,17 +237,6 @@ class PackBound:
         rows = np.concatenate([[kind], members + len(self._bases)]).astype(np.int32)
         worth = float(self._sizes[members].sum())
         self._program.addCol(worth, 0.0, np.inf, len(rows), rows, np.ones(len(rows)))
-
-    @property
-    def _packs_all(self) -> bool:
-        """Return whether the program packs all tokens, so that no prices exclude its peak."""
-        packed = self._program.getInfo().objective_function_value
-        return bool(packed > int(self._sizes.sum()) - _LEAST_GAIN)
-
-    def _solve(self) -> FloatArray:
-        # After new columns the last basis is still primal feasible.
-        self._simplex.run(primal=True)
-        return np.array(self._program.getSolution().row_dual)
 
     def total_under(self, prices: IntArray, peak: int) -> int:
         """Return the largest scaled total that prices allow under a peak; fills the table."""

@@ -71,24 +71,6 @@ def _thresholds(base: IntArray, capacity: IntArray, smallest: IntArray, single: 
 
 
 @entry_point
-def _largest_total(
-    capacity: IntArray, sizes: IntArray, reach: IntArray, single: IntArray, slots: IntArray
-) -> int:
-    """Return an upper bound on ``T`` by reachable sums and thresholds; -1 if slots stay empty."""
-    total = 0
-    for g in range(len(capacity)):
-        if reach[g] < 0:
-            return -1
-        if capacity[g] > 1:
-            total += reach[g]
-    of_single = largest_nested_total(sizes, single)
-    of_slots = largest_nested_total(sizes, slots)
-    if of_single < 0 or of_slots < 0:
-        return -1
-    return min(total + of_single, of_slots)
-
-
-@entry_point
 def peak_bounds(
     first: int,
     count: int,
@@ -116,17 +98,23 @@ def peak_bounds(
     copy_to(smallest[1:], np.cumsum(sizes))
     limit = table.shape[1] - 1
     bounds = np.empty(count, np.int64)
-    reach = np.empty(len(base), np.int64)
     # All thresholds rise with the peak, so that they keep their order.
     single = _thresholds(base, capacity, smallest, True)
     slots = _thresholds(base, capacity, smallest, False)
     for k in range(count):
         peak = first + k
+        total, of_single, of_slots = 0, -1, -1
+        is_filled = True
         for g in range(len(base)):
-            reach[g] = table[rows[g], min(peak - base[g], limit)]
-        total = _largest_total(capacity, sizes, reach, peak + single, peak + slots)
-        if total < 0:
-            bounds[k] = IMPOSSIBLE
-        else:
-            bounds[k] = workers.number * peak - workers.total_base - min(total, largest_total)
+            reach = table[rows[g], min(peak - base[g], limit)]
+            is_filled = is_filled and reach >= 0
+            if capacity[g] > 1:
+                total += reach
+        if is_filled:
+            of_single = largest_nested_total(sizes, peak + single)
+            of_slots = largest_nested_total(sizes, peak + slots)
+        bounds[k] = IMPOSSIBLE
+        if of_single >= 0 and of_slots >= 0:
+            total = min(total + of_single, of_slots, largest_total)
+            bounds[k] = workers.number * peak - workers.total_base - total
     return bounds

@@ -2,9 +2,7 @@
 
 import numpy as np
 
-from bfio.common.compilable import compilable
 from bfio.common.kernels import entry_point
-from bfio.common.words import Words
 from formulations.arrays import IntArray
 
 #: Marks a sum that no subset reaches.
@@ -48,11 +46,6 @@ def floors(sizes: IntArray, cardinalities: IntArray, limit: int) -> IntArray:
                 bits[c, w] |= (word << up) | ((carried >> down) >> np.uint64(1))
                 carried = word
             used[c] = max(used[c], last)
-    return _largest_below(bits, cardinalities, limit)
-
-
-@compilable(allocates=True)
-def _largest_below(bits: Words, cardinalities: IntArray, limit: int) -> IntArray:
     table = np.empty((len(cardinalities), limit + 1), np.int64)
     for k in range(len(cardinalities)):
         largest = -1

@@ -42,11 +42,14 @@ class Costs(NamedTuple):
 
 
 @compilable
-def reduced_costs(costs: Costs, m: int, low: int, out: IntArray, slopes: IntArray) -> None:
+def _reduced_costs(
+    costs: Costs, m: int, low: int, out: IntArray, slopes: IntArray, spent: IntArray
+) -> None:
     """Write the reduced cost of the sums of mode m from ``low`` on; `NEVER` if unreachable."""
     k = costs.modes.worker[m]
+    spent[0] += _LOOK * (costs.shares.first[k + 1] - costs.shares.first[k] + len(out))
     tau = costs.workers.token_time[k]
-    share_costs(costs.modes.loads[m], tau, k, costs.shares, low, out, slopes)
+    share_costs(costs.modes.loads[m], tau, k, costs.shares, low, out, slopes[: len(out) + 1])
     priced = costs.priced
     best = priced.tables[priced.speed[k], costs.modes.number[m]]
     shift = np.int64(priced.shift)
@@ -57,10 +60,11 @@ def reduced_costs(costs: Costs, m: int, low: int, out: IntArray, slopes: IntArra
 
 
 @compilable
-def _least_on(costs: Costs, m: int, first: int, last: int) -> int:
+def _least_on(costs: Costs, m: int, first: int, last: int, spent: IntArray) -> int:
     """Return a lower bound on the reduced cost of the sums ``first`` to ``last`` of mode m."""
     k = costs.modes.worker[m]
     priced = costs.priced
+    spent[0] += _LOOK * (costs.shares.first[k + 1] - costs.shares.first[k])
     units = np.int64(most_units(priced, priced.speed[k], costs.modes.number[m], first, last))
     if units <= no_units(priced) // 2:
         return NEVER
@@ -89,20 +93,17 @@ def price_workers(
     stack = np.empty((_DEPTH, 2), np.int64)
     memory = np.empty((2, BLOCK + 1), np.int64)
     for m in range(len(costs.fixed)):
-        bounds[m] = _least_on(costs, m, costs.modes.low[m], costs.modes.high[m])
+        bounds[m] = _least_on(costs, m, costs.modes.low[m], costs.modes.high[m], spent)
     # Those that may cost least come first: most others need no further look then.
     for m in np.argsort(bounds):
         k = costs.modes.worker[m]
-        shares = costs.shares.first[k + 1] - costs.shares.first[k]
-        spent[0] += _LOOK * shares
         stack[0, 0] = costs.modes.low[m]
         stack[0, 1] = costs.modes.high[m]
         depth = 1 if bounds[m] < least[k, last] else 0
         while depth > 0:
             depth -= 1
             low, high = stack[depth, 0], stack[depth, 1]
-            spent[0] += _LOOK * shares
-            if _least_on(costs, m, low, high) >= least[k, last]:
+            if _least_on(costs, m, low, high, spent) >= least[k, last]:
                 continue
             if high - low >= BLOCK:
                 # The lower half is looked at first.
@@ -112,8 +113,7 @@ def price_workers(
                 depth += 2
                 continue
             found = memory[0, : high - low + 1]
-            spent[0] += _LOOK * (shares + len(found))
-            reduced_costs(costs, m, low, found, memory[1, : len(found) + 1])
+            _reduced_costs(costs, m, low, found, memory[1], spent)
             for x in range(len(found)):
                 if found[x] < least[k, last]:
                     _insert(modes[k], sums[k], least[k], m, low + x, found[x])
@@ -141,16 +141,13 @@ def _end(
     costs: Costs, m: int, most: int, up: bool, stack: IntArray, memory: IntArray, spent: IntArray
 ) -> int:
     """Return the first sum of mode m, from either end, of cost at most ``most``; -1 if none."""
-    k = costs.modes.worker[m]
-    shares = costs.shares.first[k + 1] - costs.shares.first[k]
     stack[0, 0] = costs.modes.low[m]
     stack[0, 1] = costs.modes.high[m]
     depth = 1
     while depth > 0:
         depth -= 1
         low, high = stack[depth, 0], stack[depth, 1]
-        spent[0] += _LOOK * shares
-        if _least_on(costs, m, low, high) > most:
+        if _least_on(costs, m, low, high, spent) > most:
             continue
         if high - low >= BLOCK:
             middle = (low + high) // 2
@@ -160,8 +157,7 @@ def _end(
             depth += 2
             continue
         found = memory[0, : high - low + 1]
-        spent[0] += _LOOK * (shares + len(found))
-        reduced_costs(costs, m, low, found, memory[1, : len(found) + 1])
+        _reduced_costs(costs, m, low, found, memory[1], spent)
         for i in range(len(found)):
             x = i if up else len(found) - 1 - i
             if found[x] <= most:

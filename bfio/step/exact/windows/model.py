@@ -164,13 +164,6 @@ class StepModel:
         workers = [assignment[i] for i in self.order.tolist()]
         return np.array([-1 if g is None else place[g] for g in workers], dtype=np.int64)
 
-    def positions(self) -> dict[int, list[int]]:
-        """Return the positions of the requests of each kind."""
-        positions: dict[int, list[int]] = {}
-        for position, kind in enumerate(self.requests.kind.tolist()):
-            positions.setdefault(kind, []).append(position)
-        return positions
-
     def sets_of(self, owner: IntArray) -> list[tuple[int, IntArray]]:
         """Return each open worker with the positions of its requests."""
         return [(k, np.flatnonzero(owner == k)) for k in range(len(self.open))]

@@ -140,7 +140,9 @@ class Placements:
         """Place disjoint columns, largest weight first, and other requests arbitrarily."""
         model, weights = self._model, solution.weights
         kinds = model.requests.kind
-        left = model.positions()
+        left: dict[int, list[int]] = {}
+        for position, kind in enumerate(kinds.tolist()):
+            left.setdefault(kind, []).append(position)
         owner = np.full(len(kinds), -1, dtype=np.int64)
         done = np.zeros(len(model.open), dtype=np.bool_)
         for j in np.argsort(-weights, kind="stable").tolist():
