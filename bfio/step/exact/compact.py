@@ -134,8 +134,8 @@ class _Program:
         rows = problem.contribution
         if problem.benefit is not None:
             rows = np.hstack([rows, problem.benefit[:, self.workers]])
-        if problem.required is not None:
-            rows = np.hstack([rows, problem.required[:, None]])
+        required = np.zeros(len(rows)) if problem.required is None else problem.required
+        rows = np.hstack([rows, required[:, None].astype(np.int64)])
         self.rows, self.classes, self.counts = np.unique(
             rows, axis=0, return_inverse=True, return_counts=True
         )
@@ -156,9 +156,7 @@ class _Program:
         ]
 
     def _admit(self) -> None:
-        must = [False] * len(self.counts)
-        if self.problem.required is not None:
-            must = [bool(flag) for flag in self.rows[:, -1]]
+        must = self.rows[:, -1].tolist()
         for row, n, all_start in zip(self.take, self.counts.tolist(), must, strict=True):
             self.model.add(sum(row) == n if all_start else sum(row) <= n)
         for p, g in enumerate(self.workers):

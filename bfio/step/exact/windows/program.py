@@ -89,6 +89,13 @@ class ShareProgram:
     ----------
     floors : IntArray
         Shape (S,): lower bounds on the peaks.
+
+    Attributes
+    ----------
+    cuts : Cuts
+        The cuts, in the order of the rows.
+    behind : Duals or None
+        The duals that have proven most; weights of the first cuts only.
     """
 
     def __init__(self, model: StepModel, floors: IntArray, effort: Effort) -> None:
@@ -104,6 +111,7 @@ class ShareProgram:
         self._fixed_rows = self._kinds + len(model.open) + 1
         nothing = np.empty(0, dtype=np.int64)
         self.cuts = Cuts(nothing, np.zeros(1, dtype=np.int64), nothing, nothing, nothing)
+        self.behind: Duals | None = None
         self._cut_floors: IntArray = nothing
         # For how many solutions in turn each cut had no weight.
         self._idle: IntArray = nothing
@@ -291,6 +299,8 @@ class ShareProgram:
 
     def add_cuts(self, cuts: Cuts, floors: IntArray) -> None:
         """Add share inequalities, restricted to the levels above these floors."""
+        if len(cuts.step) == 0:
+            return
         cuts = cuts.above_floors(floors)
         levels = coefficients(cuts, self.columns)
         row, column = np.nonzero(levels)
@@ -312,12 +322,15 @@ class ShareProgram:
         self._cut_floors = np.concatenate([self._cut_floors, floors[cuts.step]])
         self._idle = np.concatenate([self._idle, np.zeros(len(cuts.step), dtype=np.int64)])
 
-    def drop_cuts(self, wanted: BoolArray) -> BoolArray:
-        """Drop cuts long without weight, except wanted ones; return which are kept."""
-        kept: BoolArray = wanted | (self._idle < _PATIENCE)
+    def drop_cuts(self) -> None:
+        """Drop cuts long without weight, except those with weight in the best duals."""
+        kept = self._idle < _PATIENCE
+        if self.behind is not None:
+            weights = self.behind.cut_weights
+            kept[: len(weights)] |= weights > 0
+            self.behind = self.behind._replace(cut_weights=weights[kept[: len(weights)]])
         dropped = np.flatnonzero(~kept)
         if len(dropped):
             self._highs.deleteRows(len(dropped), (dropped + self._fixed_rows).astype(np.int32))
             self.cuts = self.cuts.taken(np.flatnonzero(kept))
             self._cut_floors, self._idle = self._cut_floors[kept], self._idle[kept]
-        return kept

@@ -12,7 +12,7 @@ from bfio.step.exact.windows.bounds import Bounded, Bounds
 from bfio.step.exact.windows.boxes import Boxes
 from bfio.step.exact.windows.model import Split
 from bfio.step.exact.windows.placements import Placements
-from bfio.step.exact.windows.program import LEAST_WEIGHT, Duals, ShareProgram, Solution
+from bfio.step.exact.windows.program import LEAST_WEIGHT, ShareProgram, Solution
 from bfio.step.exact.windows.shares import Columns, Cuts, broken_cuts
 from bfio.step.exact.windows.splits import Splits
 from formulations.arrays import FloatArray
@@ -89,8 +89,7 @@ class WindowSearch:
         self._boxes = boxes
         # Above all sets, also those that cannot beat the placement in hand.
         self._ceilings = boxes.ceilings()
-        # The best duals so far, and the best modes of the case at hand.
-        self._behind: Duals | None = None
+        # The best modes of the case at hand.
         self._hot: Boxes | None = None
 
     @property
@@ -132,9 +131,7 @@ class WindowSearch:
         program.add_columns(self.model.sets_of(self.placements.owner))
         weights = np.ones(len(program.columns.worker))
         program.add_columns(self.placements.met())
-        cuts = self._broken(program, weights, None)
-        if cuts is not None:
-            program.add_cuts(cuts, self._boxes.floors)
+        program.add_cuts(self._broken(program, weights, None), self._boxes.floors)
         return program
 
     def _explore(self, program: ShareProgram, sums: Aggregate | None) -> None:
@@ -191,7 +188,7 @@ class WindowSearch:
         found = self.bounds.of(self._boxes, sums.duals, sums.cuts, _FIRST_SUMS)
         # Their cuts come after those that the program has already.
         weights = np.concatenate([before, sums.duals.cut_weights])
-        self._behind = sums.duals._replace(cut_weights=weights)
+        program.behind = sums.duals._replace(cut_weights=weights)
         self._keep(found)
         program.add_columns(found.sets)
 
@@ -224,43 +221,29 @@ class WindowSearch:
                 fresh = program.add_columns(self.placements.met(), solution)
             cuts = self._broken(program, solution.weights, solution.peaks)
             added = self._price(program, solution)
-            if self.proven or (cuts is None and not added and not fresh):
+            if self.proven or (len(cuts.step) == 0 and not added and not fresh):
                 break
-            self._drop_cuts(program)
-            if cuts is not None:
-                program.add_cuts(cuts, self._boxes.floors)
+            program.drop_cuts()
+            program.add_cuts(cuts, self._boxes.floors)
             program.raise_floors(self._boxes.floors)
             turn += 1
         return solution
 
     def _broken(
         self, program: ShareProgram, weights: FloatArray, peaks: FloatArray | None
-    ) -> Cuts | None:
-        """Return the share inequalities that a solution violates, or None."""
+    ) -> Cuts:
+        """Return the share inequalities that a solution violates."""
         columns, floors = program.columns, self._boxes.floors
         used = np.flatnonzero(weights > LEAST_WEIGHT)
-        cuts = Cuts(
-            *broken_cuts(
-                Columns(columns.worker[used], columns.times[used]),
-                weights[used],
-                floors.astype(float) if peaks is None else peaks,
-                floors,
-                self._ceilings,
-                len(self.model.open),
-            )
+        cuts = broken_cuts(
+            Columns(columns.worker[used], columns.times[used]),
+            weights[used],
+            floors.astype(float) if peaks is None else peaks,
+            floors,
+            self._ceilings,
+            len(self.model.open),
         )
-        return cuts if len(cuts.step) else None
-
-    def _drop_cuts(self, program: ShareProgram) -> None:
-        """Drop cuts that bind neither in the program nor at the best duals."""
-        wanted = np.zeros(len(program.cuts.step), dtype=np.bool_)
-        behind = self._behind
-        if behind is not None:
-            wanted[: len(behind.cut_weights)] = behind.cut_weights > 0
-        kept = program.drop_cuts(wanted)
-        if behind is not None:
-            weights = behind.cut_weights[kept[: len(behind.cut_weights)]]
-            self._behind = behind._replace(cut_weights=weights)
+        return Cuts(*cuts)
 
     def _price(self, program: ShareProgram, solution: Solution) -> int:
         """Bound at smoothed duals, then at those of the solution; add the best columns."""
@@ -271,12 +254,12 @@ class WindowSearch:
             added = program.add_columns(sets, solution)
             if added:
                 return added
-        behind, sharp = self._behind, solution.duals
+        behind, sharp = program.behind, solution.duals
         for duals in [sharp] if behind is None else [sharp.towards(behind, _SMOOTHING), sharp]:
             found = self.bounds.of(self._boxes, duals, program.cuts)
             self._hot = self._best_modes(found)
             if found.total > self.bound * self.bounds.scale:
-                self._behind = duals
+                program.behind = duals
                 self._keep(found)
                 if self.proven:
                     return 0
