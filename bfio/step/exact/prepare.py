@@ -1,6 +1,5 @@
 """Compile the kernels before the first measured solve."""
 
-import time
 from functools import cache
 
 import numpy as np
@@ -20,41 +19,33 @@ _LARGE = 50_000
 
 
 @cache
-def prepare() -> float:
+def prepare() -> None:
     """Compile the kernels for one-dimensional cores, or load them; once per process.
 
     Each kernel is called directly, or by a phase that always reaches it. A whole solve may end
     before it reaches a kernel.
-
-    Returns
-    -------
-    float
-        Wall-clock time of the compilation [s].
     """
     from bfio.step.exact.fill_search import FillSearch
     from bfio.step.exact.pack_search import prepare_packing
     from bfio.step.exact.transport import best_flow
 
     ensure_compiled("exact")
-    began = time.perf_counter()
     FillSearch(_core(_STEPS[0], 1), Effort()).prepare()
     for factor in (1, _LARGE):
         _prepare_columns(_core(_STEPS[0], factor))
     prepare_packing(_core(_STEPS[1], 1))
     one = np.ones((1, 1), dtype=np.int64)
     best_flow(one, one[0], one[0])
-    return time.perf_counter() - began
 
 
 @cache
-def prepare_windows() -> float:
+def prepare_windows() -> None:
     """Compile the kernels for windows, or load them; as `prepare`."""
     from bfio.step.exact.windows.boxes import Boxes
     from bfio.step.exact.windows.model import step_model
     from bfio.step.exact.windows.search import WindowSearch
 
     ensure_compiled("windows")
-    began = time.perf_counter()
     sizes = np.array([[9], [7], [6], [6], [5], [3], [2]])
     problem = StepProblem(
         capacity=np.array([2, 1, 1]),
@@ -64,7 +55,6 @@ def prepare_windows() -> float:
     boxes = Boxes.of(step_model(problem))
     assert boxes is not None
     WindowSearch(boxes, Effort()).rehearse()
-    return time.perf_counter() - began
 
 
 def _core(step: tuple[list[int], list[list[int]], list[list[int]]], factor: int) -> FillProblem:

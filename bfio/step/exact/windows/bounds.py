@@ -180,8 +180,6 @@ class Bounds:
         others = (own >= 0).sum(axis=1).tolist()
         found = []
         for j in np.flatnonzero(is_found).tolist():
-            members = rows[j, : counts[j]]
-            if others[j]:
-                members = np.concatenate([members, own[j, : others[j]]])
+            members = np.concatenate([rows[j, : counts[j]], own[j, : others[j]]])
             found.append((int(ks[j]), members))
         return found

@@ -223,11 +223,9 @@ def _ordered(problem: StepProblem) -> tuple[IntArray, int]:
 
 
 def _kinds(problem: StepProblem, order: IntArray, rows: IntArray) -> tuple[IntArray, BoolArray]:
-    required = np.zeros(len(order), dtype=np.bool_)
+    required = np.full(len(order), problem.num_admitted == problem.num_requests)
     if problem.required is not None:
-        required = problem.required[order]
-    if problem.num_admitted == problem.num_requests:
-        required = np.ones(len(order), dtype=np.bool_)
+        required |= problem.required[order]
     keys = np.concatenate([rows, required[:, None]], axis=1)
     _, kind = np.unique(keys, axis=0, return_inverse=True)
     return kind.reshape(-1).astype(np.int64), required
@@ -239,15 +237,11 @@ def _goal(problem: StepProblem) -> Goal:
     closed = times[problem.capacity == 0]
     if problem.objective is Objective.GAP:
         closed = np.concatenate([closed, -closed], axis=1)
-        steps = 2 * len(weights)
-    else:
-        steps = len(weights)
-    floor = closed.max(axis=0) if len(closed) else np.full(steps, -NO_LIMIT)
+    floor = closed.max(axis=0, initial=-NO_LIMIT)
     if problem.objective is Objective.IMBALANCE:
         total = int((times.sum(axis=0) * weights).sum())
         return Goal(problem.num_workers * weights, weights, floor, total)
-    pays = np.concatenate([weights, weights]) if steps > len(weights) else weights
-    return Goal(pays, np.zeros_like(weights), floor, 0)
+    return Goal(np.tile(weights, len(floor) // len(weights)), np.zeros_like(weights), floor, 0)
 
 
 def modes_of(model: StepModel) -> Modes | None:

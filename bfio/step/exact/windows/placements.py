@@ -65,7 +65,7 @@ class Placements:
 
     def begin(self, start: Sequence[int | None] | None) -> None:
         """Make the first placement: from an assignment, or by filling slots in turn."""
-        owner = self._dealt_in_turn() if start is None else self._model.owner_of(tuple(start))
+        owner = self._dealt_in_turn() if start is None else self._model.owner_of(start)
         turns = _FIRST_TURNS * len(owner)
         for share in _FIRST_TEMPERATURES:
             self._improve(owner, share, turns)
@@ -158,30 +158,17 @@ class Placements:
 
     def _improve(self, owner: IntArray, share: float, turns: int) -> None:
         """Exchange requests at random; keep the best placement within token limits."""
-        model = self._model
+        model, spent = self._model, self._effort.spent
+        parts = model.requests, model.workers, model.goal
         mean, pays = float(model.requests.rows.mean()), float(model.goal.pays.sum())
+        temperature = share * mean * pays / model.problem.num_workers
         value, excess = anneal(
-            model.requests,
-            model.workers,
-            model.goal,
-            share * mean * pays / model.problem.num_workers,
-            turns,
-            not model.fills,
-            owner,
-            self._state,
-            self._effort.spent,
+            *parts, temperature, turns, not model.fills, owner, self._state, spent
         )
         if excess > 0:
             return
         if self._refits:
-            value = refit(
-                model.requests,
-                model.workers,
-                model.goal,
-                owner,
-                model.admits_all,
-                self._effort.spent,
-            )
+            value = refit(*parts, owner, model.admits_all, spent)
         self._met += model.sets_of(owner)
         if value < self.value:
             self.value, self.owner = int(value), owner.copy()
