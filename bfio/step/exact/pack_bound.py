@@ -129,18 +129,13 @@ class PackBound:
         self._slots: IntArray = kinds[:, 1]
         self._limit = min(last - int(self._bases[0]), self._total)
         # Row of each kind in the table; in the last one there is no limit on the number.
-        counted = self._counted(self._slots)
-        self._last = 1 + int(self._slots[counted].max(initial=0))
-        self._rows: IntArray = np.where(counted, self._slots, self._last)
-        self.prices: IntArray = np.zeros_like(core.sizes)
-
-    def _counted(self, slots: IntArray) -> BoolArray:
-        """Return which kinds of workers have so few slots that the table needs rows."""
         margins = self._limit - (self._bases - self._bases[0])
         fitting = np.searchsorted(np.cumsum(self._sizes), margins, side="right")
         most = _MAX_COUNTED // (len(self._sizes) * (self._limit + 1)) - 2
-        counted: BoolArray = slots <= np.minimum(fitting - 1, most)
-        return counted
+        counted = self._slots <= np.minimum(fitting - 1, most)
+        self._last = 1 + int(self._slots[counted].max(initial=0))
+        self._rows: IntArray = np.where(counted, self._slots, self._last)
+        self.prices: IntArray = np.zeros_like(core.sizes)
 
     @property
     def is_small(self) -> bool:
@@ -157,14 +152,13 @@ class PackBound:
         self._taken: BoolArray = np.empty((N, *shape), dtype=np.bool_)
         # The values that the table was filled with last.
         self._filled: IntArray | None = None
-        self._known: set[tuple[int, bytes]] = set()
-        self._columns: list[tuple[int, IntArray]] = []
+        # Requests of each column, in order, by kind of worker and bytes.
+        self._columns: dict[tuple[int, bytes], IntArray] = {}
         self._simplex = Simplex(self._effort)
         self._program = self._simplex.highs
+        nothing = np.empty(0, dtype=np.int32)
         for copies in [*self._copies.tolist(), *[1] * N]:
-            self._program.addRow(
-                -np.inf, float(copies), 0, np.empty(0, dtype=np.int32), np.empty(0)
-            )
+            self._program.addRow(-np.inf, float(copies), 0, nothing, nothing.astype(float))
         self._program.changeObjectiveSense(highspy.ObjSense.kMaximize)
 
     def add_placement(self, peak: int, owner: IntArray) -> None:
@@ -219,9 +213,10 @@ class PackBound:
         """
         weights = np.array(self._program.getSolution().col_value)
         owner = np.full(len(self._sizes), -1, dtype=np.int64)
+        columns = list(self._columns.items())
         idle = [np.flatnonzero(self._kind == kind).tolist() for kind in range(len(self._bases))]
         for j in np.argsort(-weights, kind="stable").tolist():
-            kind, members = self._columns[j]
+            (kind, _), members = columns[j]
             if weights[j] <= _LEAST_WEIGHT or len(members) > self._slots[kind]:
                 continue
             if idle[kind] and (owner[members] < 0).all():
@@ -230,10 +225,9 @@ class PackBound:
 
     def _add(self, kind: int, members: IntArray) -> None:
         key = (kind, members.tobytes())
-        if key in self._known:
+        if key in self._columns:
             return
-        self._known.add(key)
-        self._columns.append((kind, members))
+        self._columns[key] = members
         rows = np.concatenate([[kind], members + len(self._bases)]).astype(np.int32)
         worth = float(self._sizes[members].sum())
         self._program.addCol(worth, 0.0, np.inf, len(rows), rows, np.ones(len(rows)))

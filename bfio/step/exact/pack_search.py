@@ -116,7 +116,7 @@ class PackSearch:
 
     def _rebalance(self, turns: int) -> None:
         """Rebalance to the lower bound, or sometimes halfway between bound and best peak."""
-        core = self._core
+        core, owner, state, spent = self._core, self._current, self._state, self._effort.spent
         rebalances = Phase.REBALANCING not in self._skip
         met = False
         for turn in range(turns):
@@ -125,17 +125,10 @@ class PackSearch:
             halfway = (self._lower + self._peak - 1) // 2
             target = halfway if met or turn % 4 == 3 else self._lower
             met = rebalances and rebalance(
-                target,
-                core.capacity,
-                core.sizes,
-                self._current,
-                self._loads,
-                _ROUNDS,
-                self._state,
-                self._effort.spent,
+                target, core.capacity, core.sizes, owner, self._loads, _ROUNDS, state, spent
             )
-            self._accept(self._current)
-            self._seen.append(self._current.copy())
+            self._accept(owner)
+            self._seen.append(owner.copy())
 
     def _raise_by_sums(self) -> None:
         """Exclude peaks by reachable sums of limited numbers of requests (prices of 0)."""
@@ -178,13 +171,9 @@ class PackSearch:
     def _enumerate(self, node_limit: int) -> None:
         core = self._core
         owner = self._owner.copy()
+        best, target = (core.value(peak, self._total) for peak in (self._peak, self._lower))
         _, self._nodes, exhausted = enumerate_placements(
-            core.open_workers,
-            core.sizes,
-            core.value(self._peak, self._total),
-            core.value(self._lower, self._total),
-            node_limit,
-            owner,
+            core.open_workers, core.sizes, best, target, node_limit, owner
         )
         self._effort.spend(self._nodes * NODE)
         self._accept(owner)
@@ -195,18 +184,17 @@ class PackSearch:
     def _result(self, seconds: Seconds) -> ExactResult:
         core = self._core
         bound = core.value(self._lower, self._total) * core.multiplier
+        if self._method == "enumeration":
+            certificate = Certificate("enumeration", bound, nodes=self._nodes)
+        else:
+            prices = tuple(core.by_request(vector) for vector in self._prices)
+            certificate = Certificate("sums", bound, prices, PRICE_SCALE)
         return ExactResult(
             method=self._method,
             assignment=core.assignment(self._owner),
             objective=core.value(self._peak, self._total) * core.multiplier,
             bound=bound,
-            certificate=self._certificate(bound),
+            certificate=certificate,
             seconds=seconds,
             nodes=self._nodes,
         )
-
-    def _certificate(self, bound: int) -> Certificate:
-        if self._method == "enumeration":
-            return Certificate("enumeration", bound, nodes=self._nodes)
-        prices = tuple(self._core.by_request(vector) for vector in self._prices)
-        return Certificate("sums", bound, prices, PRICE_SCALE)

@@ -127,11 +127,12 @@ class WindowSearch:
     def _program(self) -> ShareProgram:
         """Return a linear program with the sets of all placements so far, and first cuts."""
         assert self.placements.owner is not None
-        program = ShareProgram(self.model, self._boxes.floors, self._effort)
+        floors = self._boxes.floors
+        program = ShareProgram(self.model, floors, self._effort)
         program.add_columns(self.model.sets_of(self.placements.owner))
         weights = np.ones(len(program.columns.worker))
         program.add_columns(self.placements.met())
-        program.add_cuts(self._broken(program, weights, None), self._boxes.floors)
+        program.add_cuts(self._broken(program, weights, floors.astype(float)), floors)
         return program
 
     def _explore(self, program: ShareProgram, sums: Aggregate | None) -> None:
@@ -229,21 +230,13 @@ class WindowSearch:
             turn += 1
         return solution
 
-    def _broken(
-        self, program: ShareProgram, weights: FloatArray, peaks: FloatArray | None
-    ) -> Cuts:
+    def _broken(self, program: ShareProgram, weights: FloatArray, peaks: FloatArray) -> Cuts:
         """Return the share inequalities that a solution violates."""
         columns, floors = program.columns, self._boxes.floors
         used = np.flatnonzero(weights > LEAST_WEIGHT)
-        cuts = broken_cuts(
-            Columns(columns.worker[used], columns.times[used]),
-            weights[used],
-            floors.astype(float) if peaks is None else peaks,
-            floors,
-            self._ceilings,
-            len(self.model.open),
-        )
-        return Cuts(*cuts)
+        chosen = Columns(columns.worker[used], columns.times[used])
+        workers = len(self.model.open)
+        return Cuts(*broken_cuts(chosen, weights[used], peaks, floors, self._ceilings, workers))
 
     def _price(self, program: ShareProgram, solution: Solution) -> int:
         """Bound at smoothed duals, then at those of the solution; add the best columns."""
