@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from bfio.common.kernel_groups import is_worthwhile
 from bfio.common.kernels import interpreted
@@ -180,11 +181,8 @@ def _searched(
     from bfio.step.exact.fill_search import FillSearch
     from bfio.step.exact.pack_search import PackSearch
 
-    search: PackSearch | FillSearch
-    if core.admits_all:
-        search = PackSearch(core, effort, skipped)
-    else:
-        search = FillSearch(core, effort, skipped)
+    kind: type[PackSearch | FillSearch] = PackSearch if core.admits_all else FillSearch
+    search = kind(core, effort, skipped)
     own = search.run(start, nodes)
 
     def delegated() -> ExactResult:
@@ -211,10 +209,8 @@ def _windowed(
     if own is None:
         tiny = None if fallback is None or effort.is_over else _enumerated(problem, effort)
         return _delegated(problem, start, effort, fallback) if tiny is None else tiny
-    known = own.assignment
-    return _closed(
-        problem, own, effort, fallback, lambda: _delegated(problem, known, effort, fallback)
-    )
+    delegated = partial(_delegated, problem, own.assignment, effort, fallback)
+    return _closed(problem, own, effort, fallback, delegated)
 
 
 def _beneficial(
