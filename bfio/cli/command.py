@@ -206,11 +206,8 @@ def _flags(parser: argparse.ArgumentParser, command: str = "") -> dict[str, str]
 
 
 def say(line: str) -> None:
-    """Print a line on stderr. If stderr is closed, do nothing, so that the exit status stays."""
-    try:
-        print(one_line(line), file=sys.stderr)
-    except OSError:
-        return
+    """Print a line on stderr."""
+    print(one_line(line), file=sys.stderr)
 
 
 def one_line(message: str) -> str:

@@ -159,6 +159,19 @@ class _Version(argparse.Action):
         parser.exit()
 
 
+class _Notes(io.TextIOWrapper):
+    """Stderr that drops what it cannot write, so that no answer is lost for a note about it."""
+
+    def write(self, text: str) -> int:
+        with suppress(OSError):
+            super().write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            super().flush()
+
+
 def _open_streams() -> None:
     """Replace closed streams, and print unsupported characters as question marks.
 
@@ -167,6 +180,9 @@ def _open_streams() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
+    plain = sys.stderr
+    if plain is sys.__stderr__ and isinstance(plain, io.TextIOWrapper):
+        sys.stderr = _Notes(plain.buffer, encoding=plain.encoding, line_buffering=True)
     for stream in (sys.stdout, sys.stderr):
         # Characters such as ÷ or θ are replaced where they cannot be encoded.
         if isinstance(stream, io.TextIOWrapper):

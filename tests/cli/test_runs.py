@@ -1,6 +1,7 @@
 """``bfio simulate``, ``compare``, ``gap``, ``traces``, ``demo`` and the help texts."""
 
 import json
+import os
 import re
 import resource
 import subprocess
@@ -359,6 +360,24 @@ def test_an_output_that_takes_nothing_is_one_line(form: tuple[str, ...]) -> None
         "error: output: No space left on device; check the path, its rights and space",
     ]
     assert done.returncode == 2
+
+
+@pytest.mark.parametrize(("policy", "status"), [("fcfs", 0), ("fcsf", 2)])
+def test_a_note_that_nobody_reads_loses_no_answer(policy: str, status: int) -> None:
+    """Nor does it change the exit status."""
+    words = ("simulate", "--policy", policy, *SMALL, "--json")
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "wb") as unread:
+        done = subprocess.run(
+            [sys.executable, "-m", "bfio", *words],
+            stdout=subprocess.PIPE,
+            stderr=unread,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == status
+    assert (done.stdout[:1] == "{") == (status == 0)
 
 
 PICTURES = {
