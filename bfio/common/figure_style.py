@@ -56,12 +56,13 @@ def label_pair(figure: Figure, pair: Any, xlabel: str, *labels: tuple[str, str])
 
 def save(figure: Figure, path: Path) -> Path:
     """Write a figure in the format of the path's suffix, and return the path."""
+    # In memory first, because Matplotlib's PDF writer fails in its own way on a full disk.
+    drawn = io.BytesIO()
     try:
-        figure.savefig(path, dpi=_DPI)
+        figure.savefig(drawn, dpi=_DPI, format=path.suffix[1:])
+        path.write_bytes(drawn.getvalue())
     except OSError as error:
-        raise InputError(
-            str(path),
-            f"cannot be written ({error.strerror})",
-            "choose another output=FOLDER",
-        ) from None
+        what = f"cannot be written ({error.strerror})"
+        remedy = "choose another folder, or make room in this one"
+        raise InputError(str(path), what, remedy) from None
     return path
