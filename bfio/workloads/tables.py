@@ -10,7 +10,7 @@ import shlex
 import zlib
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias, cast
@@ -54,7 +54,9 @@ def atomic_file(path: Path, *, overwrite: bool) -> Iterator[tuple[BinaryIO, Path
             str(path), error.strerror or str(error), "choose a writable folder"
         ) from None
     finally:
-        partial.unlink(missing_ok=True)
+        # A read-only file system refuses even to remove what is not there.
+        with suppress(OSError):
+            partial.unlink()
 
 
 #: Maximum characters of a line; the block hashes of a Mooncake row take thousands.

@@ -1,5 +1,6 @@
 """Writing and reading back: the identity, and never half a file."""
 
+import errno
 import os
 import tempfile
 from fractions import Fraction
@@ -117,6 +118,20 @@ def test_empty_workload_and_bad_place(tmp_path: Path) -> None:
         write_trace(empty, tmp_path / "t.csv")
     with pytest.raises(InputError, match="No such file"):
         write_trace(synthetic("demo", 1, seed=0), tmp_path / "nowhere" / "t.csv")
+
+
+def test_a_read_only_file_system_names_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It refuses to remove the partial file, too, which was never written."""
+
+    def refuses(*args: object, **keywords: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(Path, "open", refuses)
+    monkeypatch.setattr(Path, "unlink", refuses)
+    with pytest.raises(InputError, match=r"/t\.csv: Read-only file system; choose a writable"):
+        write_trace(synthetic("demo", 1, seed=0), tmp_path / "t.csv")
 
 
 def _interrupted_write(path: Path) -> None:
