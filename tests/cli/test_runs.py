@@ -225,6 +225,8 @@ def test_the_demo_explains_itself(bfio: Bfio) -> None:
     out = bfio("demo", *SMALL, "--requests", "40", "--repeat", "1", "--no-plots").out
     assert "lockstep" in out
     assert "How to read it" in out
+    assert "4,000" not in out
+    assert "16 decode workers" not in out
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,9 @@ Compare four routing policies on 4,000 generated requests and 16 workers of 72 s
 a minute. Explains the printed metrics and lists commands to try next.
 """
 _INTRODUCTION = """\
-16 decode workers of an LLM server advance in lockstep: every step lasts as long as the most loaded
-worker needs; the others wait. A request stays on its worker, and its KV cache grows by one token
-per step. Four policies assign the same 4,000 waiting requests to workers:
+Decode workers of an LLM server advance in lockstep: every step lasts as long as the most loaded
+worker needs. A request stays on its worker, and its KV cache grows by one token per step. Policies
+assign the same waiting requests to workers; unless --policies names others, they are:
 
   fcfs        oldest request to the worker with most free slots
   jsq-tokens  oldest request to the worker with least load
