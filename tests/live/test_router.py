@@ -23,6 +23,7 @@ from starlette.routing import Route
 
 from bfio import Cluster, Workload, read_trace, simulate
 from bfio.cli import main
+from bfio.common.provenance import version_and_commit
 from bfio.decode.option_kinds import PrefillTier
 from bfio.decode.options import ArrivalMode, Dispatch, Projection, RunOptions
 from bfio.decode.policy_registry import choose
@@ -638,6 +639,9 @@ def test_a_log_is_a_trace_and_has_a_regret(
     assert main(["gap", "--log", str(tmp_path / "log"), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert (document["policy"], document["proven"]) == ("fcfs", len(views))
+    assert main(["gap", "--log", str(tmp_path / "log"), "--no-plots"]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert f"horizon 0 (gap), {version_and_commit()} " in printed
     assert main(["gap", "--log", str(tmp_path / "log"), "--gap-horizon", "2"]) == 2
     assert "the router looked 0 steps ahead; give at most 0" in capsys.readouterr().err
     requests = read_trace(tmp_path / "log" / "requests.csv")

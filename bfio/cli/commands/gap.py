@@ -262,7 +262,7 @@ class _Gap:
 
         if self.args.log is not None:
             what = f"live decisions, horizon {self.observer.horizon} (gap)"
-            return f"{self.args.log}: {what}, bfio {version_and_commit()}"
+            return f"{self.args.log}: {what}, {version_and_commit()}"
         made_of = self.workload, self.cluster, [self.asked], [self.limits]
         return settings(*made_of, self.energy, self.policies)
 
