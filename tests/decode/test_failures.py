@@ -181,7 +181,10 @@ def test_both_engines_lose_and_serve_the_same(overflow: str, policy: str) -> Non
     assert (reference.interruptions[:, 4] == Cause.FAILURE).sum() > 100
 
 
-@pytest.mark.parametrize("text", ["", "0,0,fail\n", "time_s,worker\n0,0\n"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "0,0,fail\n", "time_s,worker\n0,0\n", "time_s,worker,event,event\n0,0,fail,fail\n"],
+)
 def test_a_file_without_its_heading_is_refused(tmp_path: Path, text: str) -> None:
     """An empty one too: its runs would go by its name, and nothing would ever fail."""
     file = tmp_path / "outages.csv"

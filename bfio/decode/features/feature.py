@@ -191,11 +191,11 @@ def read_schedule(
         # Spreadsheet programs write a byte order mark before the heading.
         with Path(given).open(newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file)
-            lines, heading = list(reader), reader.fieldnames or ()
+            lines, heading = list(reader), list(reader.fieldnames or ())
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         reason = getattr(error, "strerror", None) or "no text"
         raise InputError(option, f"cannot read {given!r}: {reason}", form) from None
-    if not set(columns) <= set(heading):
+    if any(heading.count(name) != 1 for name in columns):
         remedy = f"write {names} there, and e.g. {example} below it"
         raise InputError(f"{given}, line 1", f"no heading {names}", remedy)
     rows = []
