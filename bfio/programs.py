@@ -372,7 +372,14 @@ def check(
         value, solution = value_of(solution) if value is None else value, solution.solution
     if solution is None:
         raise InputError("solution", "there is none", "give a result of solve with a solution")
-    return _statement(problem, program).violations(solution, value)
+    return _statement(problem, program).violations(_plain(solution), value)
+
+
+def _plain(solution: Any) -> Any:
+    """Return a solution with numpy's arrays and numbers as Python's, which checkers require."""
+    if hasattr(solution, "tolist"):
+        return solution.tolist()
+    return tuple(map(_plain, solution)) if type(solution) in (list, tuple) else solution
 
 
 def write(

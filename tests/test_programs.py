@@ -7,6 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from pyomo.contrib.solver.common.factory import SolverFactory
 from pyomo.environ import Constraint, value
@@ -237,6 +238,14 @@ def test_the_checker_takes_the_answer_and_refuses_another(name: str) -> None:
     assert bfio.check(problem, CASES[name][2], program=program)
     better = _value(result) + (1 if BY_NAME[name].load("program").maximised else -1)
     assert bfio.check(problem, result.solution, Fraction(better), program=program)
+    assert bfio.check(problem, _arrays(result.solution), program=program) == {}
+
+
+def _arrays(part: tuple[Any, ...]) -> Any:
+    """Return a solution in arrays, as a solver of one's own in numpy gives it."""
+    if any(isinstance(each, tuple) for each in part):
+        return [_arrays(each) if isinstance(each, tuple) else each for each in part]
+    return np.array(part)
 
 
 @pytest.mark.parametrize(
