@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from formulations.deadline import TimeLimit
 from formulations.errors import InputError, use_one_of
+from formulations.problem_data import shown
+from formulations.scalars import real
 
 if TYPE_CHECKING:
     from formulations.statement import Statement
@@ -364,7 +366,8 @@ def check(
     Raises
     ------
     InputError
-        If the solution is None, or the result has none.
+        If the solution is None or has another form than those of the problem, the result has
+        none, or the value is no number.
     """
     from formulations.results import Solved
 
@@ -372,7 +375,16 @@ def check(
         value, solution = value_of(solution) if value is None else value, solution.solution
     if solution is None:
         raise InputError("solution", "there is none", "give a result of solve with a solution")
-    return _statement(problem, program).violations(_plain(solution), value)
+    if value is not None:
+        real(value, "value")
+    statement = _statement(problem, program)
+    try:
+        return statement.violations(_plain(solution), value)
+    except InputError:
+        raise
+    except (TypeError, ValueError):
+        what = f"{shown(solution)} is not a solution of this problem"
+        raise InputError("solution", what, "give the solution of a result") from None
 
 
 def _plain(solution: Any) -> Any:

@@ -239,6 +239,10 @@ def test_the_checker_takes_the_answer_and_refuses_another(name: str) -> None:
     better = _value(result) + (1 if BY_NAME[name].load("program").maximised else -1)
     assert bfio.check(problem, result.solution, Fraction(better), program=program)
     assert bfio.check(problem, _arrays(result.solution), program=program) == {}
+    with pytest.raises(InputError, match="value: expected a number, found '5'"):
+        bfio.check(problem, result.solution, "5", program=program)
+    with pytest.raises(InputError, match="solution: 7 is not a solution of this problem"):
+        bfio.check(problem, 7, program=program)
 
 
 def _arrays(part: tuple[Any, ...]) -> Any:
