@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import product
+from numbers import Integral
 
 from formulations.batch_composition.problem import Batch, BatchProblem
 from formulations.errors import CapabilityError
@@ -40,6 +41,10 @@ def violations(
     """
     if len(prefill) != problem.num_requests or len(decode) != problem.num_requests:
         return {"length": abs(len(prefill) - problem.num_requests) or 1}
+    rows = enumerate(zip(prefill, decode, strict=True))
+    broken = [i for i, row in rows if not all(isinstance(tokens, Integral) for tokens in row)]
+    if broken:
+        return {f"whole[{i}]": 1 for i in broken}
     violated = _of_requests(problem, prefill, decode)
     # (2.5d)
     _exceeds(violated, "budget", sum(prefill) + sum(decode), problem.budget)

@@ -97,6 +97,7 @@ WORDS = Words(
         "phase": "phase = 1 for a batch of prompt tokens",
     },
     broken={
+        "whole": "request {0} gets no whole number of tokens",
         "budget": "the batch has {by} tokens more than the budget",
         "phase": "request {0} decodes before its prompt is processed",
         "prompt": "request {0} gets {by} prompt tokens more than it has left",

@@ -166,6 +166,7 @@ def test_the_gap_of_any_batch(problem: BatchProblem, data: st.DataObject) -> Non
         (((0, 1, 0, 0), (0, 0, 0, 0)), {"prompt[1]": 1}),
         (((-1, 0, 0, 0), (0, 0, 0, 0)), {"negative[0]": 1}),
         (((1, 0), (0, 0)), {"length": 2}),
+        (((0.5, 0, 0, 0), (0, 0.5, 0, 0)), {"whole[0]": 1, "whole[1]": 1}),
     ],
 )
 def test_each_rule_alone(mixed: BatchProblem, tokens: Any, violated: dict[str, int]) -> None:
