@@ -83,7 +83,7 @@ def evaluate_predictor(
     check_kind(
         workload, Workload, "workload", "evaluate_predictor(workload, predictor, look_ahead)"
     )
-    integer(look_ahead, "look_ahead", minimum=1, maximum=MAX_SHOWN)
+    look_ahead = integer(look_ahead, "look_ahead", minimum=1, maximum=MAX_SHOWN)
     how = options or EvaluationOptions()
     history, evaluated = split(workload, how)
     if how.online >= len(evaluated):

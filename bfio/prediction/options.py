@@ -69,7 +69,8 @@ class EvaluationOptions:
             ("min_output", 1, MAX_TOKENS), ("max_output", 1, MAX_TOKENS), ("seed", 0, MAX_SEED),
         ):  # fmt: skip
             if (value := getattr(self, name)) is not None:
-                integer(value, name, minimum=least, maximum=most)
+                value = integer(value, name, minimum=least, maximum=most)
+                object.__setattr__(self, name, value)
         if self.max_output is not None and self.max_output < (self.min_output or 1):
             what = f"{self.max_output} is less than min_output, {self.min_output}"
             raise InputError("max_output", what, "exchange the two values")

@@ -79,14 +79,13 @@ class SecondProblem(ProblemData):
                     "the secondary program does not support benefits",
                     "leave out the secondary objective or the benefit",
                 )
-        integer(self.most, "most", maximum=MAX_OBJECTIVE)
         cost = np.zeros(N, dtype=np.int64) if self.cost is None else self.cost
         cost = integer_vector(cost, "cost")
         if len(cost) != N:
             raise InputError(
                 "cost", f"{len(cost)} entries for {N} requests", "give one cost per request"
             )
-        self._set(cost=cost)
+        self._set(cost=cost, most=integer(self.most, "most", maximum=MAX_OBJECTIVE))
         window = self.window
         if window is not None and (
             window.num_requests != N or window.num_workers != self.step.num_workers

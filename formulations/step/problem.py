@@ -161,7 +161,7 @@ class StepProblem(ProblemData):
             benefit=self._checked_benefit(N, G),
         )
         if self.admit is not None:
-            integer(self.admit, "admit", maximum=self._most_admissible)
+            self._set(admit=integer(self.admit, "admit", maximum=self._most_admissible))
         self._check_magnitude()
 
     @property
@@ -353,7 +353,7 @@ class StepProblem(ProblemData):
         return min(self.num_requests, int(self.capacity.sum()))
 
     def _checked_weights(self, steps: int) -> tuple[int, ...]:
-        integer(self.scale, "scale", minimum=1)
+        self._set(scale=integer(self.scale, "scale", minimum=1))
         weights = tuple(entries(self.weights, "weights")) or (self.scale,) * steps
         if len(weights) != steps:
             raise InputError(

@@ -1,7 +1,9 @@
 """Step data: each rule has its error, documents round-trip, and extreme values stay exact."""
 
 import json
+from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -111,6 +113,13 @@ def test_arrays_are_checked_like_lists() -> None:
     assert problem.base[0, 0] == 5
     with pytest.raises(ValueError, match="read-only"):
         problem.base[0, 0] = 1
+
+
+def test_numbers_of_numpy_are_written_as_numbers() -> None:
+    """A number to admit that is computed in numpy neither fails nor changes the document."""
+    problem = step_problem([1, 1], [[5], [7]], [[3], [1]], admit=1)
+    one: Any = np.int64(1)
+    assert replace(problem, admit=one, scale=one).digest() == problem.digest()
 
 
 def test_capacity_is_clipped_to_the_number_waiting() -> None:

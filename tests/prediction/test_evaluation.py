@@ -247,8 +247,8 @@ def test_slips_are_one_line(call: Any, message: str) -> None:
 
 
 def test_a_report_is_a_frame_a_table_and_a_picture() -> None:
-    """As all results are; its document is plain JSON."""
-    report = bfio.evaluate_predictor(LOAD, "noisy-oracle:0.5", 20)
+    """As all results are; its document is plain JSON, also if numbers come from numpy."""
+    report = ANY.evaluate_predictor(LOAD, "noisy-oracle:0.5", np.int64(20), every=np.int64(10))
     assert len(report.to_frame()) == len(report.by_age) > 2
     assert "noisy-oracle:0.5" in report._repr_html_()
     assert len(report.plot().axes) == 3

@@ -1,6 +1,7 @@
 """Second objectives: their values by hand, the program against enumeration."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -160,6 +161,8 @@ def test_documents_hold_all_of_a_problem(problem: SecondProblem) -> None:
     """Written and read, it is the same problem."""
     again = SecondProblem.from_mapping(problem.to_mapping())
     assert again.digest() == problem.digest()
+    most: Any = np.int64(problem.most)
+    assert replace(problem, most=most).digest() == problem.digest()
 
 
 def test_no_assignment_within_the_limit_is_infeasible() -> None:
