@@ -104,7 +104,7 @@ def exact_rational(
     """
     example = '"0.9" or "1e-7"' if exponents else '"9/10" or "0.9"'
     remedy = f"write an integer or a string such as {example}"
-    if isinstance(value, bool) or not isinstance(value, int | str | Fraction):
+    if isinstance(value, bool) or not isinstance(value, Integral | str | Fraction):
         raise InputError(where, f"{shown(value)} is not an exact rational", remedy)
     if isinstance(value, str) and not _is_plain(value, exponents=exponents):
         limit = (
@@ -112,7 +112,8 @@ def exact_rational(
         )
         raise InputError(where, f"{value[:40]!r} is not a plain rational", f"{remedy} ({limit})")
     try:
-        rational = Fraction(value)
+        # A Fraction of numpy's integers would compute in 64 bits.
+        rational = Fraction(int(value) if isinstance(value, Integral) else value)
     except (ValueError, ZeroDivisionError):
         raise InputError(where, f"{value!r} is not a rational number", remedy) from None
     use = f"use a number {'> 0' if positive else '>= 0'} (10^12 at most)"
@@ -131,7 +132,7 @@ def exact_number(
     A float stands for the shortest decimal that rounds to it: JSON's ``0.1`` is 1/10. Numbers
     without a finite decimal must be written as text, such as ``"1/18"``.
     """
-    text = repr(value) if type(value) is float else value
+    text = repr(float(value)) if isinstance(value, float) else value
     return exact_rational(text, where, exponents=True, positive=positive, otherwise=otherwise)
 
 

@@ -6,6 +6,7 @@ from enum import StrEnum
 from fractions import Fraction
 from itertools import accumulate
 from math import lcm
+from numbers import Integral
 from typing import Any, Self
 
 from formulations.arrays import IntArray, integer, integer_vector
@@ -39,7 +40,7 @@ def checked_memory(memory: object, workers: int, peaks: IntArray) -> IntArray | 
     """
     if memory is None:
         return None
-    if isinstance(memory, int) and not isinstance(memory, bool):
+    if isinstance(memory, Integral):
         memory = [integer(memory, "memory", minimum=1)] * workers
     tokens = integer_vector(memory, "memory", minimum=1)
     if len(tokens) != workers:

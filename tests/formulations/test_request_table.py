@@ -1,5 +1,6 @@
 """Requests as documents write them, for both hindsight problems; what values are called."""
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from formulations.hindsight_latency import LatencyProblem
 from formulations.hindsight_makespan import MakespanProblem
 from formulations.problem_data import json_word, shown
 from formulations.request_table import read_requests, written_requests
-from formulations.scalars import exact_rational
+from formulations.scalars import exact_number, exact_rational
 
 READERS = (
     lambda requests: LatencyProblem.from_mapping({"memory": 10**9, "requests": requests}),
@@ -138,3 +139,12 @@ def test_rationals_beyond_their_range() -> None:
             exact_rational(value, "alpha")
     with pytest.raises(InputError, match="alpha: null is not an exact rational"):
         exact_rational(None, "alpha")
+
+
+def test_numbers_of_numpy_are_read_as_pythons() -> None:
+    """Powers of an integer leave 64 bits; a float is its shortest decimal, as in JSON."""
+    memory: Any = np.int64(9)
+    one = np.ones(1, dtype=np.int64)
+    assert MakespanProblem(1, 1, one, one, one, memory=memory).memory == [9]
+    assert exact_rational(np.int64(10**12), "alpha") ** 2 == 10**24
+    assert exact_number(np.float64(0.1), "alpha") == Fraction(1, 10)
