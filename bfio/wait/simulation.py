@@ -237,7 +237,7 @@ def serve(
     policy : StagePolicy
         Policy from `bfio.wait.registry.build`, or any callable with a `StageState`.
     name : str
-        Name in results; by default the name of the policy's type.
+        Name in results; by default the name of the policy's function or class.
     engine : Engine
         Engine to use.
     tell : callable, optional
@@ -250,7 +250,7 @@ def serve(
     InputError
         If a value is invalid, or the policy rejects the instance or returns an invalid answer.
     """
-    name = name or type(policy).__name__
+    name = name or getattr(policy, "__name__", type(policy).__name__)
     call_check(policy, name, instance)
     asked = options or ServeOptions()
     duration = NONE if asked.end_s is None else _clock(instance, asked.end_s)

@@ -179,8 +179,8 @@ def test_loads_too_close_to_the_limit_name_what_helps(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("name", ["one_at_a_time", "Greedy"])
 def test_a_users_policy_runs(name: str) -> None:
-    """A function or a class of the working directory; the run is checked as all are."""
-    run = serve(DATA, build(f"my_stage_policy:{name}", I0), name=name)
+    """A function or a class of the working directory names its run, checked as all are."""
+    run = serve(DATA, build(f"my_stage_policy:{name}", I0))
     assert (run.policy, run.is_finished, violations(run)) == (name, True, {})
     expected = {"one_at_a_time": [3, 5, 6], "Greedy": [3, 2, 3]}
     assert run.completion.tolist() == expected[name]
