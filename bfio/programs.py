@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from formulations.deadline import TimeLimit
-from formulations.errors import InputError, use_one_of
+from formulations.errors import InputError, use_one_of, with_article
 from formulations.problem_data import shown
 from formulations.scalars import real
 
@@ -204,7 +204,7 @@ def _kind_for(problem: object, program: str | None) -> ProgramKind:
     kinds = [kind for kind in KINDS if isinstance(problem, kind.load("problem"))]
     if not kinds:
         names = ", ".join(dict.fromkeys(kind.problem.partition(":")[2] for kind in KINDS))
-        what = f"a {type(problem).__name__} is none of {names}"
+        what = f"{with_article(type(problem).__name__)} is none of {names}"
         raise InputError("problem", what, "see docs/programs.md for the programs of problems")
     return chosen_kind(kinds, program, "program")
 

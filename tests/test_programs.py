@@ -350,7 +350,7 @@ def test_show_goes_on_where_a_method_refuses(
 
 def test_what_the_face_refuses() -> None:
     """No kind, an unknown method or program, or a model where there is none, is one line."""
-    with pytest.raises(InputError, match="a int is none of StepProblem"):
+    with pytest.raises(InputError, match="an int is none of StepProblem"):
         bfio.solve(3)
     for name in ("pause", "capacity", "throughput"):
         with pytest.raises(InputError, match="is not solved from one model"):
