@@ -32,6 +32,9 @@ _FIRST_SUMS = 8
 _SMOOTHING = 0.6
 #: Least part of what is left between bound and placement that rounding may lose, inverted.
 _LOST = 4
+#: Rounds in which the gap must fall to this part of itself, or a case may be split; and part of
+#: the gap that the value of the program must then leave for splits.
+_SLOW_ROUNDS, _SLOW_PART, _LEFT_PART = 5, 0.6, 0.3
 #: Modes that are priced alone for as long as that yields sets.
 _HOT_MODES = 1024
 
@@ -86,6 +89,7 @@ class WindowSearch:
         self.bound = -self.placements.value
         self.closed_form = lower_bound(model.problem)
         self.cases: list[Case] = []
+        self._splits = Splits(model)
         self._boxes = boxes
         # Above all sets, also those that cannot beat the placement in hand.
         self._ceilings = boxes.ceilings()
@@ -138,7 +142,6 @@ class WindowSearch:
     def _explore(self, program: ShareProgram, sums: Aggregate | None) -> None:
         """Solve the problem case by case, in depth-first order."""
         waiting = [_Open(self._boxes, self.bound)]
-        splits = Splits(self.model)
         stopped = None
         while waiting and not self._effort.is_over:
             case = waiting.pop()
@@ -146,12 +149,11 @@ class WindowSearch:
             if case.path:
                 split, high = case.path[-1]
                 reached = self.value if closed else self.bound
-                splits.learn(split, high=high, spread=case.spread, rise=reached - case.bound)
+                rise = reached - case.bound
+                self._splits.learn(split, high=high, spread=case.spread, rise=rise)
             if closed:
                 continue
-            chosen = None
-            if solution is not None and Phase.BRANCHES not in self._skip:
-                chosen = splits.choose(program.columns, solution)
+            chosen = self._split(program, solution)
             if chosen is None or self._effort.is_over:
                 stopped = self.bound
                 break
@@ -164,6 +166,14 @@ class WindowSearch:
         left = [case.bound for case in waiting] + ([] if stopped is None else [stopped])
         self.bound = min([self.value, *left])
         self.cases += [Case([]) for _ in waiting]
+
+    def _split(
+        self, program: ShareProgram, solution: Solution | None
+    ) -> tuple[Split, float] | None:
+        """Return the split of the case at hand and its spread; None if there is none."""
+        if solution is None or Phase.BRANCHES in self._skip:
+            return None
+        return self._splits.choose(program.columns, solution)
 
     def _bounded(
         self, program: ShareProgram, case: _Open, sums: Aggregate | None
@@ -204,9 +214,10 @@ class WindowSearch:
             placements.improve(again)
 
     def _converge(self, program: ShareProgram) -> Solution | None:
-        """Add cuts and columns until the bound meets the placement or nothing changes."""
+        """Add cuts and columns until the bound meets the placement or stands, or nearly so."""
         placed, turn = -1, 0
         solution = None
+        gaps: list[int] = []
         while not self.proven and not self._effort.is_over:
             solution = program.solve()
             if solution is None:
@@ -224,11 +235,26 @@ class WindowSearch:
             added = self._price(program, solution)
             if self.proven or (len(cuts.step) == 0 and not added and not fresh):
                 break
+            gaps.append(self.value - self.bound)
+            if self._is_slow(program, solution, gaps):
+                break
             program.drop_cuts()
             program.add_cuts(cuts, self._boxes.floors)
             program.raise_floors(self._boxes.floors)
             turn += 1
         return solution
+
+    def _is_slow(self, program: ShareProgram, solution: Solution, gaps: list[int]) -> bool:
+        """Return whether a split promises more than further rounds.
+
+        The gap has hardly fallen in the last rounds, and part of it is above the value of the
+        program, which rounds cannot reach.
+        """
+        if len(gaps) <= _SLOW_ROUNDS or gaps[-1] <= _SLOW_PART * gaps[-1 - _SLOW_ROUNDS]:
+            return False
+        left = self.value - (solution.value - self.model.goal.fixed)
+        reached = _LEFT_PART * gaps[-1] < left <= gaps[-1]
+        return reached and self._split(program, solution) is not None
 
     def _broken(self, program: ShareProgram, weights: FloatArray, peaks: FloatArray) -> Cuts:
         """Return the share inequalities that a solution violates."""
