@@ -25,12 +25,10 @@ executed unless they raise the objective by more than a threshold, which falls t
 simulated annealing without logarithms. All numbers are integers, so decisions are equal on every
 machine.
 
-`plan_admissions` is the kernel; `planned_reference` is the same in plain Python, with equal
-decisions.
+`plan_admissions` is the kernel; `planned_reference` runs its functions in Python, in integers of
+any size, with equal decisions.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -65,159 +63,6 @@ MOST_WAITING = 4096
 CHOICE_BITS = 24
 #: First random number of every plan.
 SEED = 0x9E3779B97F4A7C15
-
-
-@dataclass(frozen=True)
-class Slot:
-    """A slot of the window: its worker and the step at which it becomes free."""
-
-    worker: int  #: Worker of the slot.
-    step: int  #: Look-ahead step at which it becomes free.
-
-
-@dataclass(frozen=True)
-class Objective:
-    """The objective of a plan, multiplied by `LOAD_SHARE`."""
-
-    #: Projected loads of each worker at each look-ahead step, with empty slots [tokens].
-    base: list[list[int]]
-    growth: list[int]  #: Growth of a request after each number of steps [tokens].
-    weights: dict[int, int]  #: Weight of each sampled step.
-    #: All slots of the window; the first ones take the requests of the plan, the others a request
-    #: of mean size.
-    slots: list[Slot]
-    mean_size: int  #: Mean size of the waiting requests [tokens].
-
-    def loads(self, sizes: Sequence[int]) -> list[list[int]]:
-        """Return the loads at the sampled steps if the first slots get requests of these sizes."""
-        return [self._loads_at(step, sizes) for step in self.weights]
-
-    def cost(self, loads: list[list[int]]) -> int:
-        """Return the objective of given loads at the sampled steps."""
-        return sum(
-            weight * (LOAD_SHARE * len(row) * max(row) - sum(row))
-            for weight, row in zip(self.weights.values(), loads, strict=True)
-        )
-
-    def _loads_at(self, step: int, sizes: Sequence[int]) -> list[int]:
-        filled = [*sizes, *[self.mean_size] * (len(self.slots) - len(sizes))]
-        loads = [row[step] for row in self.base]
-        for slot, size in zip(self.slots, filled, strict=True):
-            if slot.step <= step:
-                loads[slot.worker] += size + self.growth[step - slot.step]
-        return loads
-
-
-def planned_reference(
-    free: IntArray, base: IntArray, running: IntArray, contribution: IntArray, moves: int
-) -> list[int | None]:
-    """Decide as `planned` does, with the same arguments."""
-    sizes = [int(row[0]) for row in contribution]
-    weights = sampled(step_weights(running))
-    slots = list(open_slots(free, running, max(weights), len(sizes)))
-    gained = contribution - contribution[:, :1]
-    objective = Objective(
-        base=[[int(load) for load in row] for row in base],
-        growth=[max(0, int(gain)) for gain in gained.max(axis=0)],
-        weights=weights,
-        slots=slots,
-        mean_size=sum(sizes) // len(sizes),
-    )
-    plan = improved(objective, sizes, min(len(slots), len(sizes)), moves)
-    answer: list[int | None] = [None] * len(sizes)
-    for slot, request in zip(slots, plan, strict=False):
-        if slot.step == 0:
-            answer[request] = slot.worker
-    return answer
-
-
-def step_weights(running: IntArray) -> list[int]:
-    """Return the weight of each look-ahead step with positive weight."""
-    workers = len(running)
-    opened = [int(total) for total in (running[:, :1] - running).sum(axis=0)]
-    if opened[-1] == 0 or opened[0] == TURNOVER * workers:
-        return [TURNOVER * workers]
-    return [TURNOVER * workers - slots for slots in opened if slots < TURNOVER * workers]
-
-
-def sampled(weights: list[int]) -> dict[int, int]:
-    """Return sampled steps, each with the total weight of the steps nearest to it."""
-    last, step, steps = len(weights) - 1, 0, []
-    while step < last:
-        steps.append(step)
-        step += max(1, step // SPARSITY)
-    together = dict.fromkeys([*steps, last], 0)
-    for h, weight in enumerate(weights):
-        nearest = min(together, key=lambda step: (abs(step - h), step))
-        together[nearest] += weight
-    return together
-
-
-def open_slots(free: IntArray, running: IntArray, last: int, most_now: int) -> Iterator[Slot]:
-    """Yield the slots of the window in the order in which they become free.
-
-    At most ``most_now`` slots are free at step 0.
-    """
-    left = free.tolist()
-    for _ in range(min(sum(left), most_now)):
-        worker = max(range(len(left)), key=lambda g: left[g])
-        left[worker] -= 1
-        yield Slot(worker, 0)
-    for step in range(1, last + 1):
-        for worker, row in enumerate(running.tolist()):
-            yield from [Slot(worker, step)] * (row[step - 1] - row[step])
-
-
-def random_words() -> Iterator[int]:
-    """Yield the pseudo-random 64-bit words of a plan (xorshift64)."""
-    word, mask = SEED, (1 << 64) - 1
-    while True:
-        word ^= (word << 13) & mask
-        word ^= word >> 7
-        word ^= (word << 17) & mask
-        yield word
-
-
-def improved(objective: Objective, sizes: list[int], num_slots: int, moves: int) -> list[int]:
-    """Return the requests of the best plan found, by position, those with a slot first."""
-    by_size = sorted(range(len(sizes)), key=lambda i: (-sizes[i], i))
-    rank = {request: place for place, request in enumerate(by_size)}
-
-    def loads_of(plan: list[int]) -> list[list[int]]:
-        return objective.loads([sizes[request] for request in plan[:num_slots]])
-
-    best = plan = list(range(len(sizes)))
-    loads = loads_of(plan)
-    value = best_value = objective.cost(loads)
-    weight = sum(objective.weights.values())
-    threshold = LOAD_SHARE * THRESHOLD_PERCENT * objective.mean_size * weight // 100
-    for move, word in zip(range(moves), random_words(), strict=False):
-        p, q = drawn(word, plan, by_size, rank, num_slots)
-        if q is None:
-            continue
-        other = list(plan)
-        other[p], other[q] = plan[q], plan[p]
-        new_loads = loads_of(other)
-        new_value = objective.cost(new_loads)
-        if new_loads != loads and new_value - value <= threshold * (moves - move) // moves:
-            plan, loads, value = other, new_loads, new_value
-        if value < best_value:
-            best, best_value = plan, value
-    return best
-
-
-def drawn(
-    word: int, plan: list[int], by_size: list[int], rank: dict[int, int], num_slots: int
-) -> tuple[int, int | None]:
-    """Return the two positions that a random word selects; the second is None if invalid."""
-    first, second = (word >> shift & ((1 << CHOICE_BITS) - 1) for shift in (0, CHOICE_BITS))
-    p = first * num_slots >> CHOICE_BITS
-    if word >> 63:
-        return p, second * len(plan) >> CHOICE_BITS
-    near = rank[plan[p]] + (second * (2 * NEAR + 1) >> CHOICE_BITS) - NEAR
-    if not 0 <= near < len(plan):
-        return p, None
-    return p, plan.index(by_size[near])
 
 
 #: Status: the assignment is written.
@@ -292,13 +137,26 @@ def plan_admissions(
     if not _is_exact(base, contribution, window, moves):
         return TOO_LARGE
     plan, num_slots = _first_plan(free, base, running, contribution, by_size, window)
+    _assign(plan, window, num_slots, moves, by_size, assignment)
+    return DECIDED
+
+
+@compilable(allocates=True)
+def _assign(
+    plan: Plan,
+    window: SampledSteps,
+    num_slots: int,
+    moves: int,
+    by_size: IntArray,
+    assignment: IntArray,
+) -> None:
+    """Improve a plan, and write the workers of the requests whose slots are free now."""
     best = _improved(plan, window, num_slots, moves)
     for i in range(len(assignment)):
         assignment[i] = -1
     for p in range(num_slots):
         if plan.since[p] == 0:
             assignment[by_size[best[p]]] = plan.worker[p]
-    return DECIDED
 
 
 @compilable(allocates=True)
@@ -356,7 +214,7 @@ def _is_exact(base: IntArray, contribution: IntArray, window: SampledSteps, move
 @compilable(allocates=True)
 def _growth(contribution: IntArray) -> IntArray:
     """Return the growth of a request until each step, the largest over all requests [tokens]."""
-    growth = np.zeros(contribution.shape[1], np.int64)
+    growth = np.zeros(contribution.shape[1], contribution.dtype)
     for i in range(len(contribution)):
         for h in range(len(growth)):
             growth[h] = max(growth[h], contribution[i, h] - contribution[i, 0])
@@ -374,7 +232,7 @@ def _first_plan(
 ) -> tuple[Plan, int]:
     """Return a plan that assigns slots to the oldest requests, and its number of slots."""
     N, T, G = len(contribution), len(window.steps), len(free)
-    sizes, request = np.empty(N, np.int64), np.empty(N, np.int64)
+    sizes, request = np.empty(N, contribution.dtype), np.empty(N, np.int64)
     total = 0
     for rank in range(N):
         sizes[rank] = contribution[by_size[rank], 0]
@@ -383,7 +241,7 @@ def _first_plan(
     place = np.empty(N, np.int64)
     for p in range(N):
         place[request[p]] = p
-    loads = np.empty((T, G), np.int64)
+    loads = np.empty((T, G), base.dtype)
     for t in range(T):
         for g in range(G):
             loads[t, g] = base[g, window.steps[t]]
@@ -610,6 +468,20 @@ def planned(
     if plan_admissions(capacity, loads, runs, added, by_size, moves, assignment) != DECIDED:
         return [*planned_reference(capacity, loads, runs, added, moves), *waiting]
     return [*(None if worker < 0 else worker for worker in assignment.tolist()), *waiting]
+
+
+def planned_reference(
+    free: IntArray, base: IntArray, running: IntArray, contribution: IntArray, moves: int
+) -> list[int | None]:
+    """Decide as `planned` does, with the same arguments, in integers of any size."""
+    sampled = _sampled(_step_weights(running))
+    window = sampled._replace(weights=sampled.weights.astype(object))
+    by_size = np.argsort(-contribution[:, 0], kind="stable")
+    assignment = np.empty(len(contribution), dtype=np.int64)
+    loads, added = base.astype(object), contribution.astype(object)
+    plan, num_slots = _first_plan(free, loads, running, added, by_size, window)
+    _assign(plan, window, num_slots, moves, by_size, assignment)
+    return [None if worker < 0 else worker for worker in assignment.tolist()]
 
 
 def warm_up() -> None:

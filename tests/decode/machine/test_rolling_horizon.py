@@ -1,4 +1,4 @@
-"""Compiled runs of `rolling-horizon` make the decisions of its reference implementation."""
+"""Compiled runs of `rolling-horizon` make the decisions of its plain statement."""
 
 from typing import Any
 from unittest.mock import patch
@@ -11,7 +11,7 @@ from bfio.decode import rolling
 from bfio.decode.cluster import Cluster
 from bfio.decode.metrics import measure_steady
 from bfio.decode.replay import run_violations
-from bfio.decode.rolling import DECIDED, planned_reference
+from bfio.decode.rolling import DECIDED
 from bfio.decode.simulation import simulate
 from bfio.testing.runs import Scenario, scenarios
 from tests.decode.machine.equality import (
@@ -21,6 +21,7 @@ from tests.decode.machine.equality import (
     run_reference,
 )
 from tests.decode.machine.test_greedy import lengths
+from tests.decode.rolling.statement import stated
 
 NAME = "rolling-horizon"
 
@@ -32,7 +33,7 @@ def assert_same_as_statement(scenario: Scenario, horizon: int, moves: int) -> No
 
     def statement(*decision: Any) -> int:
         free, base, running, contribution, _, count, assignment = decision
-        found = planned_reference(free, base, running, contribution, count)
+        found = stated(free, base, running, contribution, count)
         assignment[:] = [-1 if worker is None else worker for worker in found]
         return DECIDED
 
