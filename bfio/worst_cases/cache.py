@@ -17,6 +17,7 @@ import numpy as np
 from bfio.kvcache.policy import LookAhead, Order, build, clearing_of
 from bfio.kvcache.simulation import serve
 from bfio.worst_cases.case import MAX_REQUESTS, Found, against, check_counts, refused_as_random
+from bfio.worst_cases.starts import StartSearch
 from formulations.errors import InputError
 from formulations.hindsight_latency import (
     Convention,
@@ -41,75 +42,18 @@ def least_within(problem: LatencyProblem, most: int) -> tuple[int, ...] | None:
     most : int
         Upper limit on the total latency [rounds].
     """
-    search = _Search(problem, most - total_latency(problem, problem.arrival.tolist()))
-    search.extend(0, 0)
-    return search.best
-
-
-class _Search:
-    """Depth-first search over delays of requests, pruned where their sum exceeds the limit."""
-
-    def __init__(self, problem: LatencyProblem, most: int) -> None:
-        self.best: tuple[int, ...] | None = None
-        self._most = most
-        self._memory = problem.memory
-        rows = list(
-            zip(
-                problem.arrival.tolist(),
-                problem.prompt.tolist(),
-                problem.output.tolist(),
-                strict=True,
-            )
-        )
-        self._order = sorted(range(len(rows)), key=lambda i: (-rows[i][2], rows[i]))
-        self._arrivals = [rows[i][0] for i in self._order]
-        self._profiles = [_profile(problem, rows[i]) for i in self._order]
-        self._alike = [
-            k > 0 and rows[self._order[k]] == rows[self._order[k - 1]] for k in range(len(rows))
-        ]
-        self._first = problem.convention.first_age
-        last = max(self._arrivals, default=0) + max(most, 0)
-        self._used = [0] * (last + max((len(p) for p in self._profiles), default=0) + 2)
-        self._starts = [0] * len(rows)
-
-    def extend(self, place: int, delayed: int) -> None:
-        """Try all starts of the request at ``place``, with a total delay of ``delayed`` so far."""
-        if delayed > self._most:
-            return
-        if place == len(self._order):
-            self._most = delayed - 1
-            found = [0] * len(self._order)
-            for k, i in enumerate(self._order):
-                found[i] = self._starts[k]
-            self.best = tuple(found)
-            return
-        arrival, profile = self._arrivals[place], self._profiles[place]
-        start = self._starts[place - 1] if self._alike[place] else arrival
-        while delayed + start - arrival <= self._most:
-            if self._fits(start, profile):
-                self._place(start, profile, 1)
-                self._starts[place] = start
-                self.extend(place + 1, delayed + start - arrival)
-                self._place(start, profile, -1)
-            start += 1
-
-    def _fits(self, start: int, profile: Sequence[int]) -> bool:
-        first = start + self._first
-        return all(
-            self._used[first + k] + tokens <= self._memory for k, tokens in enumerate(profile)
-        )
-
-    def _place(self, start: int, profile: Sequence[int], sign: int) -> None:
-        first = start + self._first
-        for k, tokens in enumerate(profile):
-            self._used[first + k] += sign * tokens
-
-
-def _profile(problem: LatencyProblem, row: tuple[int, int, int]) -> list[int]:
-    """Return the tokens that a request holds in each round from its start."""
-    _, prompt, output = row
-    convention = problem.convention
-    return [prompt + a for a in range(convention.first_age, convention.last_age(output) + 1)]
+    convention, outputs = problem.convention, problem.output.tolist()
+    first = convention.first_age
+    columns = zip(problem.arrival.tolist(), problem.prompt.tolist(), outputs, strict=True)
+    kinds = [(a, s + first, convention.last_age(o) - first + 1) for a, s, o in columns]
+    search = StartSearch(
+        problem.memory,
+        kinds,
+        most - total_latency(problem, [0] * len(kinds)),
+        order=sorted(range(len(kinds)), key=lambda i: (-outputs[i], kinds[i])),
+        fixed={},
+    )
+    return search.schedules[-1] if search.schedules else None
 
 
 #: Arrival and output of a request.

@@ -7,11 +7,12 @@ consecutive slots. The first slot is the round of its start (A and B) or the nex
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations_with_replacement, product
+from itertools import accumulate, combinations_with_replacement, product
 from typing import TypeAlias
 
 import numpy as np
 
+from bfio.worst_cases.starts import StartSearch
 from formulations.hindsight_latency import Convention, LatencyProblem
 from proofs_checks.evidence import Data
 
@@ -256,7 +257,7 @@ def optima(
     known : sequence of int, optional
         A feasible schedule with the same fixed starts; it only speeds up the search.
     """
-    return _Search(data, fixed, now, known, ties=True).schedules
+    return _search(data, fixed, now, known, ties=True).schedules
 
 
 def least_latency(
@@ -266,102 +267,34 @@ def least_latency(
     known: Sequence[int] | None = None,
 ) -> int:
     """Return the least sum of starts; parameters as those of `optima`."""
-    return _Search(data, fixed, now, known, ties=False).best
+    return _search(data, fixed, now, known).best
 
 
 def least_starts(data: Jobs) -> tuple[int, ...]:
     """Return a schedule of least total latency."""
-    return _Search(data, None, 0, algorithm(data), ties=False).schedules[-1]
+    return _search(data, None, 0, algorithm(data)).schedules[-1]
 
 
-class _Search:
-    """Depth-first search over the starts of the other requests: all optima (``ties``), or one.
-
-    For one, of two equal requests the first starts no later.
-    """
-
-    def __init__(
-        self,
-        data: Jobs,
-        fixed: Mapping[int, int] | None,
-        now: int,
-        known: Sequence[int] | None,
-        *,
-        ties: bool,
-    ) -> None:
-        starts = dict(fixed or {})
-        self.data, self.starts, self.ties = data, starts, ties
-        left = [job for job in range(len(data.length)) if job not in starts]
-        earliest = [max(now, data.arrival[job]) for job in left]
-        # Running the requests one after another at the end is feasible: an initial upper bound.
+def _search(
+    data: Jobs,
+    fixed: Mapping[int, int] | None,
+    now: int,
+    known: Sequence[int] | None,
+    *,
+    ties: bool = False,
+) -> StartSearch:
+    starts = dict(fixed or {})
+    kinds = list(zip(data.arrival, data.first, data.length, strict=True))
+    left = [job for job in range(len(kinds)) if job not in starts]
+    if known is None:
+        # Running the requests one after another at the end is feasible.
         ends = [start + data.length[job] - 1 for job, start in starts.items()]
-        begin = max([now, *earliest, *ends]) + 1
-        self.best = sum(starts.values())
-        for job in sorted(left, key=lambda job: data.length[job]):
-            self.best += begin
-            begin += data.length[job]
-        self.schedules: list[tuple[int, ...]] = []
-        # The cache over time is one integer with a field per slot. A field has the slot's tokens
-        # plus an offset, so that its highest bit is set iff they exceed the memory. A field is
-        # wide enough for all requests at once.
-        self.kinds = list(zip(data.arrival, data.first, data.length, strict=True))
-        kinds = list(zip(data.first, data.length, strict=True))
-        self.width = (data.memory + sum(f + n for f, n in kinds)).bit_length() + 1
-        slots = self.best + max(data.length, default=0) + 1
-        self.used = self._everywhere((1 << self.width - 1) - 1 - data.memory, slots)
-        self.full = [self._everywhere(1 << self.width - 1, n) for _, n in kinds]
-        self.shape = [sum((f + age) << age * self.width for age in range(n)) for f, n in kinds]
-        for job, start in starts.items():
-            self.used += self.shape[job] << start * self.width
-        if known is not None:
-            self.best = min(self.best, sum(known))
-        self._extend(sum(starts.values()), left, earliest)
-
-    def _extend(self, total: int, left: Sequence[int], earliest: Sequence[int]) -> None:
-        """Try every start of the first remaining request.
-
-        Parameters
-        ----------
-        total : int
-            Sum of the starts so far.
-        left, earliest : sequence of int
-            Remaining requests, and lower bounds on their starts from the placed requests.
-        """
-        if not left:
-            if total < self.best:
-                self.best, self.schedules = total, []
-            self.schedules.append(tuple(self.starts[job] for job in range(len(self.data.length))))
-            return
-        # Placing more requests only takes memory, so these starts are lower bounds.
-        starts = [self._first_fit(job, start) for job, start in zip(left, earliest, strict=True)]
-        job, others = left[0], left[1:]
-        start, rest = starts[0], sum(starts[1:])
-        kinds = self.kinds
-        equal = [not self.ties and kinds[other] == kinds[job] for other in others]
-        while total + start + rest < self.best + (self.ties or not self.schedules):
-            if self._fits(job, start):
-                before = self.used
-                self.used += self.shape[job] << start * self.width
-                self.starts[job] = start
-                later = [
-                    max(first, start) if same else first
-                    for first, same in zip(starts[1:], equal, strict=True)
-                ]
-                self._extend(total + start, others, later)
-                del self.starts[job]
-                self.used = before
-            start += 1
-
-    def _first_fit(self, job: int, start: int) -> int:
-        while not self._fits(job, start):
-            start += 1
-        return start
-
-    def _fits(self, job: int, start: int) -> bool:
-        return not ((self.used >> start * self.width) + self.shape[job]) & self.full[job]
-
-    def _everywhere(self, value: int, slots: int) -> int:
-        return value * (((1 << self.width * slots) - 1) // ((1 << self.width) - 1))
+        begin = max([now, *(data.arrival[job] for job in left), *ends]) + 1
+        lengths = sorted(data.length[job] for job in left)
+        known = [*starts.values(), *accumulate(lengths[:-1], initial=begin)]
+    return StartSearch(
+        data.memory, kinds, sum(known), order=left, fixed=starts, now=now, ties=ties
+    )
 
 
 def prefix(starts: Sequence[int], until: int) -> dict[int, int]:
