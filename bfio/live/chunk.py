@@ -11,7 +11,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from bfio.live.wire import RECOMPUTED, event, framed
+from bfio.live.wire import RECOMPUTED, event, framed, usage_of
 
 if TYPE_CHECKING:
     from bfio.live.wire import Payload
@@ -104,11 +104,7 @@ class Chunk:
 
     def tell_usage(self, prompt: int, output: int) -> None:
         """Replace the token counts of the worker by these counts."""
-        self.document["usage"] = {
-            "prompt_tokens": prompt,
-            "completion_tokens": output,
-            "total_tokens": prompt + output,
-        }
+        self.document["usage"] = usage_of(prompt, output)
         self.data = None
 
     def go_on(self) -> None:

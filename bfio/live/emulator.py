@@ -49,6 +49,7 @@ from bfio.live.wire import (
     event,
     rank_of,
     read_payload,
+    usage_of,
 )
 from formulations.errors import InputError
 
@@ -370,12 +371,7 @@ class _Answer(Completion):
         return document
 
     def _usage(self) -> dict[str, int]:
-        prompt = self._payload.prompt_tokens
-        return {
-            "prompt_tokens": prompt,
-            "completion_tokens": self._sent,
-            "total_tokens": prompt + self._sent,
-        }
+        return usage_of(self._payload.prompt_tokens, self._sent)
 
 
 def check_emulated(cluster: Cluster) -> None:

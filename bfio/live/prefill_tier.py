@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, Response
 
 from bfio.live.fleet import apply_fault
 from bfio.live.service import Completion, application, body_of, send_document, send_error
-from bfio.live.wire import PATHS, Payload, WireError, rank_of, read_payload
+from bfio.live.wire import PATHS, Payload, WireError, rank_of, read_payload, usage_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -190,16 +190,13 @@ class _Answer(Completion):
             what = f"Prefill worker {self._number} lost the request; send it again."
             await send_error(send, WireError(503, what))
             return
-        prompt = self._payload.prompt_tokens
         text = {"message": {"role": "assistant", "content": " w0"}}
         choice = text if self._payload.is_chat else {"text": " w0"}
         document = {
             "object": "chat.completion" if self._payload.is_chat else "text_completion",
             "model": self._model,
             "choices": [{"index": 0, "finish_reason": "length"} | choice],
-            "usage": {
-                "prompt_tokens": prompt, "completion_tokens": 1, "total_tokens": prompt + 1,
-            },
+            "usage": usage_of(self._payload.prompt_tokens, 1),
             "kv_transfer_params": self._task.result(),
-        }  # fmt: skip
+        }
         await send_document(send, document)

@@ -130,6 +130,15 @@ def rank_of(headers: Mapping[str, str], count: int) -> int | None:
     return None if rank is None else int(rank)
 
 
+def usage_of(prompt: int, output: int) -> dict[str, int]:
+    """Return the field ``usage`` of an answer with these numbers of tokens."""
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": output,
+        "total_tokens": prompt + output,
+    }
+
+
 def event(document: Mapping[str, Any]) -> bytes:
     """Return a document as one server-sent event."""
     return framed(_compact(document).encode())
