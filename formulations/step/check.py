@@ -78,19 +78,6 @@ def plain_objective(problem: StepProblem, loads: list[list[int]]) -> int:
     return total
 
 
-def plain_energy(
-    problem: StepProblem, assignment: Sequence[int | None], idle_power: int, max_power: int
-) -> int:
-    """Return the energy of the window under an assignment, by `program.add_energy_cap`."""
-    loads = plain_loads(problem, assignment)
-    speeds = problem.time_weights.tolist()
-    total = 0
-    for h in range(problem.num_steps):
-        times = [speed * load[h] for speed, load in zip(speeds, loads, strict=True)]
-        total += sum(max_power * time + idle_power * (max(times) - time) for time in times)
-    return total
-
-
 def plain_benefit(problem: StepProblem, assignment: Sequence[int | None]) -> int:
     """Return the total benefit of an assignment, in units of the scaled objective."""
     if problem.benefit is None:

@@ -1,5 +1,6 @@
 """Programs whose Pyomo statement was changed by the user, against enumeration."""
 
+from collections.abc import Sequence
 from itertools import product
 
 import numpy as np
@@ -16,7 +17,7 @@ from formulations.hindsight_latency import LatencyProblem, brute_force
 from formulations.hindsight_latency.program import build as build_latency
 from formulations.results import Termination
 from formulations.step import StepProblem, StepProgram, add_energy_cap, build, violations
-from formulations.step.check import plain_energy
+from formulations.step.check import plain_loads
 from tests.formulations.test_check import P1
 
 
@@ -56,6 +57,19 @@ def test_added_rows_and_another_objective_match_enumeration(
         assert result.is_optimal
         assert result.objective == min(values)
         assert not violations(problem, result.required_solution())
+
+
+def plain_energy(
+    problem: StepProblem, assignment: Sequence[int | None], idle_power: int, max_power: int
+) -> int:
+    """Return the energy of the window under an assignment, by `add_energy_cap`."""
+    loads = plain_loads(problem, assignment)
+    speeds = problem.time_weights.tolist()
+    total = 0
+    for h in range(problem.num_steps):
+        times = [speed * load[h] for speed, load in zip(speeds, loads, strict=True)]
+        total += sum(max_power * time + idle_power * (max(times) - time) for time in times)
+    return total
 
 
 @given(
