@@ -49,6 +49,7 @@ from bfio.batching.tallies import (
     bin_of,
 )
 from bfio.batching.time_terms import Part, batch_slots
+from bfio.common.checking import number
 from formulations.arrays import BoolArray, IntArray
 from formulations.batching import Agent, AgentNetwork
 
@@ -321,12 +322,12 @@ def _batches(log: BatchLog, scenario: Scenario) -> dict[str, int]:
     overlaps = 0
     for engine in range(len(agents)):
         own = batches[batches[:, _B_ENGINE] == engine]
-        overlaps += _count(own[1:, _B_START] < own[:-1, _B_START] + own[:-1, _B_SLOTS])
+        overlaps += number(own[1:, _B_START] < own[:-1, _B_START] + own[:-1, _B_SLOTS])
     return {
-        "budget_exceeded": _count(tokens > budgets),
-        "empty_batches": _count(tokens == 0),
-        "recorded_tokens": _count(tokens != batches[:, _B_TOKENS]),
-        "recorded_parts": _count(count != batches[:, _B_PARTS]),
+        "budget_exceeded": number(tokens > budgets),
+        "empty_batches": number(tokens == 0),
+        "recorded_tokens": number(tokens != batches[:, _B_TOKENS]),
+        "recorded_parts": number(count != batches[:, _B_PARTS]),
         "recorded_slots": _wrong_times(log, scenario, agents),
         "batches_overlap": overlaps,
     }
@@ -371,16 +372,16 @@ def _tasks(log: BatchLog, scenario: Scenario) -> dict[str, int]:
     is_cut = uncut[own[:, _ENGINE]] & ~is_decode & (parts[:, _P_TOKENS] < own[:, _PREFILL])
     after = before + parts[:, _P_TOKENS]
     return {
-        "decode_before_prefill": _count(is_decode & (before < own[:, _PREFILL])),
-        "prefill_too_long": _count(~is_decode & (after > own[:, _PREFILL])),
-        "decode_too_long": _count(after > own[:, _PREFILL] + own[:, _DECODE]),
-        "decodes_at_once": _count(is_decode & (parts[:, _P_TOKENS] != 1)),
-        "tokens_below_one": _count(parts[:, _P_TOKENS] < 1),
+        "decode_before_prefill": number(is_decode & (before < own[:, _PREFILL])),
+        "prefill_too_long": number(~is_decode & (after > own[:, _PREFILL])),
+        "decode_too_long": number(after > own[:, _PREFILL] + own[:, _DECODE]),
+        "decodes_at_once": number(is_decode & (parts[:, _P_TOKENS] != 1)),
+        "tokens_below_one": number(parts[:, _P_TOKENS] < 1),
         "parts_at_once": len(together) - len(np.unique(together, axis=0)),
-        "cut_prompts": _count(is_cut),
-        "loaded_before_ready": _count(batch[:, _B_START] < own[:, _READY]),
-        "loaded_elsewhere": _count(batch[:, _B_ENGINE] != own[:, _ENGINE]),
-        "sizes_below_one": _count(tasks[:, [_PREFILL, _DECODE]] < 1),
+        "cut_prompts": number(is_cut),
+        "loaded_before_ready": number(batch[:, _B_START] < own[:, _READY]),
+        "loaded_elsewhere": number(batch[:, _B_ENGINE] != own[:, _ENGINE]),
+        "sizes_below_one": number(tasks[:, [_PREFILL, _DECODE]] < 1),
     }
 
 
@@ -400,7 +401,7 @@ def _idle(log: BatchLog, scenario: Scenario) -> dict[str, int]:
         done = np.searchsorted(log.parts[own, _P_BATCH], which, side="left")
         someone = joined > done
         first = np.append(ready, np.iinfo(np.int64).max)[np.minimum(joined, len(ready))]
-        late += _count(starts != np.where(someone, free, first))
+        late += number(starts != np.where(someone, free, first))
     return {"idle_with_work": late}
 
 
@@ -439,8 +440,8 @@ def _fullness(run: BatchRun) -> dict[str, int]:
         tokens = run.log.batches[run.log.batches[:, _B_ENGINE] == engine, _B_TOKENS]
         most = np.minimum(agent.budget, eligible_tokens(run.log, engine))
         counted = run.tallies.engines[engine]
-        wrong += int(counted[FULL] != _count(tokens == agent.budget))
-        wrong += int(counted[SHORT] != _count(tokens < most))
+        wrong += int(counted[FULL] != number(tokens == agent.budget))
+        wrong += int(counted[SHORT] != number(tokens < most))
     return {"counted_fullness": wrong}
 
 
@@ -462,7 +463,7 @@ def _draws(run: BatchRun) -> dict[str, int]:
     return {
         "arrivals_differ": int(sorted(expected) != sorted(_begun(log, scenario))),
         "sizes_differ": sum(
-            _count((draws[:, [D_PREFILL, D_DECODE]] != sizes[tasks]).any(axis=1))
+            number((draws[:, [D_PREFILL, D_DECODE]] != sizes[tasks]).any(axis=1))
             for tasks, draws in _draws_in_order(log, scenario, streams)
         ),
     }
@@ -522,7 +523,3 @@ def _forked(tasks: list[list[int]], scenario: Scenario, ends: Sequence[int]) -> 
 def _is_late(task: list[int], end: int, scenario: Scenario) -> bool:
     delayed = scenario.network.stages[task[_STAGE]].name in scenario.delays
     return task[_READY] < end + 1 if delayed else task[_READY] != end
-
-
-def _count(wrong: BoolArray) -> int:
-    return int(np.count_nonzero(wrong))

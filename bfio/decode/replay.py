@@ -11,13 +11,14 @@ from functools import cached_property
 
 import numpy as np
 
+from bfio.common.checking import number
 from bfio.common.metrics import exact_sum
 from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift
 from bfio.decode.features.batching import chunks_of, on_workers
 from bfio.decode.features.cancellations import Cancellations, cancellations_of
 from bfio.decode.features.failures import failures_of
-from bfio.decode.features.feature import ROUNDING, RuleTable, count, number, profile, running_total
+from bfio.decode.features.feature import ROUNDING, RuleTable, count, profile, running_total
 from bfio.decode.features.registry import FEATURES
 from bfio.decode.features.stragglers import stragglers_of
 from bfio.decode.options import NO_EVENTS, ArrivalMode, Dispatch

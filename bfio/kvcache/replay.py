@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from bfio.common.checking import amounts, number
 from bfio.kvcache.run import CacheRun, StayEnd
-from formulations.arrays import BoolArray, IntArray
+from formulations.arrays import IntArray
 from formulations.hindsight_latency import Convention
 
 
@@ -50,12 +51,12 @@ def _stays(run: CacheRun) -> dict[str, int]:
     outside = (stays.first_batch < 0) | (stays.num_batches < 1) | (after > num)
     lengths = full[stays.request]
     return {
-        "stays_outside": _count(outside),
-        "stays_overlapping": _count(overlap),
-        "stays_after_completion": _count(resumed),
-        "stays_of_wrong_length": _count(done & (stays.num_batches != lengths)),
-        "stays_overdue": _count(~done & (stays.num_batches >= lengths)),
-        "stays_open": _count(stays.end == StayEnd.OPEN) if run.is_finished else 0,
+        "stays_outside": number(outside),
+        "stays_overlapping": number(overlap),
+        "stays_after_completion": number(resumed),
+        "stays_of_wrong_length": number(done & (stays.num_batches != lengths)),
+        "stays_overdue": number(~done & (stays.num_batches >= lengths)),
+        "stays_open": number(stays.end == StayEnd.OPEN) if run.is_finished else 0,
     }
 
 
@@ -63,11 +64,11 @@ def _batches(run: CacheRun) -> dict[str, int]:
     """Check the memory of each batch, and compare recorded batches with those of the stays."""
     batches, memory = run.batches, memory_of_batches(run)
     end = batches.start + batches.duration
-    found = _amounts("memory_limit", memory - run.instance.memory)
-    found |= _amounts("recorded_memory", np.abs(memory - batches.memory))
-    found |= _amounts("recorded_active", np.abs(_active(run) - batches.active))
-    found |= _amounts("recorded_duration", np.abs(_durations(run) - batches.duration))
-    return found | _amounts("clock", end[:-1] - batches.start[1:])
+    found = amounts("memory_limit", memory - run.instance.memory)
+    found |= amounts("recorded_memory", np.abs(memory - batches.memory))
+    found |= amounts("recorded_active", np.abs(_active(run) - batches.active))
+    found |= amounts("recorded_duration", np.abs(_durations(run) - batches.duration))
+    return found | amounts("clock", end[:-1] - batches.start[1:])
 
 
 def _active(run: CacheRun) -> IntArray:
@@ -107,16 +108,8 @@ def _requests(run: CacheRun) -> dict[str, int]:
     completion[stays.request[done]] = ends[done]
     early = batches.start[stays.first_batch] < run.instance.arrival[stays.request]
     return {
-        "starts_before_arrival": _count(early),
-        "recorded_starts": _count(start != run.start),
-        "recorded_completions": _count(completion != run.completion),
-        "requests_unfinished": _count(completion < 0) if run.is_finished else 0,
+        "starts_before_arrival": number(early),
+        "recorded_starts": number(start != run.start),
+        "recorded_completions": number(completion != run.completion),
+        "requests_unfinished": number(completion < 0) if run.is_finished else 0,
     }
-
-
-def _amounts(name: str, excess: IntArray) -> dict[str, int]:
-    return {f"{name}[{k}]": int(excess[k]) for k in np.flatnonzero(excess > 0).tolist()}
-
-
-def _count(wrong: BoolArray) -> int:
-    return int(np.count_nonzero(wrong))

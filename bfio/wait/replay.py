@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from bfio.common.checking import amounts, number
 from bfio.wait.run import Events, StageRun
 from formulations.arrays import BoolArray, IntArray
 
@@ -65,7 +66,7 @@ def _order(run: StageRun, events: Events) -> dict[str, int]:
     lost = (evicted.batch < 0) | (evicted.batch > num)
     lost |= (evicted.request < 0) | (evicted.request >= n)
     if np.any(outside) or np.any(lost):
-        return {"events_outside": _count(outside), "evictions_outside": _count(lost)}
+        return {"events_outside": number(outside), "evictions_outside": number(lost)}
     batch, request, stage, kind = _histories(run, events)
     same = request[1:] == request[:-1]
     both_pass = same & (kind[1:] == _PASS) & (kind[:-1] == _PASS)
@@ -73,10 +74,10 @@ def _order(run: StageRun, events: Events) -> dict[str, int]:
     before = np.concatenate(([-1], np.where(same, stage[:-1], -1)))[: len(stage)]
     completed = np.concatenate(([False], same & (stage[:-1] == run.instance.output[request[:-1]])))
     return {
-        "events_at_once": _count(both_pass & (batch[1:] == batch[:-1])),
-        "stages_out_of_order": _count((kind == _PASS) & (stage != before + 1)),
-        "stages_too_late": _count(stage > run.instance.output[request]),
-        "evictions_of_nothing": _count((kind == _EVICT) & ((before < 0) | completed[: len(kind)])),
+        "events_at_once": number(both_pass & (batch[1:] == batch[:-1])),
+        "stages_out_of_order": number((kind == _PASS) & (stage != before + 1)),
+        "stages_too_late": number(stage > run.instance.output[request]),
+        "evictions_of_nothing": number((kind == _EVICT) & ((before < 0) | completed[: len(kind)])),
     }
 
 
@@ -94,10 +95,10 @@ def _batches(run: StageRun, events: Events) -> dict[str, int]:
         "duration": durations,
         "waiting": _waiting(run, events),
     }
-    found = _amounts("empty_batch", (prompts == 0).astype(np.int64))
+    found = amounts("empty_batch", (prompts == 0).astype(np.int64))
     for name, column in rebuilt.items():
-        found |= _amounts(f"recorded_{name}", np.abs(column - getattr(batches, name)))
-    return found | _amounts("clock", batches.end[:-1] - batches.start[1:])
+        found |= amounts(f"recorded_{name}", np.abs(column - getattr(batches, name)))
+    return found | amounts("clock", batches.end[:-1] - batches.start[1:])
 
 
 def _waiting(run: StageRun, events: Events) -> IntArray:
@@ -115,16 +116,16 @@ def _requests(run: StageRun, events: Events) -> dict[str, int]:
     early = run.batches.start[events.batch] < run.instance.arrival[events.request]
     last = events.stage == output
     return {
-        "starts_before_arrival": _count(early),
+        "starts_before_arrival": number(early),
         "recorded_prefills": _differ(run.prefilled, events, events.stage == 0, end),
         "recorded_first_tokens": _differ(
             run.first_token, events, events.stage == np.minimum(1, output), end
         ),
         "recorded_completions": _differ(run.completion, events, last, end),
-        "requests_unfinished": _count(run.completion < 0) if run.is_finished else 0,
+        "requests_unfinished": number(run.completion < 0) if run.is_finished else 0,
         "batches_after_horizon": 0
         if run.duration is None
-        else _count(run.batches.start >= run.duration),
+        else number(run.batches.start >= run.duration),
     }
 
 
@@ -133,12 +134,4 @@ def _differ(recorded: IntArray, events: Events, which: BoolArray, end: IntArray)
     found = np.full(len(recorded), np.iinfo(np.int64).max)
     np.minimum.at(found, events.request[which], end[which])
     found[found == np.iinfo(np.int64).max] = -1
-    return _count(found != recorded)
-
-
-def _amounts(name: str, excess: IntArray) -> dict[str, int]:
-    return {f"{name}[{k}]": int(excess[k]) for k in np.flatnonzero(excess > 0).tolist()}
-
-
-def _count(wrong: BoolArray) -> int:
-    return int(np.count_nonzero(wrong))
+    return number(found != recorded)

@@ -24,10 +24,11 @@ import numpy as np
 
 from bfio.batching.policy import BatchState, ask, policy_of_engine
 from bfio.batching.registry import build
+from bfio.common.checking import number
 from bfio.common.metrics import NOTHING, Average, Column, Domain, MetricTable, Value, exact_sum
 from bfio.common.text import exact
 from bfio.decode.cluster import Cluster, per_worker_text
-from bfio.decode.features.feature import Feature, RuleTable, number
+from bfio.decode.features.feature import Feature, RuleTable
 from bfio.decode.features.pausing import Rests
 from bfio.decode.features.stragglers import keep_pace
 from bfio.decode.machine.counters import ADMITTED, SLOWED, STEP

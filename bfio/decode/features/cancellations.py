@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from bfio.common.checking import number
 from bfio.common.compilable import compilable
 from bfio.common.options import NUMBER, read_texts, split_options
 from bfio.decode.features.feature import (
     Feature,
     RuleTable,
     in_order,
-    number,
     read_schedule,
     schedule_setting,
 )

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bfio.common.array_kernels import copy_to
+from bfio.common.checking import number
 from bfio.common.compilable import compilable
-from bfio.decode.features.feature import Feature, RuleTable, number
+from bfio.decode.features.feature import Feature, RuleTable
 from bfio.decode.machine.counters import QUEUED, STEP
 from bfio.decode.machine.moves import (
     join_queue,

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from bfio.common.checking import number
 from bfio.common.compilable import compilable
-from bfio.decode.features.feature import RuleTable, WorkerEvents, number
+from bfio.decode.features.feature import RuleTable, WorkerEvents
 from bfio.decode.features.prefixes import lose_cache
 from bfio.decode.machine.counters import ACTIVE, NOW, OUTAGES, QUEUED, SLOTS
 from bfio.decode.machine.moves import FAILED, interrupt, wait_again

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from bfio.decode.replay import Replay
     from bfio.decode.run import Run, RunPart
     from bfio.workloads.workload import Workload
-    from formulations.arrays import BoolArray, FloatArray, IntArray
+    from formulations.arrays import FloatArray, IntArray
 
 #: Returns the text of a feature in the line of settings, from the machine and the options.
 Setting: TypeAlias = "Callable[[Cluster, RunOptions], str]"
@@ -122,11 +122,6 @@ def running_total(at_step: IntArray, steps: int) -> IntArray:
     """Return the number of entries at each step or earlier."""
     totals: IntArray = np.cumsum(count(at_step, steps))
     return totals
-
-
-def number(flags: BoolArray) -> int:
-    """Return the number of true entries."""
-    return int(np.count_nonzero(flags))
 
 
 def profile(

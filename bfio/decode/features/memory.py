@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from bfio.common.checking import number
 from bfio.common.compilable import compilable
 from bfio.common.text import exact
 from bfio.decode.cluster import Cluster, per_worker_text
 from bfio.decode.drift import Drift, DriftReading
-from bfio.decode.features.feature import Feature, RuleTable, number, profile
+from bfio.decode.features.feature import Feature, RuleTable, profile
 from bfio.decode.machine.counters import NOW, SWAP, SWAPPED
 from bfio.decode.machine.moves import (
     RECOMPUTED,

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from bfio.common.checking import number
 from bfio.common.metrics import NOTHING, Average, Column, Domain, MetricTable, Value
-from bfio.decode.features.feature import Feature, RuleTable, number
+from bfio.decode.features.feature import Feature, RuleTable
 from bfio.decode.machine.counters import ACTIVE, KNOWN, STEP
 from bfio.decode.machine.endings import add_ending
 from bfio.decode.machine.moves import end, growth, occupy, strike_from_wheel

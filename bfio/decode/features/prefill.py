@@ -25,9 +25,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from bfio.common.array_kernels import comes_first, pop_least
+from bfio.common.checking import number
 from bfio.common.compilable import compilable
 from bfio.common.metrics import NOTHING, Average, Column, MetricTable, Value, exact_sum
-from bfio.decode.features.feature import ROUNDING, Feature, RuleTable, grouped, number
+from bfio.decode.features.feature import ROUNDING, Feature, RuleTable, grouped
 from bfio.decode.machine.counters import EXPIRED, NOW, STEP, WAITING
 from bfio.decode.machine.moves import join_pool, leave_pool
 from bfio.decode.option_kinds import PrefillTier

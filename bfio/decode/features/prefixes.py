@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from bfio.common.array_kernels import sort_few
+from bfio.common.checking import number
 from bfio.common.compilable import compilable
 from bfio.common.metrics import NOTHING, Average, Column, Domain, MetricTable, Value, exact_sum
 from bfio.decode.cluster import Cluster, per_worker_text
-from bfio.decode.features.feature import Feature, RuleTable, number
+from bfio.decode.features.feature import Feature, RuleTable
 from bfio.decode.machine.counters import ADMITTED, STEP
 from bfio.workloads.request_data import BLOCK_TOKENS, BlockHashes
 from formulations.arrays import FloatArray, IntArray, frozen

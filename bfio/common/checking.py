@@ -1,0 +1,15 @@
+"""Amounts by which records of a run violate rules, for the checkers of all engines."""
+
+import numpy as np
+
+from formulations.arrays import BoolArray, IntArray
+
+
+def number(flags: BoolArray) -> int:
+    """Return the number of true entries."""
+    return int(np.count_nonzero(flags))
+
+
+def amounts(name: str, excess: IntArray) -> dict[str, int]:
+    """Return each positive excess by its place, as ``name[k]``."""
+    return {f"{name}[{k}]": int(excess[k]) for k in np.flatnonzero(excess > 0).tolist()}
