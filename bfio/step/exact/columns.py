@@ -11,13 +11,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from bfio.step.exact.effort import CALL, Effort
+from bfio.step.exact.effort import Effort
 from bfio.step.exact.fill import FillProblem
 from bfio.step.exact.master import Pool, empty_basis, improve_basis, start_basis
 from bfio.step.exact.peaks import IMPOSSIBLE
 from bfio.step.exact.subsets import SMALL_VALUE, Table
 from bfio.step.exact.sums import UNREACHABLE
-from bfio.step.exact.takers import Offer, Takers, add_best, add_values_of_all
+from bfio.step.exact.takers import Offer, Takers, Work, add_best, add_values_of_all
 from formulations.arrays import FloatArray, IntArray
 
 #: Prices are kept in integer multiples of 1/PRICE_SCALE token; duals are mostly simple fractions.
@@ -74,6 +74,9 @@ class ColumnGeneration:
         self._count = 0
         self._behind: IntArray | None = None
         self._pool = self._longer_pool()
+        reach = np.full(self._most + 1, -1, dtype=np.int64)
+        self._work = Work(effort.spent, np.zeros(2, dtype=np.int64), reach)
+        self._counted: IntArray | None = None
         self.cells = 0
 
     def _with_menus(self, barred: Mapping[int, frozenset[int]]) -> Takers:
@@ -227,29 +230,34 @@ class ColumnGeneration:
         """Bound the total by given prices; add each worker's best subset if it may improve."""
         self._make_room()
         before = self._count
-        total, self._count, cells = add_best(
+        total, self._count = add_best(
             self._takers,
             peak,
             self._offer(prices),
             self._basis.dual,
             self._pool,
             before,
-            self._effort.spent,
+            self._work,
         )
-        self._spend(cells)
+        self._spend_on_cells()
         if total <= UNREACHABLE // 2:
             return -1, False
         return (int(prices.sum()) + total) // PRICE_SCALE, self._count > before
 
     def _offer(self, prices: IntArray) -> Offer:
+        if self._counted is None or not np.array_equal(prices, self._counted):
+            self._counted = prices.copy()
+            self._work.reach[:] = -1
         values: IntArray = PRICE_SCALE * self._sizes - prices
         small = self._most * int(np.abs(values).max(initial=0)) < SMALL_VALUE
         units: Table = values.astype(np.int32) if small else values
         return Offer(self._sizes, self._kind, values, units)
 
-    def _spend(self, cells: int) -> None:
-        self.cells += cells
-        self._effort.spend(CALL + _CELL * cells // 100)
+    def _spend_on_cells(self) -> None:
+        first, others = self._work.cells.tolist()
+        self._work.cells[:] = 0
+        self.cells += first
+        self._effort.spend(_CELL * first // 100 + _CELL * others // 100)
 
     def placement(self) -> IntArray | None:
         """Return the owner of each size if the linear program's solution is integral."""
@@ -293,7 +301,8 @@ class ColumnGeneration:
         still_open = np.flatnonzero(bounds < incumbent)
         peaks = first + still_open
         total = np.full(len(peaks), int(prices.sum()))
-        self._spend(add_values_of_all(self._takers, peaks, self._offer(prices), total))
+        add_values_of_all(self._takers, peaks, self._offer(prices), total, self._work)
+        self._spend_on_cells()
         found = core.num_workers * peaks - core.total_base - total // PRICE_SCALE
         bounds[still_open] = np.maximum(bounds[still_open], np.where(total < 0, IMPOSSIBLE, found))
 

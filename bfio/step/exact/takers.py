@@ -9,8 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bfio.common.array_kernels import copy_to
 from bfio.common.compilable import compilable
 from bfio.common.kernels import entry_point
+from bfio.step.exact.effort import CALL
 from bfio.step.exact.master import Pool
 from bfio.step.exact.subsets import (
     PricedRequests,
@@ -69,6 +71,25 @@ class Offer(NamedTuple):
     units: Table
 
 
+class Work(NamedTuple):
+    """Counters of work.
+
+    Parameters
+    ----------
+    spent : IntArray
+        Shape (1,): operations (`bfio.step.exact.effort`), those of cells left out.
+    cells : IntArray
+        Shape (2,): cells of tables, of the first menu and of the others.
+    reach : IntArray
+        Shape (C + 1,): reach of the table of the first menu that is counted at the prices at hand;
+        -1 for none.
+    """
+
+    spent: IntArray
+    cells: IntArray
+    reach: IntArray
+
+
 @entry_point
 def add_best(
     takers: Takers,
@@ -77,8 +98,8 @@ def add_best(
     dual: FloatArray,
     pool: Pool,
     count: int,
-    spent: IntArray,
-) -> tuple[int, int, int]:
+    work: Work,
+) -> tuple[int, int]:
     """Find the value of a best subset of each worker; add those that improve the program.
 
     Parameters
@@ -93,53 +114,66 @@ def add_best(
         The subsets of the program, of kinds of requests, with room for W more; filled.
     count : int
         Number of subsets in the pool.
-    spent : IntArray
-        Shape (1,): as in `bfio.step.exact.subsets.collect_subsets`.
+    work : Work
+        Counters; increased.
 
     Returns
     -------
     tuple of int
         Total value, `UNREACHABLE` if some worker has no subset; the new number of subsets in the
-        pool; the number of table cells visited.
+        pool.
     """
-    total, visited = 0, 0
-    before = count
-    for q in range(len(takers.allowed)):
+    W = len(takers.base)
+    subsets = np.full((W, takers.capacity.max()), -1, np.int64)
+    total = 0
+    # The first menu comes last: its subsets are only sought where every worker has one.
+    for q in range(len(takers.allowed) - 1, -1, -1):
         workers = np.flatnonzero(takers.menu == q)
         if len(workers) == 0:
             continue
         chosen = np.flatnonzero(takers.allowed[q])
         slots, margins = takers.capacity[workers], peak - takers.base[workers]
-        requests, cells = _tabulated(offer, chosen, slots, margins, 0)
-        visited += cells
+        most = takers.capacity.max() if q == 0 else slots.max()
+        requests, cells = _tabulated(offer, chosen, most, slots, margins, 0)
+        _count(cells, q, requests.table, work)
         best = np.empty(len(workers), np.int64)
+        is_found = q > 0 or total > UNREACHABLE
         for k in range(len(workers)):
             best[k] = largest_value(requests.table, slots[k], margins[k])
             if best[k] <= UNREACHABLE // 2:
-                return UNREACHABLE, before, visited
-            total += best[k]
-        subsets = best_subsets(requests, slots, margins, best, _SCANS, spent)
-        for k in range(len(workers)):
-            g = workers[k]
-            members = subsets[k, : slots[k]]
-            if members[0] < 0:
+                is_found = False
+                total = UNREACHABLE
+            if total > UNREACHABLE:
+                total += best[k]
+        if is_found:
+            found = best_subsets(requests, slots, margins, best, _SCANS, work.spent)
+            for k in range(len(workers)):
+                if found[k, 0] >= 0:
+                    copy_to(subsets[workers[k], : slots[k]], chosen[found[k, : slots[k]]])
+    if total <= UNREACHABLE:
+        return UNREACHABLE, count
+    for is_barred in (False, True):
+        for g in range(W):
+            members = subsets[g, : takers.capacity[g]]
+            if (takers.menu[g] > 0) != is_barred or members[0] < 0:
                 continue
             worth, cost = 0, dual[g]
-            for i in range(len(members)):
-                worth += requests.sizes[members[i]]
-                kind = offer.kind[chosen[members[i]]]
-                pool.members[count, i] = kind
-                cost += dual[len(takers.base) + kind]
+            for i in members:
+                worth += offer.sizes[i]
+                cost += dual[W + offer.kind[i]]
             if worth > cost + _LEAST_GAIN:
-                pool.members[count, len(members) :] = -1
+                pool.members[count] = -1
+                copy_to(pool.members[count, : len(members)], offer.kind[members])
                 pool.worker[count] = g
                 pool.worth[count] = worth
                 count += 1
-    return total, count, visited
+    return total, count
 
 
 @entry_point
-def add_values_of_all(takers: Takers, peaks: IntArray, offer: Offer, total: IntArray) -> int:
+def add_values_of_all(
+    takers: Takers, peaks: IntArray, offer: Offer, total: IntArray, work: Work
+) -> None:
     """Add the value of a best subset of each worker under each peak.
 
     Parameters
@@ -150,13 +184,9 @@ def add_values_of_all(takers: Takers, peaks: IntArray, offer: Offer, total: IntA
         Shape (P,), ascending.
     total : IntArray
         Shape (P,): the values are added here; `UNREACHABLE` where a worker cannot be filled.
-
-    Returns
-    -------
-    int
-        Number of table cells visited.
+    work : Work
+        Counters; increased.
     """
-    visited = 0
     for q in range(len(takers.allowed)):
         workers = np.flatnonzero(takers.menu == q)
         if len(workers) == 0:
@@ -164,19 +194,30 @@ def add_values_of_all(takers: Takers, peaks: IntArray, offer: Offer, total: IntA
         chosen = np.flatnonzero(takers.allowed[q])
         base, slots = takers.base[workers], takers.capacity[workers]
         spread = peaks[-1] - peaks[0]
-        requests, cells = _tabulated(offer, chosen, slots, peaks[-1] - base, spread)
-        visited += cells
+        most = takers.capacity.max() if q == 0 else slots.max()
+        requests, cells = _tabulated(offer, chosen, most, slots, peaks[-1] - base, spread)
+        _count(cells, q, requests.table, work)
         add_values(peaks, base, slots, requests.table, total)
-    return visited
+
+
+@compilable(allocates=True)
+def _count(cells: int, q: int, table: PricedTable, work: Work) -> None:
+    """Count the work of a table; at unchanged prices that of the first menu counts once."""
+    if q > 0:
+        work.spent[0] += CALL
+        work.cells[1] += cells
+    elif not (table.reach <= work.reach).all():
+        copy_to(work.reach, table.reach)
+        work.spent[0] += CALL
+        work.cells[0] += cells
 
 
 @compilable(allocates=True)
 def _tabulated(
-    offer: Offer, chosen: IntArray, slots: IntArray, margins: IntArray, spread: int
+    offer: Offer, chosen: IntArray, most: int, slots: IntArray, margins: IntArray, spread: int
 ) -> tuple[PricedRequests, int]:
     """Return chosen requests, with a table for workers of these margins or ``spread`` less."""
     sizes, values = offer.sizes[chosen], offer.values[chosen]
-    most = slots.max()
     order, top_sum, top_value = most_valuable(sizes, values, most)
     reach = last_sums(top_sum, slots, margins, spread)
     cells = np.empty((most + 1, reach.max() + 1), offer.units.dtype)

@@ -8,7 +8,7 @@ import pytest
 from bfio.step.exact.master import Pool
 from bfio.step.exact.subsets import Table
 from bfio.step.exact.sums import UNREACHABLE
-from bfio.step.exact.takers import Offer, Takers, add_best, add_values_of_all
+from bfio.step.exact.takers import Offer, Takers, Work, add_best, add_values_of_all
 from formulations.arrays import IntArray
 
 
@@ -20,6 +20,12 @@ def _best(sizes: IntArray, values: IntArray, allowed: IntArray, count: int, room
         if sizes[list(chosen)].sum() <= room
     )
     return max(fitting, default=UNREACHABLE)
+
+
+def _work(takers: Takers) -> Work:
+    """Return counters at zero."""
+    reach = np.full(takers.capacity.max() + 1, -1)
+    return Work(np.zeros(1, np.int64), np.zeros(2, np.int64), reach)
 
 
 def _takers(rng: np.random.Generator, requests: int) -> Takers:
@@ -51,7 +57,7 @@ def test_values_and_subsets_are_those_of_enumeration(small: bool) -> None:
         dual = np.full(W + requests, -1.0)
         peaks = np.unique(rng.integers(0, 40, 3))
         total = np.zeros(len(peaks), dtype=np.int64)
-        add_values_of_all(takers, peaks, offer, total)
+        add_values_of_all(takers, peaks, offer, total, _work(takers))
         for peak, sum_of_all in zip(peaks.tolist(), total.tolist(), strict=True):
             by_hand = [
                 _best(
@@ -59,9 +65,8 @@ def test_values_and_subsets_are_those_of_enumeration(small: bool) -> None:
                 )
                 for base, count, q in zip(*takers[:3], strict=True)
             ]
-            spent = np.zeros(1, dtype=np.int64)
             pool = Pool(np.full((W, 3), 7), np.empty(W, np.int64), np.empty(W))
-            found, number, _ = add_best(takers, peak, offer, dual, pool, 0, spent)
+            found, number = add_best(takers, peak, offer, dual, pool, 0, _work(takers))
             if min(by_hand) == UNREACHABLE:
                 assert found <= UNREACHABLE // 2
                 assert sum_of_all <= UNREACHABLE // 2
@@ -88,5 +93,5 @@ def test_only_subsets_that_improve_the_program_are_added() -> None:
     takers = Takers(zero, np.ones(1, np.int64), zero, np.ones((1, 1), dtype=np.bool_))
     for price, added in ((1.0, 1), (2.0, 0)):
         pool = Pool(np.empty((1, 1), np.int64), np.empty(1, np.int64), np.empty(1))
-        dual, spent = np.array([3.0, price]), np.zeros(1, np.int64)
-        assert add_best(takers, 5, offer, dual, pool, 0, spent)[:2] == (5, added)
+        dual = np.array([3.0, price])
+        assert add_best(takers, 5, offer, dual, pool, 0, _work(takers)) == (5, added)
