@@ -92,27 +92,23 @@ def with_parts(reach: IntArray) -> IntArray:
     return raised
 
 
+@compilable
+def no_sum(table: Table) -> int:
+    """Return the mark for sums that no subset has; such entries are at most half of it."""
+    return -2 * SMALL_VALUE if table.itemsize == 4 else UNREACHABLE
+
+
 @compilable(allocates=True)
-def fill_sums(sizes: IntArray, values: Table, reach: IntArray, table: Table, none: int) -> int:
+def fill_sums(sizes: IntArray, values: Table, reach: IntArray, table: Table) -> int:
     """Write the largest value of c requests of sum exactly x for x = 0..reach[c].
 
-    Parameters
-    ----------
-    sizes, values, reach, table
-        As in `fill_table`.
-    none : int
-        Value for sums that no subset has; such entries are at most half of this negative number.
-
-    Returns
-    -------
-    int
-        Number of table cells visited.
+    Parameters and result are those of `fill_table`; sums that no subset has get `no_sum`.
     """
     below = np.zeros(len(sizes) + 1, np.int64)
     copy_to(below[1:], np.cumsum(sizes))
     cells = 0
     for c in range(len(reach)):
-        table[c, : reach[c] + 1] = none
+        table[c, : reach[c] + 1] = no_sum(table)
         cells += reach[c] + 1
     table[0, 0] = 0
     for i in range(len(sizes)):
@@ -211,8 +207,7 @@ def fill_table(sizes: IntArray, values: Table, reach: IntArray, table: Table) ->
     int
         Number of table cells visited.
     """
-    none = -2 * SMALL_VALUE if table.itemsize == 4 else UNREACHABLE
-    cells = fill_sums(sizes, values, reach, table, none)
+    cells = fill_sums(sizes, values, reach, table)
     for c in range(len(reach)):
         _accumulate(table[c, : reach[c] + 1])
         cells += reach[c] + 1
@@ -240,8 +235,7 @@ def largest_value(table: PricedTable, count: int, limit: int) -> int:
     if limit >= table.top_sum[count] or limit > table.reach[count]:
         return int(table.top_value[count])
     value = int(table.cells[count, limit])
-    none = -SMALL_VALUE if table.cells.itemsize == 4 else UNREACHABLE // 2
-    return value if value > none else UNREACHABLE
+    return value if value > no_sum(table.cells) // 2 else UNREACHABLE
 
 
 @entry_point

@@ -10,8 +10,9 @@ import numpy as np
 
 from bfio.common.compilable import compilable
 from bfio.common.kernels import entry_point
+from bfio.step.exact.subsets import no_sum
 from bfio.step.exact.windows.model import Modes, Workers
-from bfio.step.exact.windows.pricing import BLOCK, Priced, most_units, no_units
+from bfio.step.exact.windows.pricing import BLOCK, Priced, most_units
 from bfio.step.exact.windows.shares import WeightedShares, least_share_cost, share_costs
 from formulations.arrays import IntArray
 
@@ -53,7 +54,7 @@ def _reduced_costs(
     priced = costs.priced
     best = priced.tables[priced.speed[k], costs.modes.number[m]]
     shift = np.int64(priced.shift)
-    none = no_units(priced) // 2
+    none = no_sum(priced.tables) // 2
     for x in range(len(out)):
         units = np.int64(best[low + x])
         out[x] = out[x] + costs.fixed[m] - (units << shift) if units > none else NEVER
@@ -66,7 +67,7 @@ def _least_on(costs: Costs, m: int, first: int, last: int, spent: IntArray) -> i
     priced = costs.priced
     spent[0] += _LOOK * (costs.shares.first[k + 1] - costs.shares.first[k])
     units = np.int64(most_units(priced, priced.speed[k], costs.modes.number[m], first, last))
-    if units <= no_units(priced) // 2:
+    if units <= no_sum(priced.tables) // 2:
         return NEVER
     tau = costs.workers.token_time[k]
     least = least_share_cost(costs.modes.loads[m], tau, k, costs.shares, first, last)

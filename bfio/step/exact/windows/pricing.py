@@ -7,7 +7,7 @@ import numpy as np
 from bfio.common.array_kernels import copy_to
 from bfio.common.compilable import compilable
 from bfio.common.kernels import entry_point
-from bfio.step.exact.subsets import SMALL_VALUE, Table, fill_sums
+from bfio.step.exact.subsets import SMALL_VALUE, Table, fill_sums, no_sum
 from bfio.step.exact.sums import UNREACHABLE
 from formulations.arrays import BoolArray, IntArray
 
@@ -52,12 +52,6 @@ class Priced(NamedTuple):
 
 
 @compilable
-def no_units(priced: Priced) -> int:
-    """Return the table mark for sums that no subset reaches, below all possible sums."""
-    return -2 * SMALL_VALUE if priced.tables.itemsize == 4 else UNREACHABLE
-
-
-@compilable
 def best_value(priced: Priced, speed: int, count: int, total: int) -> int:
     """Return an upper bound on the value of ``count`` requests of a sum.
 
@@ -65,7 +59,9 @@ def best_value(priced: Priced, speed: int, count: int, total: int) -> int:
     requests have this sum.
     """
     units = np.int64(priced.tables[speed, count, total])
-    return int(units << np.int64(priced.shift)) if units > no_units(priced) // 2 else UNREACHABLE
+    if units <= no_sum(priced.tables) // 2:
+        return UNREACHABLE
+    return int(units << np.int64(priced.shift))
 
 
 @entry_point
@@ -73,7 +69,7 @@ def fill_tables(priced: Priced, reach: IntArray, spent: IntArray) -> None:
     """Fill the tables: each row c for sums up to ``reach[c]``, as in `fill_sums`."""
     for t in range(len(priced.tables)):
         table = priced.tables[t]
-        spent[0] += fill_sums(priced.sizes, priced.units[t], reach, table, no_units(priced))
+        spent[0] += fill_sums(priced.sizes, priced.units[t], reach, table)
         for c in range(len(reach)):
             find_highest(table[c, : reach[c] + 1], priced.highest[t, c])
 
