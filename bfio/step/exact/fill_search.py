@@ -1,22 +1,19 @@
 """Solve a fill problem in phases: bound, place, price, enumerate, remaining program."""
 
-import time
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
 from typing import NamedTuple
 
 import numpy as np
 
 from bfio.step.exact.branch import BranchSearch
 from bfio.step.exact.columns import PRICE_SCALE, ColumnGeneration
+from bfio.step.exact.core_search import CoreSearch
 from bfio.step.exact.effort import CALL, Effort
-from bfio.step.exact.enumerate import NODE, enumerate_placements
 from bfio.step.exact.fill import FillProblem
 from bfio.step.exact.peaks import IMPOSSIBLE, peak_bounds
 from bfio.step.exact.phases import Phase
 from bfio.step.exact.place import spread, spread_largest
 from bfio.step.exact.refill import REFILLS, fewest_first, refill, with_first
-from bfio.step.exact.result import ExactResult, Seconds
 from bfio.step.exact.sums import floors
 from formulations.arrays import IntArray
 from formulations.deadline import OPERATIONS
@@ -38,8 +35,6 @@ _DEAR_BOUNDS = 50_000
 _PRICE_WORK = 10**10
 #: Most cases of a search by cases: more would take long to derive again.
 _MAX_CASES = 500
-#: Requests up to which the enumeration is worth a try.
-_MAX_ENUMERATED = 32
 
 
 class _Extent(NamedTuple):
@@ -50,47 +45,17 @@ class _Extent(NamedTuple):
     cost: int
 
 
-class FillSearch:
-    """One solve of a fill problem: incumbent, bounds by peak, and the phases.
-
-    Parameters
-    ----------
-    core : FillProblem
-        The fill problem; at least one request is admitted.
-    effort : Effort
-        Limits, and the work used so far.
-    skip : collection of Phase, optional
-        Phases to skip.
-    """
+class FillSearch(CoreSearch):
+    """One solve of a fill problem with more requests than slots."""
 
     def __init__(self, core: FillProblem, effort: Effort, skip: Collection[Phase] = ()) -> None:
-        self._core = core
-        self._skip = skip
-        self._effort = effort
-        self._best = IMPOSSIBLE
-        self._owner: IntArray = np.full(len(core.sizes), -1, dtype=np.int64)
-        self._lower = 0
-        self._method = "closed-form"
-        self._nodes = 0
+        super().__init__(core, effort, skip)
         self._bounds: IntArray | None = None
         self._branches: BranchSearch | None = None
         self._closed_by_branches = False
-        self._prices: list[IntArray] = []
         self._generation: ColumnGeneration | None = None
         self._priced: int | None = None
-        self._seconds = {"bound": 0.0, "search": 0.0}
         self._first = core.first_peak()
-
-    def run(self, start: tuple[int | None, ...] | None, node_limit: int) -> ExactResult:
-        """Solve the problem within the limits; see `bfio.step.exact.solve.solve_exact`."""
-        if start is not None:
-            self._accept(self._core.owner_of(start))
-        self._fill()
-        small = len(self._core.sizes) <= _MAX_ENUMERATED
-        tried = small and node_limit > 0 and Phase.ENUMERATION not in self._skip
-        if self._open and tried and not self._effort.is_over:
-            self._enumerate(node_limit)
-        return self._result()
 
     def prepare(self) -> None:
         """Compile the kernels that `run` calls, except those for pricing."""
@@ -101,45 +66,27 @@ class FillSearch:
         refill(self._core.base, self._core.sizes, np.arange(1), 0, owner, self._effort.spent)
         self._enumerate(node_limit=1)
 
-    @property
-    def _open(self) -> bool:
-        return self._best > self._lower
-
-    @contextmanager
-    def _phase(self, name: str) -> Iterator[None]:
-        began = time.perf_counter()
-        self._effort.spend(CALL)
-        yield
-        self._seconds[name] += time.perf_counter() - began
-
-    def _accept(self, owner: IntArray) -> None:
-        """Keep a placement if it beats the incumbent."""
-        value = self._core.value_of(owner)
-        if value < self._best:
-            self._best = value
-            self._owner = owner.copy()
-
-    def _fill(self) -> None:
-        """Solve a problem with more requests than slots."""
-        core = self._core
-        with self._phase("search"):
-            self._place_first()
+    def _search(self) -> None:
+        core, effort = self._core, self._effort
+        effort.spend(CALL)
+        self._place_first()
         self._lower = core.closed_form(self._first)
         if not self._open:
             return
         self._method = "bound"
         extent = self._extent()
         if extent.cost > _DEAR_BOUNDS * OPERATIONS:
-            with self._phase("search"):
-                extent = self._refill_unbounded(extent)
-        with self._phase("bound"):
+            effort.spend(CALL)
+            extent = self._refill_unbounded(extent)
+        effort.spend(CALL)
+        with self._bounding():
             self._bound_peaks(extent)
         if self._open:
-            with self._phase("search"):
-                self._refill(_FIRST_TICKS)
-        if self._open and not self._effort.is_over and Phase.PRICES not in self._skip:
+            effort.spend(CALL)
+            self._refill(_FIRST_TICKS)
+        if self._open and not effort.is_over and Phase.PRICES not in self._skip:
             self._close_peaks()
-        if self._open and not self._effort.is_over and Phase.BRANCHES not in self._skip:
+        if self._open and not effort.is_over and Phase.BRANCHES not in self._skip:
             self._branch()
 
     def _place_first(self) -> None:
@@ -307,12 +254,13 @@ class FillSearch:
         while self._open and not self._effort.is_over and generation.cells < _PRICE_WORK:
             weakest = self._weakest(self._bounds)
             if weakest in priced:
-                with self._phase("search"):
-                    self._refill(_LATER_TICKS)
+                self._effort.spend(CALL)
+                self._refill(_LATER_TICKS)
                 return
             priced.add(weakest)
             self._priced = weakest
-            with self._phase("bound"):
+            self._effort.spend(CALL)
+            with self._bounding():
                 self._price(generation, weakest)
             self._raise_lower()
 
@@ -320,24 +268,24 @@ class FillSearch:
         """Branch on whether a worker takes a size, if prices were computed."""
         if self._generation is None or self._bounds is None:
             return
-        with self._phase("search"):
-            branches = BranchSearch(
-                self._core,
-                self._first,
-                self._bounds,
-                self._best,
-                self._generation.found(),
-                self._effort,
-                np.array(self._core.by_request(self._prices[-1])),
-            )
-            self._branches = branches
-            self._closed_by_branches = branches.run(_MAX_CASES)
-            if branches.owner is not None:
-                self._accept(branches.owner)
-            if self._closed_by_branches:
-                self._lower = self._best
-                self._method = "columns"
-            self._raise_lower()
+        self._effort.spend(CALL)
+        branches = BranchSearch(
+            self._core,
+            self._first,
+            self._bounds,
+            self._best,
+            self._generation.found(),
+            self._effort,
+            np.array(self._core.by_request(self._prices[-1])),
+        )
+        self._branches = branches
+        self._closed_by_branches = branches.run(_MAX_CASES)
+        if branches.owner is not None:
+            self._accept(branches.owner)
+        if self._closed_by_branches:
+            self._lower = self._best
+            self._method = "columns"
+        self._raise_lower()
 
     def _price(self, generation: ColumnGeneration, k: int) -> None:
         """Raise the bounds of all peaks by the best prices for one peak."""
@@ -356,48 +304,19 @@ class FillSearch:
             self._accept(placement)
 
     def _enumerate(self, node_limit: int) -> None:
-        core = self._core
-        owner = self._owner.copy()
-        with self._phase("search"):
-            best, nodes, exhausted = enumerate_placements(
-                core.open_workers,
-                core.sizes,
-                self._best,
-                self._lower,
-                node_limit,
-                owner,
-            )
-        self._nodes = nodes
-        self._effort.spend(nodes * NODE)
-        self._accept(owner)
-        if exhausted and self._open:
-            self._lower = best
-            self._method = "enumeration"
+        self._effort.spend(CALL)
+        super()._enumerate(node_limit)
 
     def open_peaks(self) -> tuple[int, int]:
-        """Return the first and last peak that could give a better placement."""
+        """Return the peaks that bounds leave."""
         last = self._core.last_open_peak(self._best)
         if self._bounds is None:
             return self._first, last
         still_open = self._first + np.flatnonzero(self._bounds < self._best)
         return int(still_open.min(initial=last)), int(still_open.max(initial=last))
 
-    def _result(self) -> ExactResult:
-        core = self._core
-        return ExactResult(
-            method=self._method,
-            assignment=core.assignment(self._owner),
-            objective=self._best * core.multiplier,
-            bound=self._lower * core.multiplier,
-            certificate=self._certificate(),
-            seconds=Seconds(**self._seconds),
-            nodes=self._nodes,
-        )
-
-    def _certificate(self) -> Certificate:
-        core = self._core
-        bound = self._lower * core.multiplier
-        prices = [core.by_request(vector) for vector in self._prices]
+    def _certificate(self, bound: int) -> Certificate:
+        prices = [self._core.by_request(vector) for vector in self._prices]
         if self._branches is None or not self._closed_by_branches:
             kind = "enumeration" if self._method in ("columns", "enumeration") else "sums"
             return Certificate(kind, bound, tuple(prices), PRICE_SCALE, self._nodes)

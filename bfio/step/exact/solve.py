@@ -181,8 +181,7 @@ def _searched(
     from bfio.step.exact.fill_search import FillSearch
     from bfio.step.exact.pack_search import PackSearch
 
-    kind: type[PackSearch | FillSearch] = PackSearch if core.admits_all else FillSearch
-    search = kind(core, effort, skipped)
+    search = (PackSearch if core.admits_all else FillSearch)(core, effort, skipped)
     own = search.run(start, nodes)
 
     def delegated() -> ExactResult:
