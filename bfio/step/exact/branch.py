@@ -98,7 +98,7 @@ class BranchSearch:
         self._core = core
         self._first = first
         self._effort = effort
-        workers = core.workers[found[1]]
+        workers = core.open[found[1]]
         self._waiting = [_Case(core, bounds.copy(), found[0], workers, prices=prices)]
         self._behind: IntArray | None = None
         self.best = best
@@ -133,14 +133,13 @@ class BranchSearch:
         generation = ColumnGeneration(core, core.largest_margin(last), self._effort, case.barred)
         if generation.num_fitting < int(core.capacity.sum()):
             return None
-        place = np.minimum(np.searchsorted(core.workers, case.workers), len(core.workers) - 1)
-        here = core.workers[place] == case.workers
-        generation.adopt(case.sizes[here], place[here])
+        here = np.isin(case.workers, core.open)
+        generation.adopt(case.sizes[here], np.searchsorted(core.open, case.workers[here]))
         self._behind = case.prices
         if self._closes(case, generation):
             return None
         sizes, workers = generation.found()
-        left = replace(case, sizes=sizes, workers=core.workers[workers], prices=self._behind)
+        left = replace(case, sizes=sizes, workers=core.open[workers], prices=self._behind)
         worker, size = self._clearest_doubt(core, generation)
         return (worker, size), _without(left, worker, size), _with(left, worker, size)
 
@@ -167,7 +166,7 @@ class BranchSearch:
         generation.start(peak, np.full(len(core.sizes), -1))
         enough = core.value(peak, 0) - self.best
         if not generation.attains(enough + _CLEARLY):
-            of_core = core.requests[: generation.num_fitting]
+            of_core = core.order[: generation.num_fitting]
             begin = None if self._behind is None else self._behind[of_core]
             _, prices = generation.bound_total(peak, enough, begin)
             generation.raise_bounds(self._first, prices, case.bounds, self.best)
@@ -186,7 +185,7 @@ class BranchSearch:
         if doubt.max() < _LEAST_SHARE:
             doubt = shares
         k, kind = np.unravel_index(np.argmax(doubt * (generation.distinct + 1)), doubt.shape)
-        return int(core.workers[k]), int(generation.distinct[kind])
+        return int(core.open[k]), int(generation.distinct[kind])
 
     def _accept(self, case: _Case, owner: IntArray) -> None:
         """Keep a placement of a case if it beats the incumbent together with assigned requests."""
@@ -194,14 +193,11 @@ class BranchSearch:
         if value >= self.best:
             return
         self.best = value
-        root = self._core
-        position = np.argsort(root.requests)
-        self.owner = np.full(len(root.sizes), -1)
+        core = case.core
         placed = owner >= 0
-        workers = case.core.workers[owner[placed]]
-        requests = case.core.requests[placed]
-        for request, worker in [*case.taken, *zip(requests, workers, strict=True)]:
-            self.owner[position[request]] = np.searchsorted(root.workers, worker)
+        here = zip(core.order[placed].tolist(), core.open[owner[placed]].tolist(), strict=True)
+        worker_of = dict([*case.taken, *here])
+        self.owner = self._core.owner_of([worker_of.get(i) for i in range(len(self._core.order))])
 
 
 def _without(case: _Case, worker: int, size: int) -> _Case:
@@ -213,7 +209,7 @@ def _without(case: _Case, worker: int, size: int) -> _Case:
 def _with(case: _Case, worker: int, size: int) -> _Case:
     """Return the case in which a worker takes the first request of a size."""
     core = case.core
-    k = int(np.searchsorted(core.workers, worker))
+    k = int(np.searchsorted(core.open, worker))
     i = int(np.searchsorted(core.sizes, size))
     base, capacity = core.base.copy(), core.capacity.copy()
     base[k] += size
@@ -223,11 +219,11 @@ def _with(case: _Case, worker: int, size: int) -> _Case:
         core,
         peak=max(core.peak, int(base[k])),
         total_base=core.total_base + size,
-        workers=core.workers[is_open],
+        open=core.open[is_open],
         base=base[is_open],
         capacity=capacity[is_open],
         sizes=np.delete(core.sizes, i),
-        requests=np.delete(core.requests, i),
+        order=np.delete(core.order, i),
     )
     own = case.workers == worker
     first = np.argmax(case.sizes == size, axis=1)
@@ -238,7 +234,7 @@ def _with(case: _Case, worker: int, size: int) -> _Case:
     sizes[settled, first[kept][settled]] = -1
     # What fills up comes last.
     sizes = -np.sort(-sizes, axis=1)
-    taken = (*case.taken, (int(core.requests[i]), worker))
+    taken = (*case.taken, (int(core.order[i]), worker))
     return replace(
         case,
         core=left,

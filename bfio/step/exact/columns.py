@@ -81,7 +81,7 @@ class ColumnGeneration:
 
     def _with_menus(self, barred: Mapping[int, frozenset[int]]) -> Takers:
         """Return the workers: those that may take any request have the first menu."""
-        workers, sizes = self._core.workers.tolist(), self._sizes
+        workers, sizes = self._core.open.tolist(), self._sizes
         menu = np.zeros(len(workers), dtype=np.int64)
         allowed = [np.ones(len(sizes), dtype=np.bool_)]
         for k, g in enumerate(workers):

@@ -15,6 +15,7 @@ from typing import TypeVar
 import numpy as np
 
 from bfio.step.exact.peaks import OpenWorkers
+from bfio.step.exact.positions import Positions
 from formulations.arrays import IntArray
 from formulations.step.problem import Objective, StepProblem
 
@@ -23,7 +24,7 @@ Tokens = TypeVar("Tokens", int, IntArray)
 
 
 @dataclass(frozen=True)
-class FillProblem:
+class FillProblem(Positions):
     """Open workers, request sizes and constants of a fill problem, in tokens.
 
     Parameters
@@ -36,25 +37,19 @@ class FillProblem:
         ``Σ_g b_g`` of all workers.
     multiplier : int
         Factor from this objective to the step problem's.
-    workers : IntArray
-        Shape (W,): index of each worker with a free slot.
     base, capacity : IntArray
         Shape (W,): loads and free slots of the open workers.
     sizes : IntArray
-        Shape (N,), ascending.
-    requests : IntArray
-        Shape (N,): index of the request of each size; equal sizes oldest first.
+        Shape (N,), ascending; equal sizes oldest first.
     """
 
     num_workers: int
     peak: int
     total_base: int
     multiplier: int
-    workers: IntArray
     base: IntArray
     capacity: IntArray
     sizes: IntArray
-    requests: IntArray
 
     @property
     def open_workers(self) -> OpenWorkers:
@@ -147,26 +142,6 @@ class FillProblem:
         peak = int(loads.max(initial=self.peak))
         return self.value(peak, int(self.sizes[placed].sum()))
 
-    def by_request(self, values: IntArray) -> tuple[int, ...]:
-        """Reorder one value per size into one per request."""
-        answer = np.empty_like(values)
-        answer[self.requests] = values
-        return tuple(answer.tolist())
-
-    def assignment(self, owner: IntArray) -> tuple[int | None, ...]:
-        """Return the worker of each request, from the open-worker position of each size."""
-        answer: list[int | None] = [None] * len(self.sizes)
-        for position, request in zip(owner.tolist(), self.requests.tolist(), strict=True):
-            if position >= 0:
-                answer[request] = int(self.workers[position])
-        return tuple(answer)
-
-    def owner_of(self, assignment: tuple[int | None, ...]) -> IntArray:
-        """Return the open-worker position of each size, the inverse of `assignment`."""
-        position = {int(g): k for k, g in enumerate(self.workers)}
-        workers = [assignment[i] for i in self.requests.tolist()]
-        return np.array([-1 if g is None else position[g] for g in workers], dtype=np.int64)
-
 
 def _last_below(bound: Callable[[int], int], first: int, target: int) -> int:
     """Return the largest argument whose non-decreasing ``bound`` is below ``target``."""
@@ -202,15 +177,15 @@ def reduce_to_fill(problem: StepProblem) -> FillProblem | None:
     workers = np.flatnonzero(problem.capacity > 0)
     order = np.argsort(contribution[:, 0], kind="stable")
     return FillProblem(
+        order=order,
+        open=workers,
         num_workers=problem.num_workers,
         peak=int(base[:, 0].max()),
         total_base=int(base[:, 0].sum()),
         multiplier=sum(problem.weights) * int(times[0]),
-        workers=workers,
         base=base[workers, 0],
         capacity=problem.capacity[workers],
         sizes=contribution[order, 0],
-        requests=order,
     )
 
 

@@ -72,7 +72,7 @@ def _prepare_columns(core: FillProblem) -> None:
     margin = int(core.sizes[-3:].sum()) - 1
     peak = int(core.base.min()) + margin
     nobody, no_bounds = np.full(len(core.sizes), -1), np.zeros(2, dtype=np.int64)
-    barred = {int(core.workers[0]): frozenset({int(core.sizes[-1])})}
+    barred = {int(core.open[0]): frozenset({int(core.sizes[-1])})}
     for sizes in (barred, None):
         generation = ColumnGeneration(core, margin, effort, sizes)
         generation.start(peak, nobody)

@@ -1,11 +1,11 @@
 """The program of a step with a window, in the form that compiled code uses."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
+from bfio.step.exact.positions import Positions
 from formulations.arrays import BoolArray, IntArray
 from formulations.errors import CapabilityError
 from formulations.step.problem import Objective, StepProblem
@@ -118,7 +118,7 @@ class Split(NamedTuple):
 
 
 @dataclass(frozen=True)
-class StepModel:
+class StepModel(Positions):
     """A step problem with positions of requests and workers in place of indices.
 
     Parameters
@@ -127,18 +127,12 @@ class StepModel:
         The step problem.
     requests, workers, goal
         Requests and open workers by position, and the objective.
-    order : IntArray
-        Shape (N,): index of the request at each position.
-    open : IntArray
-        Shape (K,): index of each open worker.
     """
 
     problem: StepProblem
     requests: Requests
     workers: Workers
     goal: Goal
-    order: IntArray
-    open: IntArray
 
     @property
     def fills(self) -> bool:
@@ -150,29 +144,9 @@ class StepModel:
         """Whether every request is admitted."""
         return self.problem.num_admitted == self.problem.num_requests
 
-    def assignment(self, owner: IntArray) -> tuple[int | None, ...]:
-        """Return the worker of each request, from the open-worker position of each position."""
-        answer: list[int | None] = [None] * len(self.order)
-        for position, request in zip(owner.tolist(), self.order.tolist(), strict=True):
-            if position >= 0:
-                answer[request] = int(self.open[position])
-        return tuple(answer)
-
-    def owner_of(self, assignment: Sequence[int | None]) -> IntArray:
-        """Return the open-worker position of each position, the inverse of `assignment`."""
-        place = {int(g): k for k, g in enumerate(self.open)}
-        workers = [assignment[i] for i in self.order.tolist()]
-        return np.array([-1 if g is None else place[g] for g in workers], dtype=np.int64)
-
     def sets_of(self, owner: IntArray) -> list[tuple[int, IntArray]]:
         """Return each open worker with the positions of its requests."""
         return [(k, np.flatnonzero(owner == k)) for k in range(len(self.open))]
-
-    def by_request(self, values: IntArray) -> tuple[int, ...]:
-        """Reorder one value per position into one per request."""
-        answer = np.empty_like(values)
-        answer[self.order] = values
-        return tuple(answer.tolist())
 
 
 def step_model(problem: StepProblem, order: IntArray | None = None) -> StepModel:
@@ -204,7 +178,7 @@ def step_model(problem: StepProblem, order: IntArray | None = None) -> StepModel
         problem.time_weights[is_open],
         limit,
     )
-    return StepModel(problem, requests, workers, _goal(problem), order, is_open)
+    return StepModel(order, is_open, problem, requests, workers, _goal(problem))
 
 
 def _ordered(problem: StepProblem) -> tuple[IntArray, int]:
