@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from bfio.common.array_kernels import copy_to
 from bfio.common.kernels import entry_point
 from bfio.step.exact.peaks import OpenWorkers
+from bfio.step.exact.sums import sums_of_first
 from formulations.arrays import IntArray
 
 #: Operations of one node.
@@ -46,8 +46,7 @@ def enumerate_placements(
     W = len(base)
     slots = capacity.sum()
     admitted = min(N, slots)
-    below = np.zeros(N + 1, np.int64)
-    copy_to(below[1:], np.cumsum(sizes))
+    below = sums_of_first(sizes)
     loads = base.copy()
     free = capacity.copy()
     choice = np.full(N, -1, np.int64)

@@ -8,16 +8,19 @@ of the first, and the program becomes
     gives worker g exactly ``cap_g`` of them (at most, if all are admitted), of sum ≤ M − b_g.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 
+from bfio.step.exact.compact import is_compact
 from bfio.step.exact.peaks import OpenWorkers
 from bfio.step.exact.positions import Positions
+from bfio.step.exact.sums import sums_of_first
 from formulations.arrays import IntArray
-from formulations.step.problem import Objective, StepProblem
+from formulations.step.problem import StepProblem
 
 #: One number of tokens, or one for each of many peaks.
 Tokens = TypeVar("Tokens", int, IntArray)
@@ -93,7 +96,7 @@ class FillProblem(Positions):
         that this forces highest is looked at alone, then with the next one, and so on.
         """
         spare = max(0, int(self.capacity.sum()) - len(self.sizes))
-        below = np.concatenate([[0], np.cumsum(self.sizes)])
+        below = sums_of_first(self.sizes)
         alone = self.base + below[np.maximum(self.capacity - spare, 0)]
         order = np.argsort(-alone, kind="stable")
         slots = np.maximum(np.cumsum(self.capacity[order]) - spare, 0)
@@ -111,9 +114,7 @@ class FillProblem(Positions):
 
     def least_peak_for_all(self) -> int:
         """Return a lower bound on the peak if all requests are admitted."""
-        first = self.first_peak()
-        deficit = _last_below(self._may_hold_all, first - 1, 1)
-        return deficit + 1
+        return _last_below(self._may_hold_all, self.first_peak() - 1, 1) + 1
 
     def peak_of(self, value: int) -> int:
         """Return the peak of an objective value if every request is admitted."""
@@ -125,7 +126,7 @@ class FillProblem(Positions):
         if (margins < 0).any() or peak < self.first_peak():
             return 0
         total = int(self.sizes.sum())
-        below = np.concatenate([[0], np.cumsum(self.sizes)])
+        below = sums_of_first(self.sizes)
         largest = total - below[len(self.sizes) - self.capacity]
         if int(np.minimum(margins, largest).sum()) < total:
             return 0
@@ -145,29 +146,18 @@ class FillProblem(Positions):
 
 def _last_below(bound: Callable[[int], int], first: int, target: int) -> int:
     """Return the largest argument whose non-decreasing ``bound`` is below ``target``."""
-    low = first
     width = 1
-    while bound(low + width) < target:
-        low += width
+    while bound(first + width) < target:
         width *= 2
-    high = low + width
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if bound(middle) < target else (low, middle)
-    return low
+    low = first + width // 2
+    return low + bisect_left(range(low + 1, first + width), target, key=bound)
 
 
 def reduce_to_fill(problem: StepProblem) -> FillProblem | None:
     """Return the one-dimensional core of a step problem, or None if there is none."""
-    if problem.objective is not Objective.IMBALANCE or problem.token_capacity is not None:
+    if not is_compact(problem) or problem.benefit is not None:
         return None
-    if problem.benefit is not None:
-        return None
-    times = problem.time_weights
-    slots = int(problem.capacity.sum())
-    if problem.num_admitted != min(problem.num_requests, slots):
-        return None
-    if (times != times[0]).any() or _restricts(problem):
+    if problem.num_admitted != min(problem.num_requests, int(problem.capacity.sum())):
         return None
     steps = [h for h, weight in enumerate(problem.weights) if weight > 0] or [0]
     base = problem.base[:, steps]
@@ -182,19 +172,10 @@ def reduce_to_fill(problem: StepProblem) -> FillProblem | None:
         num_workers=problem.num_workers,
         peak=int(base[:, 0].max()),
         total_base=int(base[:, 0].sum()),
-        multiplier=sum(problem.weights) * int(times[0]),
+        multiplier=sum(problem.weights) * int(problem.time_weights[0]),
         base=base[workers, 0],
         capacity=problem.capacity[workers],
         sizes=contribution[order, 0],
-    )
-
-
-def _restricts(problem: StepProblem) -> bool:
-    """Return whether a starvation bound could exclude an assignment."""
-    return (
-        problem.required is not None
-        and bool(problem.required.any())
-        and problem.num_requests > problem.num_admitted
     )
 
 

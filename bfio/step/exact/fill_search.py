@@ -14,7 +14,7 @@ from bfio.step.exact.peaks import IMPOSSIBLE, peak_bounds
 from bfio.step.exact.phases import Phase
 from bfio.step.exact.place import spread, spread_largest
 from bfio.step.exact.refill import REFILLS, fewest_first, refill, with_first
-from bfio.step.exact.sums import floors
+from bfio.step.exact.sums import floors, sums_of_first
 from formulations.arrays import IntArray
 from formulations.deadline import OPERATIONS
 from formulations.step.certificate import Certificate
@@ -221,7 +221,7 @@ class FillSearch(CoreSearch):
         """Spread requests of neighbouring sizes, of about the total that fits under a peak."""
         core = self._core
         slots = int(core.capacity.sum())
-        below = np.concatenate([[0], np.cumsum(core.sizes)])
+        below = sums_of_first(core.sizes)
         totals = below[slots:] - below[: len(below) - slots]
         first = min(int(np.searchsorted(totals, core.room(peak))), len(totals) - 1)
         chosen = slice(first, first + slots)

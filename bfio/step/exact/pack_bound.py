@@ -127,14 +127,15 @@ class PackBound:
         )
         self._bases: IntArray = kinds[:, 0]
         self._slots: IntArray = kinds[:, 1]
+        self._last = last
         self._limit = min(last - int(self._bases[0]), self._total)
         # Row of each kind in the table; in the last one there is no limit on the number.
         margins = self._limit - (self._bases - self._bases[0])
         fitting = np.searchsorted(np.cumsum(self._sizes), margins, side="right")
         most = _MAX_COUNTED // (len(self._sizes) * (self._limit + 1)) - 2
         counted = self._slots <= np.minimum(fitting - 1, most)
-        self._last = 1 + int(self._slots[counted].max(initial=0))
-        self._rows: IntArray = np.where(counted, self._slots, self._last)
+        self._loose = 1 + int(self._slots[counted].max(initial=0))
+        self._rows: IntArray = np.where(counted, self._slots, self._loose)
         self.prices: IntArray = np.zeros_like(core.sizes)
 
     @property
@@ -147,7 +148,7 @@ class PackBound:
         import highspy
 
         N = len(self._sizes)
-        shape = (self._last + 1, self._limit + 1)
+        shape = (self._loose + 1, self._limit + 1)
         self._best: IntArray = np.empty(shape, dtype=np.int64)
         self._taken: BoolArray = np.empty((N, *shape), dtype=np.bool_)
         # The values that the table was filled with last.
@@ -168,8 +169,8 @@ class PackBound:
             if int(self._sizes[members].sum()) <= peak - base:
                 self._add(int(self._kind[g]), members)
 
-    def raise_peak(self, peak: int, last: int, expired: Callable[[], bool]) -> int:
-        """Return the least peak that prices do not exclude, at most ``last``.
+    def raise_peak(self, peak: int, expired: Callable[[], bool]) -> int:
+        """Return the least peak that prices do not exclude, at most the last.
 
         If the peak is raised, `prices` exclude the next lower one.
         """
@@ -192,13 +193,13 @@ class PackBound:
                 total = self.total_under(prices, peak)
                 if total < least:
                     least, behind = total, prices
-                possible = self._least_possible(prices, peak, last)
+                possible = self._least_possible(prices, peak)
                 if possible > peak:
                     self.prices = prices
                     peak = possible
                     least = self.total_under(prices, peak)
-                if peak >= last:
-                    return last
+                if peak >= self._last:
+                    return self._last
                 added = self._add_best(prices, duals, peak)
                 if added:
                     break
@@ -250,10 +251,10 @@ class PackBound:
         best = self._best[self._rows, margins]
         return int((self._copies * best).sum()) + int(prices.sum())
 
-    def _least_possible(self, prices: IntArray, peak: int, last: int) -> int:
+    def _least_possible(self, prices: IntArray, peak: int) -> int:
         """Return the least peak from ``peak`` on that the table's prices do not exclude."""
         needed = PRICE_SCALE * self._total
-        peaks = range(peak, last)
+        peaks = range(peak, self._last)
         return peak + bisect_left(peaks, needed, key=lambda one: self._read_total(prices, one))
 
     def _add_best(self, prices: IntArray, duals: FloatArray, peak: int) -> bool:

@@ -37,7 +37,7 @@ def prepare_packing(core: FillProblem) -> None:
     effort = Effort()
     pricing = PackBound(core, int(loads.max()) + 1, effort)
     pricing.prepare()
-    pricing.raise_peak(core.peak, int(loads.max()) + 1, lambda: False)
+    pricing.raise_peak(core.peak, lambda: False)
     rebalance(0, core.capacity, core.sizes, owner, loads, 1, state, effort.spent)
 
 
@@ -106,7 +106,7 @@ class PackSearch(CoreSearch):
         low = self._low
         for owner in (self._owner, *self._seen):
             pricing.add_placement(low, owner)
-        raised = pricing.raise_peak(low, self._peak, self._effort.part(_BOUND_SHARE))
+        raised = pricing.raise_peak(low, self._effort.part(_BOUND_SHARE))
         if self._open and Phase.RESTART not in self._skip:
             self._restart(pricing.clearest())
         self._raise_low(raised, pricing.prices)

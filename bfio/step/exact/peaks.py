@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bfio.common.array_kernels import copy_to
 from bfio.common.compilable import compilable
 from bfio.common.kernels import entry_point
+from bfio.step.exact.sums import sums_of_first
 from formulations.arrays import IntArray
 
 #: Lower bound of a peak under which the slots cannot be filled.
@@ -94,8 +94,7 @@ def peak_bounds(
         Reachable sums, from `floors`.
     """
     base, capacity = workers.base, workers.capacity
-    smallest = np.zeros(len(sizes) + 1, np.int64)
-    copy_to(smallest[1:], np.cumsum(sizes))
+    smallest = sums_of_first(sizes)
     limit = table.shape[1] - 1
     bounds = np.empty(count, np.int64)
     # All thresholds rise with the peak, so that they keep their order.

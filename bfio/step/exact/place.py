@@ -1,9 +1,7 @@
 """First placements: largest request first."""
 
-import numpy as np
-
-from bfio.common.array_kernels import copy_to
 from bfio.common.kernels import entry_point
+from bfio.step.exact.sums import sums_of_first
 from formulations.arrays import IntArray
 
 
@@ -29,8 +27,7 @@ def spread_largest(margins: IntArray, capacity: IntArray, sizes: IntArray, owner
     int
         The total size; -1 if some margin is exceeded.
     """
-    smallest = np.zeros(len(sizes) + 1, np.int64)
-    copy_to(smallest[1:], np.cumsum(sizes))
+    smallest = sums_of_first(sizes)
     room = margins.copy()
     left = capacity.copy()
     slots = capacity.sum()

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bfio.common.array_kernels import copy_to
 from bfio.common.compilable import compilable
 from bfio.common.kernels import entry_point
-from bfio.step.exact.sums import UNREACHABLE
+from bfio.step.exact.sums import UNREACHABLE, sums_of_first
 from formulations.arrays import IntArray
 
 #: Values by cardinality and sum.
@@ -104,8 +104,7 @@ def fill_sums(sizes: IntArray, values: Table, reach: IntArray, table: Table) -> 
 
     Parameters and result are those of `fill_table`; sums that no subset has get `no_sum`.
     """
-    below = np.zeros(len(sizes) + 1, np.int64)
-    copy_to(below[1:], np.cumsum(sizes))
+    below = sums_of_first(sizes)
     cells = 0
     for c in range(len(reach)):
         table[c, : reach[c] + 1] = no_sum(table)
@@ -236,32 +235,6 @@ def largest_value(table: PricedTable, count: int, limit: int) -> int:
         return int(table.top_value[count])
     value = int(table.cells[count, limit])
     return value if value > no_sum(table.cells) // 2 else UNREACHABLE
-
-
-@entry_point
-def add_values(
-    peaks: IntArray, base: IntArray, capacity: IntArray, table: PricedTable, total: IntArray
-) -> None:
-    """Add the value of the best subset of each worker under each peak.
-
-    Parameters
-    ----------
-    peaks : IntArray
-        Shape (P,).
-    base, capacity : IntArray
-        Shape (W,).
-    table : PricedTable
-        Values of subsets.
-    total : IntArray
-        Shape (P,): added to; `UNREACHABLE` where a worker cannot be filled.
-    """
-    for k in range(len(peaks)):
-        for g in range(len(base)):
-            value = largest_value(table, capacity[g], peaks[k] - base[g])
-            if value <= UNREACHABLE // 2:
-                total[k] = UNREACHABLE
-            if total[k] > UNREACHABLE:
-                total[k] += value
 
 
 @entry_point

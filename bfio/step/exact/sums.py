@@ -2,11 +2,21 @@
 
 import numpy as np
 
+from bfio.common.array_kernels import copy_to
+from bfio.common.compilable import compilable
 from bfio.common.kernels import entry_point
 from formulations.arrays import IntArray
 
 #: Marks a sum that no subset reaches.
 UNREACHABLE = -(1 << 60)
+
+
+@compilable(allocates=True)
+def sums_of_first(sizes: IntArray) -> IntArray:
+    """Return the sum of the first i sizes for i = 0..N."""
+    sums = np.zeros(len(sizes) + 1, np.int64)
+    copy_to(sums[1:], np.cumsum(sizes))
+    return sums
 
 
 @entry_point

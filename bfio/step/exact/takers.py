@@ -18,7 +18,6 @@ from bfio.step.exact.subsets import (
     PricedRequests,
     PricedTable,
     Table,
-    add_values,
     best_subsets,
     fill_table,
     largest_value,
@@ -197,7 +196,13 @@ def add_values_of_all(
         most = takers.capacity.max() if q == 0 else slots.max()
         requests, cells = _tabulated(offer, chosen, most, slots, peaks[-1] - base, spread)
         _count(cells, q, requests.table, work)
-        add_values(peaks, base, slots, requests.table, total)
+        for k in range(len(peaks)):
+            for g in range(len(workers)):
+                value = largest_value(requests.table, slots[g], peaks[k] - base[g])
+                if value <= UNREACHABLE // 2:
+                    total[k] = UNREACHABLE
+                if total[k] > UNREACHABLE:
+                    total[k] += value
 
 
 @compilable(allocates=True)

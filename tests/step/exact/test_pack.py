@@ -140,7 +140,7 @@ def test_priced_peaks_are_valid(core: FillProblem) -> None:
     last = max(first, int(core.base.max() + core.sizes.sum()))
     pricing = PackBound(core, last, Effort())
     pricing.prepare()
-    raised = pricing.raise_peak(first, last, lambda: False)
+    raised = pricing.raise_peak(first, lambda: False)
     assert first <= raised <= least
 
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from bfio.step.exact.effort import Effort
 from bfio.step.exact.simplex import Simplex
+from bfio.step.exact.sums import sums_of_first
 from bfio.step.exact.windows.model import NO_LIMIT, StepModel
 from bfio.step.exact.windows.program import Duals
 from bfio.step.exact.windows.shares import Cuts
@@ -116,7 +117,7 @@ class _Program:
         self._model, self._floors, self._effort = model, floors, effort
         self._simplex = Simplex(effort)
         self._highs, self._inf = self._simplex.highs, self._simplex.infinity
-        self._below = np.concatenate([[0], np.cumsum(model.requests.sizes)])
+        self._below = sums_of_first(model.requests.sizes)
         first = len(model.requests.sizes)
         self._kinds, at, self._counts = np.unique(
             model.requests.kind[first:], return_index=True, return_counts=True

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bfio.step.exact.positions import Positions
+from bfio.step.exact.sums import sums_of_first
 from formulations.arrays import BoolArray, IntArray
 from formulations.errors import CapabilityError
 from formulations.step.problem import Objective, StepProblem
@@ -238,7 +239,7 @@ def modes_of(model: StepModel) -> Modes | None:
     chosen = np.concatenate([c for _, _, c in parts])
     added = own_rows[chosen] + counts[:, None] * requests.growth
     loads = workers.base[worker] + added
-    below = np.concatenate([[0], np.cumsum(requests.sizes)])
+    below = sums_of_first(requests.sizes)
     room = workers.limit[worker] - loads.max(axis=1)
     high = np.minimum(below[-1] - below[common - counts], room)
     low = below[counts]
