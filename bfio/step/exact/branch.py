@@ -25,21 +25,10 @@ _LEAST_SHARE = 1e-4
 
 @dataclass(frozen=True)
 class _Case:
-    """A node of the search: the requests already assigned, and the remaining problem.
+    """A node of the search: the requests already taken, each with its worker, and what remains.
 
-    Parameters
-    ----------
-    core : FillProblem
-        The remaining problem: assigned requests are part of the base loads.
-    barred : dict from int to frozenset of int
-        Sizes that workers must not take, by index of the worker.
-    taken : tuple of (int, int)
-        Each assigned request and its worker.
-    bounds : IntArray
-        Shape (P,): lower bound of each peak.
-    sizes, workers : IntArray
-        Shape (K, C) and (K,): initial subsets, padded with -1, and the index of each subset's
-        worker.
+    Taken requests are part of the base loads of ``core``. ``bounds`` are by peak, ``barred`` sizes
+    by index of the worker. Row k of ``sizes``, padded with -1, is a subset of ``workers[k]``.
     """
 
     core: FillProblem
@@ -75,7 +64,7 @@ class BranchSearch:
     Attributes
     ----------
     best : int
-        Objective of the best placement so far; may be lowered between two runs.
+        Objective of the best placement so far.
     owner : IntArray or None
         Shape (N,): the open worker of each size or -1; None if no better placement was found.
     prices : list of IntArray

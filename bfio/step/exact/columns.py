@@ -30,7 +30,7 @@ _PIVOTS = 2000
 #: Part of the best prices so far in those tried, while these are much worse: one of so many.
 _PARTS = 3
 #: Weight from which on a column of the linear program's solution counts.
-_LEAST_WEIGHT = 1e-6
+LEAST_WEIGHT = 1e-6
 #: Operations of a hundred cells of a table.
 _CELL = 15
 
@@ -40,8 +40,6 @@ class ColumnGeneration:
 
     Parameters
     ----------
-    core : FillProblem
-        The fill problem.
     largest_margin : int
         Largest margin of any worker under any peak of interest; larger requests fit nowhere.
     effort : Effort
@@ -159,8 +157,6 @@ class ColumnGeneration:
 
         Parameters
         ----------
-        peak : int
-            The peak.
         enough : int
             Bound at which to stop.
         prices : IntArray, optional
@@ -276,7 +272,7 @@ class ColumnGeneration:
         idle = np.ones(self._num_workers, dtype=np.bool_)
         for row in np.argsort(-self._basis.primal, kind="stable").tolist():
             j = int(self._basis.column[row])
-            if j >= 0 and self._basis.primal[row] > _LEAST_WEIGHT and idle[self._pool.worker[j]]:
+            if j >= 0 and self._basis.primal[row] > LEAST_WEIGHT and idle[self._pool.worker[j]]:
                 idle[self._pool.worker[j]] = not self._take(j, owner, used)
         return owner
 

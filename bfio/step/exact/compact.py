@@ -57,8 +57,6 @@ def solve_compact(
         A problem for which `can_be_compact` is true.
     start : ExactResult
         The best assignment and bound so far.
-    effort : Effort
-        Limits, and the work used so far.
     first_peak : tuple of int, optional
         Range of the first step's peak that contains whatever beats the assignment.
     least_of_loads : int, optional

@@ -52,7 +52,6 @@ class FillSearch(CoreSearch):
         super().__init__(core, effort, skip)
         self._bounds: IntArray | None = None
         self._branches: BranchSearch | None = None
-        self._closed_by_branches = False
         self._generation: ColumnGeneration | None = None
         self._priced: int | None = None
         self._first = core.first_peak()
@@ -269,7 +268,7 @@ class FillSearch(CoreSearch):
         if self._generation is None or self._bounds is None:
             return
         self._effort.spend(CALL)
-        branches = BranchSearch(
+        branches = self._branches = BranchSearch(
             self._core,
             self._first,
             self._bounds,
@@ -278,11 +277,10 @@ class FillSearch(CoreSearch):
             self._effort,
             np.array(self._core.by_request(self._prices[-1])),
         )
-        self._branches = branches
-        self._closed_by_branches = branches.run(_MAX_CASES)
+        is_closed = branches.run(_MAX_CASES)
         if branches.owner is not None:
             self._accept(branches.owner)
-        if self._closed_by_branches:
+        if is_closed:
             self._lower = self._best
             self._method = "columns"
         self._raise_lower()
@@ -317,9 +315,10 @@ class FillSearch(CoreSearch):
 
     def _certificate(self, bound: int) -> Certificate:
         prices = [self._core.by_request(vector) for vector in self._prices]
-        if self._branches is None or not self._closed_by_branches:
-            kind = "enumeration" if self._method in ("columns", "enumeration") else "sums"
+        if self._method != "columns":
+            kind = "enumeration" if self._method == "enumeration" else "sums"
             return Certificate(kind, bound, tuple(prices), PRICE_SCALE, self._nodes)
+        assert self._branches is not None
         (number, worker, size, none), *others = self._branches.cases
         return Certificate(
             "branches",

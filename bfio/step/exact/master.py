@@ -75,18 +75,14 @@ def start_basis(
 
     Parameters
     ----------
-    num_workers : int
-        Number of workers, W.
     available : IntArray
         Shape (N,): number of requests of each size; there are R = W + N rows.
     first : IntArray
         Shape (W,): the column of each worker, -1 for none.
-    pool : Pool
-        The subsets of requests.
     penalty : float
         Cost of a worker without a subset [tokens].
     basis : Basis
-        Overwritten with the basis.
+        Overwritten.
     """
     column, inverse, primal, dual = basis
     inverse[:] = 0.0
@@ -168,15 +164,7 @@ def _subtract(row: FloatArray, factor: float, direction: FloatArray) -> None:
 
 @entry_point
 def improve_basis(num_workers: int, pool: Pool, pivots: int, basis: Basis) -> int:
-    """Pivot until no column of the pool has positive reduced cost; return the pivots made.
-
-    Parameters
-    ----------
-    num_workers, pool, basis
-        As in `start_basis`; the basis is updated.
-    pivots : int
-        Limit on the number of pivots.
-    """
+    """Pivot until no column has a positive reduced cost; return the pivots, at most ``pivots``."""
     column, inverse, primal, dual = basis
     direction = np.empty(len(column))
     for step in range(pivots):

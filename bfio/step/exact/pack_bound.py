@@ -19,10 +19,11 @@ from bfio.common.array_kernels import copy_to
 from bfio.common.compilable import compilable
 from bfio.common.kernels import entry_point
 from bfio.step.exact import sums
-from bfio.step.exact.columns import PRICE_SCALE
+from bfio.step.exact.columns import LEAST_WEIGHT, PRICE_SCALE
 from bfio.step.exact.effort import CALL, Effort
 from bfio.step.exact.fill import FillProblem
 from bfio.step.exact.simplex import Simplex
+from bfio.step.exact.takers import LEAST_GAIN
 from formulations.arrays import BoolArray, FloatArray, IntArray
 
 #: Most cells of one table (requests x sums), and of one with rows by cardinality; rounds of column
@@ -34,10 +35,6 @@ _ROUND_WORK = 6_000_000
 _WORD = 64
 #: Disjoint subsets sought in one round.
 _PER_ROUND = 12
-#: Weight from which on a column of the linear program's solution counts.
-_LEAST_WEIGHT = 1e-6
-#: Reduced cost from which on a column is worth adding [tokens].
-_LEAST_GAIN = 1e-4
 
 
 @compilable
@@ -183,7 +180,7 @@ class PackBound:
             # After new columns the last basis is still primal feasible.
             self._simplex.run(primal=True)
             duals = np.array(self._program.getSolution().row_dual)
-            if self._program.getInfo().objective_function_value > self._total - _LEAST_GAIN:
+            if self._program.getInfo().objective_function_value > self._total - LEAST_GAIN:
                 # All tokens are packed, so that no prices exclude the peak.
                 break
             exact = np.maximum(np.rint(duals[len(self._bases) :] * PRICE_SCALE), 0)
@@ -218,7 +215,7 @@ class PackBound:
         idle = [np.flatnonzero(self._kind == kind).tolist() for kind in range(len(self._bases))]
         for j in np.argsort(-weights, kind="stable").tolist():
             (kind, _), members = columns[j]
-            if weights[j] <= _LEAST_WEIGHT or len(members) > self._slots[kind]:
+            if weights[j] <= LEAST_WEIGHT or len(members) > self._slots[kind]:
                 continue
             if idle[kind] and (owner[members] < 0).all():
                 owner[members] = idle[kind].pop()
@@ -270,7 +267,7 @@ class PackBound:
                 _subset_behind(self._sizes, self._taken, row, margin, members)
                 subset = np.flatnonzero(members)
                 cost = duals[kind] + float(duals[len(self._bases) + subset].sum())
-                if float(self._sizes[subset].sum()) <= cost + _LEAST_GAIN:
+                if float(self._sizes[subset].sum()) <= cost + LEAST_GAIN:
                     break
                 self._add(kind, subset)
                 left[members] = 0

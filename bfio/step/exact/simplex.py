@@ -14,11 +14,6 @@ _PRIMAL = 4
 class Simplex:
     """A linear program in HiGHS that is solved repeatedly.
 
-    Parameters
-    ----------
-    effort : Effort
-        Counter of the work.
-
     Attributes
     ----------
     highs : highspy.Highs
@@ -39,15 +34,7 @@ class Simplex:
         self.highs.setOptionValue("threads", 1)
 
     def run(self, most: int | None = None, *, primal: bool = False) -> bool:
-        """Run the simplex for at most ``most`` pivots; return whether it finished.
-
-        Parameters
-        ----------
-        most : int, optional
-            Limit on the number of pivots.
-        primal : bool, optional
-            Whether to use the primal simplex.
-        """
+        """Run the dual or primal simplex, ``most`` pivots at most; return whether it finished."""
         if most is not None:
             self.highs.setOptionValue("simplex_iteration_limit", most)
         self.highs.setOptionValue("simplex_strategy", _PRIMAL if primal else _DUAL)

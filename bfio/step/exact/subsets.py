@@ -280,8 +280,6 @@ def collect_subsets(
 
     Parameters
     ----------
-    requests : PricedRequests
-        The requests.
     count, limit, threshold : int
         Number of requests (>= 1), limit on their sum [tokens], and least value.
     scans : int
@@ -347,12 +345,10 @@ def best_subsets(
     scans: int,
     spent: IntArray,
 ) -> IntArray:
-    """Find one best subset for each worker.
+    """Find one best subset for each worker, with ``scans`` and ``spent`` of `collect_subsets`.
 
     Parameters
     ----------
-    requests, scans, spent
-        As in `collect_subsets`.
     capacity, margins, best : IntArray
         Shape (W,): slots, room, and value of a best subset of each worker.
 

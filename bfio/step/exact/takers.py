@@ -31,7 +31,7 @@ from formulations.arrays import BoolArray, FloatArray, IntArray
 #: Requests looked at for the best subset of a worker.
 _SCANS = 20_000
 #: Reduced cost from which on a subset is worth adding [tokens].
-_LEAST_GAIN = 1e-4
+LEAST_GAIN = 1e-4
 
 
 class Takers(NamedTuple):
@@ -103,8 +103,6 @@ def add_best(
 
     Parameters
     ----------
-    takers, offer
-        Workers and requests.
     peak : int
         Limit on the loads [tokens].
     dual : FloatArray
@@ -160,7 +158,7 @@ def add_best(
             for i in members:
                 worth += offer.sizes[i]
                 cost += dual[W + offer.kind[i]]
-            if worth > cost + _LEAST_GAIN:
+            if worth > cost + LEAST_GAIN:
                 pool.members[count] = -1
                 copy_to(pool.members[count, : len(members)], offer.kind[members])
                 pool.worker[count] = g
@@ -177,8 +175,6 @@ def add_values_of_all(
 
     Parameters
     ----------
-    takers, offer
-        Workers and requests.
     peaks : IntArray
         Shape (P,), ascending.
     total : IntArray
