@@ -93,7 +93,7 @@ class FillSearch(CoreSearch):
         core = self._core
         owner = np.empty_like(self._owner)
         peak, step = self._first, 1
-        while spread_largest(peak - core.base, core.capacity, core.sizes, owner) < 0:
+        while not spread_largest(peak - core.base, core.capacity, core.sizes, owner):
             peak += step
             step *= 2
         self._accept(owner)

@@ -6,12 +6,14 @@ from formulations.arrays import IntArray
 
 
 @entry_point
-def spread_largest(margins: IntArray, capacity: IntArray, sizes: IntArray, owner: IntArray) -> int:
+def spread_largest(
+    margins: IntArray, capacity: IntArray, sizes: IntArray, owner: IntArray
+) -> bool:
     """Fill all slots, largest request first, each where the largest request would fit.
 
     For workers with one slot, this admits the largest total. A worker with more slots keeps room
     for the smallest requests. If this room does not suffice, the last slots are filled beyond
-    their margins.
+    their margins; return whether it does.
 
     Parameters
     ----------
@@ -21,18 +23,12 @@ def spread_largest(margins: IntArray, capacity: IntArray, sizes: IntArray, owner
         Shape (N,), ascending, at least as many as slots.
     owner : IntArray
         Shape (N,), filled: worker of each size or -1.
-
-    Returns
-    -------
-    int
-        The total size; -1 if some margin is exceeded.
     """
     smallest = sums_of_first(sizes)
     room = margins.copy()
     left = capacity.copy()
     slots = capacity.sum()
     owner[:] = -1
-    total = 0
     for i in range(len(sizes) - 1, -1, -1):
         loosest = -1
         largest = 0
@@ -50,8 +46,7 @@ def spread_largest(margins: IntArray, capacity: IntArray, sizes: IntArray, owner
         room[loosest] -= sizes[i]
         left[loosest] -= 1
         slots -= 1
-        total += sizes[i]
-    return total if room.min() >= 0 else -1
+    return bool(room.min() >= 0)
 
 
 @entry_point
