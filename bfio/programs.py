@@ -1,6 +1,7 @@
 """The common interface to all programs: build, solve, relaxation, check and write."""
 
 import importlib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
@@ -375,14 +376,14 @@ def check(
         value, solution = value_of(solution) if value is None else value, solution.solution
     if solution is None:
         raise InputError("solution", "there is none", "give a result of solve with a solution")
-    if value is not None:
-        real(value, "value")
+    if value is not None and _is_nan(real(value, "value")):
+        raise InputError("value", "NaN is no number", "give the value of a result")
     statement = _statement(problem, program)
     try:
         return statement.violations(_plain(solution), value)
     except InputError:
         raise
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, LookupError):
         what = f"{shown(solution)} is not a solution of this problem"
         raise InputError("solution", what, "give the solution of a result") from None
 
@@ -390,8 +391,14 @@ def check(
 def _plain(solution: Any) -> Any:
     """Return a solution with numpy's arrays and numbers as Python's, which checkers require."""
     if hasattr(solution, "tolist"):
-        return solution.tolist()
+        solution = solution.tolist()
+    if _is_nan(solution):
+        raise ValueError("NaN would violate nothing")
     return tuple(map(_plain, solution)) if type(solution) in (list, tuple) else solution
+
+
+def _is_nan(part: Any) -> bool:
+    return isinstance(part, float) and math.isnan(part)
 
 
 def write(

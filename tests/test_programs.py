@@ -243,6 +243,15 @@ def test_the_checker_takes_the_answer_and_refuses_another(name: str) -> None:
         bfio.check(problem, result.solution, "5", program=program)
     with pytest.raises(InputError, match="solution: 7 is not a solution of this problem"):
         bfio.check(problem, 7, program=program)
+    with pytest.raises(InputError, match="value: NaN is no number"):
+        bfio.check(problem, result.solution, math.nan, program=program)
+    with pytest.raises(InputError, match="is not a solution of this problem"):
+        bfio.check(problem, _without_numbers(result.solution), program=program)
+
+
+def _without_numbers(part: Any) -> Any:
+    """Return a solution with NaN in place of its first number."""
+    return (_without_numbers(part[0]), *part[1:]) if isinstance(part, tuple) else math.nan
 
 
 def _arrays(part: tuple[Any, ...]) -> Any:
