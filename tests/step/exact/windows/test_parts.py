@@ -317,6 +317,21 @@ def test_cuts_are_dropped_only_when_idle() -> None:
     assert program.cuts.first.tolist() == [0, 1]
 
 
+def test_cuts_of_the_best_duals_stay() -> None:
+    """However long they are idle; the weights of the duals stay those of the same cuts."""
+    program = program_of_one()
+    step, first = np.zeros(3, dtype=np.int64), np.arange(4)
+    tops = np.array([12, 14, 20])
+    program.add_cuts(Cuts(step, first, step, step + 10, tops), step + 10)
+    # The last cut came after these duals.
+    program.behind = Duals(np.zeros(1), np.array([0.0, 1.0]), 0.0)
+    for _ in range(30):
+        assert program.solve() is not None
+        program.drop_cuts()
+    assert program.cuts.to.tolist() == [14, 20]
+    assert program.behind.cut_weights.tolist() == [1]
+
+
 @pytest.mark.parametrize(
     ("exact", "whole", "expected"),
     [
