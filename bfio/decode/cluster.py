@@ -118,7 +118,8 @@ class Cluster:
 
     def __post_init__(self) -> None:
         """Validate the fields."""
-        integer(self.workers, "workers", minimum=1, maximum=MAX_TOTAL_SLOTS)
+        workers = integer(self.workers, "workers", minimum=1, maximum=MAX_TOTAL_SLOTS)
+        object.__setattr__(self, "workers", workers)
         self._set("slots", partial(integer, minimum=1, maximum=MAX_TOTAL_SLOTS))
         for name in ("memory", "prefix_cache", "token_budget"):
             self._set(name, partial(integer, minimum=1, maximum=NO_LIMIT - 1))
@@ -144,7 +145,8 @@ class Cluster:
     def _check_batches(self) -> None:
         """Check the fields that apply only with token budgets."""
         _time(self.batch_token_time_s, "batch_token_time_s")
-        integer(self.free_tokens, "free_tokens", maximum=NO_LIMIT - 1)
+        free = integer(self.free_tokens, "free_tokens", maximum=NO_LIMIT - 1)
+        object.__setattr__(self, "free_tokens", free)
         for name in ("batch_token_time_s", "free_tokens"):
             if self.token_budget is None and getattr(self, name):
                 raise InputError(

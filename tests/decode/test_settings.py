@@ -1,7 +1,9 @@
 """The line of settings above tables, and the notes below them."""
 
+import json
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -73,6 +75,13 @@ def test_settings_name_constants_that_are_not_the_published_ones() -> None:
     assert ", energy with params 7e+10, bfio" in line
     plain = settings(LONG, Cluster(2, 3), [RunOptions()], energy=EnergyModel())
     assert not any(word in plain for word in ("step time", "service", "energy"))
+
+
+def test_machines_of_numpys_integers_are_written_as_json() -> None:
+    """Results computed from them would not be numbers of JSON otherwise."""
+    two: Any = np.int64(2)
+    machine = Cluster(two, two, batch_token_time_s=1e-6, token_budget=two, free_tokens=two)
+    assert json.dumps(compare(LONG, "fcfs", machine, repeat=1).documents())
 
 
 def test_energies_of_a_comparison_name_their_constants() -> None:
