@@ -182,7 +182,9 @@ def _open_streams() -> None:
             setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
     plain = sys.stderr
     if plain is sys.__stderr__ and isinstance(plain, io.TextIOWrapper):
-        sys.stderr = _Notes(plain.buffer, encoding=plain.encoding, line_buffering=True)
+        # Its buffer closes with it, and a caller may go back to the plain stream.
+        own = open(plain.fileno(), "wb", closefd=False)  # noqa: SIM115
+        sys.stderr = _Notes(own, encoding=plain.encoding, line_buffering=True)
     for stream in (sys.stdout, sys.stderr):
         # Characters such as ÷ or θ are replaced where they cannot be encoded.
         if isinstance(stream, io.TextIOWrapper):

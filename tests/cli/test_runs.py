@@ -382,6 +382,16 @@ def test_a_note_that_nobody_reads_loses_no_answer(policy: str, status: int) -> N
     assert (done.stdout[:1] == "{") == (status == 0)
 
 
+def test_a_caller_of_the_command_keeps_its_stderr() -> None:
+    """Also where it puts the plain stream back, as rows of studies do."""
+    code = (
+        "import sys; from bfio.cli import main; main(['solve', 'none.json'])\n"
+        "sys.stderr = sys.__stderr__; print('mine', file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == "error: none.json: no such file; check the path\nmine\n"
+
+
 PICTURES = {
     "compare": ("compare", "--policies", "fcfs,br-0", *SMALL, "--repeat", "1"),
     "gap": ("gap", "--policy", "fcfs", *SMALL, "--dump-steps", "2"),
