@@ -252,6 +252,6 @@ def test_the_relaxation_is_a_bound_without_a_solution(problem: StepProblem) -> N
 
 def test_solve_names_the_kinds_it_takes() -> None:
     """One line, for a problem of another kind."""
-    with pytest.raises(InputError, match="a int is none of StepProblem"):
+    with pytest.raises(InputError, match="an int is none of StepProblem"):
         bfio.solve(3)
     assert bfio.solve(P1).is_optimal
