@@ -308,7 +308,8 @@ def solve(
 
     statement = kind.load("program")(problem)
     if not isinstance(statement, Formulation):
-        what = f"a {type(problem).__name__} is not solved from one model: it cannot be changed"
+        name = with_article(type(problem).__name__)
+        what = f"{name} is not solved from one model: it cannot be changed"
         raise InputError("model", what, "leave it out")
     return solve_changed(statement, model, method, time_limit=time_limit, seed=seed)
 

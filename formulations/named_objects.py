@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from formulations.errors import InputError, did_you_mean
+from formulations.errors import InputError, did_you_mean, kind_of
 
 #: Longest part of a user's own error message that is shown [characters].
 _MAX_MESSAGE = 200
@@ -96,7 +96,7 @@ def check_call(found: object, name: str, *arguments: str) -> None:
     """
     form = f"({', '.join(arguments)})"
     if not callable(found):
-        what = f"a {type(found).__name__} is not callable"
+        what = f"{kind_of(found)} is not callable"
         raise InputError(name, what, f"name a function of {form}")
     with users_code(name, "telling its arguments "):
         taken = _signature(found)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Any, Self, TypeVar
 
-from formulations.errors import InputError, did_you_mean, use_one_of
+from formulations.errors import InputError, did_you_mean, kind_of, use_one_of
 
 #: Longest path of a value that an error shows [characters].
 _LONGEST_PLACE = 80
@@ -101,7 +101,7 @@ def json_word(value: object) -> str:
     words = {int | float: "a number", str: "text", list | tuple: "a list", Mapping: "an object"}
     return next(
         (word for kinds, word in words.items() if isinstance(value, kinds)),
-        f"a {type(value).__name__}",
+        kind_of(value),
     )
 
 

@@ -226,7 +226,7 @@ def test_what_is_no_claim_is_told(
     [
         ("solve = 3", "has no method solve; write a class with a method solve"),
         ("def solve(self, program): pass", r"cannot be called with \(program, limits, hint\)"),
-        ("def solve(self, program, limits, hint): return 5", "returned a int; return a"),
+        ("def solve(self, program, limits, hint): return 5", "returned an int; return a"),
         ("def solve(self, program, limits, hint): return 1 / 0", "raised ZeroDivisionError"),
         ("def solve(self, p, l, h): return Outcome('ok', None, 0, None, 0.0)", "termination 'ok'"),
         (

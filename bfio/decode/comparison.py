@@ -201,10 +201,10 @@ def compare(
     form = "compare(workload, policies, cluster)"
     check_arguments(workload, "", cluster, form)
     if not isinstance(policies, str | Iterable) and not callable(policies):
-        what = f"a {type(policies).__name__} is neither a policy nor a list of policies"
+        what = f"{kind_of(policies)} is neither a policy nor a list of policies"
         raise InputError("policies", what, f"write {form}")
     if progress is not None and not callable(progress):
-        what = f"a {type(progress).__name__} cannot be called"
+        what = f"{kind_of(progress)} cannot be called"
         raise InputError("progress", what, "give a function")
     if energy_model is not None:
         check_kind(energy_model, EnergyModel, "energy_model", "energy_model=EnergyModel(...)")

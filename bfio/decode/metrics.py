@@ -36,7 +36,7 @@ from bfio.decode.options import ArrivalMode
 from bfio.decode.run import Run, RunPart
 from bfio.decode.stints import Cause
 from formulations.arrays import BoolArray, FloatArray, IntArray
-from formulations.errors import InputError
+from formulations.errors import InputError, kind_of
 from formulations.named_objects import check_call, is_users, load_object, users_code
 
 __all__ = [
@@ -586,7 +586,7 @@ def chosen_metrics(
         return MetricChoice(shown=names)
     if not isinstance(chosen, str | Metric | Iterable) and not callable(chosen):
         remedy = "give names of metrics, or functions of a part of a run"
-        raise InputError("metrics", f"a {type(chosen).__name__} is not a metric", remedy)
+        raise InputError("metrics", f"{kind_of(chosen)} is not a metric", remedy)
     each = [chosen] if isinstance(chosen, str | Metric) or callable(chosen) else list(chosen)
     if not each:
         raise InputError("metrics", "no metric is given", "name at least one, e.g. avg_imbalance")

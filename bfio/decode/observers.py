@@ -8,7 +8,7 @@ import numpy as np
 
 from bfio.decode.state import DecodeState
 from formulations.arrays import IntArray, entries, integer
-from formulations.errors import InputError
+from formulations.errors import InputError, kind_of
 from formulations.scalars import truth
 
 
@@ -79,10 +79,10 @@ class Watching:
         truth(self.keep_trajectory, "keep_trajectory")
         for k, observer in enumerate(entries(self.observers, "observers")):
             if not callable(getattr(observer, "on_step", None)):
-                what = f"a {type(observer).__name__} has no method on_step"
+                what = f"{kind_of(observer)} has no method on_step"
                 raise InputError(f"observers[{k}]", what, "give an Observer")
         if self.stop is not None and not callable(self.stop):
-            what = f"a {type(self.stop).__name__} cannot be called"
+            what = f"{kind_of(self.stop)} cannot be called"
             raise InputError("stop", what, "give a function without arguments")
 
     def is_stopped(self) -> bool:

@@ -18,7 +18,7 @@ import numpy as np
 from bfio.common.options import whole
 from bfio.common.plugins import patience
 from formulations.arrays import IntArray
-from formulations.errors import InputError
+from formulations.errors import InputError, kind_of
 from formulations.named_objects import users_code
 from formulations.scalars import integer
 
@@ -289,7 +289,7 @@ class CheckedPredictor:
                     self.where, f"{method} is not a method", f"write {_FORMS[method]}"
                 )
         if not hasattr(predictor, "remaining") and not hasattr(predictor, "estimate"):
-            what = f"a {type(predictor).__name__} has no method remaining or estimate"
+            what = f"{kind_of(predictor)} has no method remaining or estimate"
             raise InputError(self.where, what, f"write {_FORMS['remaining']}")
         #: ``q``: number of tokens after which a request is predicted again.
         self.refresh = integer(

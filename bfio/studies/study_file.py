@@ -14,7 +14,7 @@ from bfio.studies.report_plan import Figure, FigureKind, ReportPlan, Shown, Stat
 from bfio.studies.row import Limits, Value
 from bfio.studies.study import Grid, Smoke, Study
 from formulations.arrays import integer
-from formulations.errors import InputError, use_one_of
+from formulations.errors import InputError, kind_of, use_one_of
 from formulations.named_objects import load_object
 from formulations.problem_data import member
 
@@ -37,7 +37,7 @@ def find_study(name: str) -> Study:
     loaded = load_object(name, "study")
     if not isinstance(loaded, Study):
         raise InputError(
-            name, f"a {type(loaded).__name__}, not a study", "name a bfio.studies.study.Study"
+            name, f"{kind_of(loaded)}, not a study", "name a bfio.studies.study.Study"
         )
     return loaded
 
@@ -243,7 +243,7 @@ def _list(value: Any, where: str, form: str) -> list[Any]:
 
 def _kind(value: Any) -> str:
     """Return the TOML name of the type of a value."""
-    return _KINDS.get(type(value)) or f"a {type(value).__name__}"
+    return _KINDS.get(type(value)) or kind_of(value)
 
 
 _KINDS = {

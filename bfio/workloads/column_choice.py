@@ -30,7 +30,7 @@ from bfio.workloads.trace_format import (
     shown,
 )
 from bfio.workloads.trace_formats import formats
-from formulations.errors import InputError, use_one_of
+from formulations.errors import InputError, kind_of, use_one_of
 
 #: Roles of arrival time columns, with units per second.
 ARRIVALS = {"arrival": 1, "arrival_ms": 10**3, "arrival_us": 10**6, "arrival_ns": 10**9}
@@ -294,7 +294,7 @@ def detected_format(
     if isinstance(columns, str):
         columns = parse_columns(columns)
     if columns is not None and not isinstance(columns, Mapping):
-        what = f"a {type(columns).__name__} is not a mapping of roles to columns"
+        what = f"{kind_of(columns)} is not a mapping of roles to columns"
         raise InputError("columns", what, 'write {"prompt": "in", "output": "out"}')
     if columns is not None:
         _refuse_comment(table, source, columns)

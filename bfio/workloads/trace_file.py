@@ -13,7 +13,7 @@ from bfio.workloads.trace_format import MAX_SECONDS, RequestColumns, TraceFormat
 from bfio.workloads.trace_formats.built_in import HASHES, KEYS, OWN
 from bfio.workloads.workload import Workload
 from formulations.arrays import integer
-from formulations.errors import InputError, known_keywords
+from formulations.errors import InputError, kind_of, known_keywords
 from formulations.scalars import truth
 
 _SUFFIXES = (".gz", ".csv", ".jsonl", ".json", ".txt")
@@ -64,7 +64,7 @@ def read_trace(
         If the file cannot be read; the message names file, line and column.
     """
     if not isinstance(path, str | PathLike):
-        what = f"a {type(path).__name__} is not a file name"
+        what = f"{kind_of(path)} is not a file name"
         raise InputError("path", what, "give a file name; use Workload.from_frame for data frames")
     path = Path(path)
     if limit is not None:

@@ -18,7 +18,7 @@ from formulations.backends.interface import (
     WrittenProgram,
 )
 from formulations.backends.pyomo_solver import PyomoSolver
-from formulations.errors import InputError, use_one_of
+from formulations.errors import InputError, kind_of, use_one_of
 from formulations.named_objects import (
     OR_YOUR_OWN,
     check_call,
@@ -162,7 +162,7 @@ class UsersBackend:
         found = load_object(name, "backend")
         made = make_object(name, found) if isinstance(found, type) else found
         if not callable(getattr(made, "solve", None)):
-            raise InputError(name, f"a {type(made).__name__} has no method solve", _FORM)
+            raise InputError(name, f"{kind_of(made)} has no method solve", _FORM)
         check_call(made.solve, f"{name}.solve", "program", "limits", "hint")  # type: ignore[attr-defined]
         self._made: Backend = made  # type: ignore[assignment]
         self.name = name
@@ -191,7 +191,7 @@ class UsersBackend:
             outcome = self._made.solve(program, limits, hint)
         if not isinstance(outcome, Outcome):
             remedy = "return a formulations.backends.Outcome"
-            raise InputError(where, f"returned a {type(outcome).__name__}", remedy)
+            raise InputError(where, f"returned {kind_of(outcome)}", remedy)
         if not isinstance(outcome.termination, Termination):
             remedy = "use a formulations.results.Termination"
             raise InputError(where, f"termination {outcome.termination!r:.40}", remedy)

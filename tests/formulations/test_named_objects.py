@@ -68,5 +68,5 @@ def test_calls_are_checked_before_they_happen() -> None:
     check_call(max, "max", "state")
     with pytest.raises(InputError, match=r"cannot be called with \(a, b\).*let it take \(a, b\)"):
         check_call(lambda a: a, "f", "a", "b")
-    with pytest.raises(InputError, match="a int is not callable; name a function of"):
+    with pytest.raises(InputError, match="an int is not callable; name a function of"):
         check_call(3, "f", "a")

@@ -208,7 +208,7 @@ def test_a_users_predictor_learns_and_sees_no_future(users_module: str) -> None:
     assert run.options.predictor == "mean"
     assert sys.modules[users_module].Mean.latest.past == [1, 4, 100, 1, 4, 100]
     assert run.engine == "reference"
-    with pytest.raises(InputError, match=r"a int is not callable; name a function of \(task\)"):
+    with pytest.raises(InputError, match=r"an int is not callable; name a function of \(task\)"):
         registry.find(f"{users_module}:number")
     with pytest.raises(InputError, match="has no missing"):
         registry.find(f"{users_module}:missing")

@@ -141,7 +141,7 @@ def test_options_of_first_come_first_served() -> None:
         ),
         ("fcfs:", "no option after a colon"),
         ("my_stage_policy:one_at_a_time:limit=1", "options cannot follow module:NAME"),
-        ("my_stage_policy:number", "a int is not callable; name a function of (state)"),
+        ("my_stage_policy:number", "an int is not callable; name a function of (state)"),
         ("my_stage_policy:Broken", "making it raised OSError: no"),
         ("my_stage_policy:missing", "has no missing"),
         ("no_such_module:f", "no module named no_such_module"),

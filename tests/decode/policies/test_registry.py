@@ -134,7 +134,7 @@ def test_search_path_is_left_as_it_was() -> None:
     [
         ("no_such_module_here:f", "no module named no_such_module_here; run from its folder"),
         ("my_bfio_policies:missing", "module my_bfio_policies has no missing"),
-        ("my_bfio_policies:number", "a int is not callable"),
+        ("my_bfio_policies:number", "an int is not callable"),
         ("my_bfio_policies:Silent", "objects of this class are not callable"),
         ("my_bfio_policies:Demanding", "making it raised TypeError"),
         ("broken_bfio_policy:f", "importing it raised RuntimeError: no GPU here"),
