@@ -128,11 +128,8 @@ def add_best(
         workers = np.flatnonzero(takers.menu == q)
         if len(workers) == 0:
             continue
-        chosen = np.flatnonzero(takers.allowed[q])
         slots, margins = takers.capacity[workers], peak - takers.base[workers]
-        most = takers.capacity.max() if q == 0 else slots.max()
-        requests, cells = _tabulated(offer, chosen, most, slots, margins, 0)
-        _count(cells, q, requests.table, work)
+        chosen, requests = _tabulated(takers, q, offer, slots, margins, 0, work)
         best = np.empty(len(workers), np.int64)
         is_found = q > 0 or total > UNREACHABLE
         for k in range(len(workers)):
@@ -186,12 +183,9 @@ def add_values_of_all(
         workers = np.flatnonzero(takers.menu == q)
         if len(workers) == 0:
             continue
-        chosen = np.flatnonzero(takers.allowed[q])
         base, slots = takers.base[workers], takers.capacity[workers]
         spread = peaks[-1] - peaks[0]
-        most = takers.capacity.max() if q == 0 else slots.max()
-        requests, cells = _tabulated(offer, chosen, most, slots, peaks[-1] - base, spread)
-        _count(cells, q, requests.table, work)
+        _, requests = _tabulated(takers, q, offer, slots, peaks[-1] - base, spread, work)
         for k in range(len(peaks)):
             for g in range(len(workers)):
                 value = largest_value(requests.table, slots[g], peaks[k] - base[g])
@@ -202,26 +196,30 @@ def add_values_of_all(
 
 
 @compilable(allocates=True)
-def _count(cells: int, q: int, table: PricedTable, work: Work) -> None:
-    """Count the work of a table; at unchanged prices that of the first menu counts once."""
-    if q > 0:
-        work.spent[0] += CALL
-        work.cells[1] += cells
-    elif not (table.reach <= work.reach).all():
-        copy_to(work.reach, table.reach)
-        work.spent[0] += CALL
-        work.cells[0] += cells
-
-
-@compilable(allocates=True)
 def _tabulated(
-    offer: Offer, chosen: IntArray, most: int, slots: IntArray, margins: IntArray, spread: int
-) -> tuple[PricedRequests, int]:
-    """Return chosen requests, with a table for workers of these margins or ``spread`` less."""
+    takers: Takers,
+    q: int,
+    offer: Offer,
+    slots: IntArray,
+    margins: IntArray,
+    spread: int,
+    work: Work,
+) -> tuple[IntArray, PricedRequests]:
+    """Return the requests on a menu, with a table for these margins or up to ``spread`` less.
+
+    At unchanged prices the table of the first menu counts as work once.
+    """
+    chosen = np.flatnonzero(takers.allowed[q])
     sizes, values = offer.sizes[chosen], offer.values[chosen]
+    most = takers.capacity.max() if q == 0 else slots.max()
     order, top_sum, top_value = most_valuable(sizes, values, most)
     reach = last_sums(top_sum, slots, margins, spread)
-    cells = np.empty((most + 1, reach.max() + 1), offer.units.dtype)
-    visited = fill_table(sizes, offer.units[chosen], reach, cells)
-    table = PricedTable(cells, reach, top_sum, top_value)
-    return PricedRequests(sizes, values, prefix_values(values, most), order, table), visited
+    table = np.empty((most + 1, reach.max() + 1), offer.units.dtype)
+    cells = fill_table(sizes, offer.units[chosen], reach, table)
+    if q > 0 or not (reach <= work.reach).all():
+        work.spent[0] += CALL
+        work.cells[min(q, 1)] += cells
+        if q == 0:
+            copy_to(work.reach, reach)
+    priced = PricedTable(table, reach, top_sum, top_value)
+    return chosen, PricedRequests(sizes, values, prefix_values(values, most), order, priced)
