@@ -122,6 +122,10 @@ class OneLineParser(argparse.ArgumentParser):
         joint = " " if told.endswith("?") else "; "
         self.exit(BAD_INPUT, f"error: command line: {one_line(told)}{joint}{remedy}\n")
 
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Print a text; output that takes nothing is an error, which argparse does not report."""
+        print(message, end="", file=file or sys.stderr, flush=True)
+
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
         """Read the values of an option, and reject ``--option=--``, an empty list for argparse."""
         if action.option_strings and arg_strings == ["--"]:

@@ -344,11 +344,23 @@ def test_prepare_compiles_every_kernel(bfio: Bfio) -> None:
     assert all(group_of(loop_of(find(name))).is_ready() for name in ("fcfs", "br-h"))
 
 
+_SMALL_RUN = ("compare", "--policies", "fcfs", *SMALL, "--repeat", "1", "--no-plots")
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
-@pytest.mark.parametrize("form", [(), ("--json",)])
-def test_an_output_that_takes_nothing_is_one_line(form: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("words", "notes"),
+    [
+        (_SMALL_RUN, ["fcfs: 150/150"]),
+        ((*_SMALL_RUN, "--json"), ["fcfs: 150/150"]),
+        (("--help",), []),
+        (("compare", "--help"), []),
+    ],
+)
+def test_an_output_that_takes_nothing_is_one_line(
+    words: tuple[str, ...], notes: list[str]
+) -> None:
     """On a full disk; Python does not complain of it again while shutting down."""
-    words = ("compare", "--policies", "fcfs", *SMALL, "--repeat", "1", "--no-plots", *form)
     with Path("/dev/full").open("w", encoding="utf-8") as full:
         done = subprocess.run(
             [sys.executable, "-m", "bfio", *words],
@@ -358,7 +370,7 @@ def test_an_output_that_takes_nothing_is_one_line(form: tuple[str, ...]) -> None
             check=False,
         )
     assert done.stderr.splitlines() == [
-        "fcfs: 150/150",
+        *notes,
         "error: output: No space left on device; check the path, its rights and space",
     ]
     assert done.returncode == 2
