@@ -9,7 +9,7 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from formulations.errors import InputError
+from bfio.workloads.tables import atomic_file
 
 #: Matplotlib settings for all figures of commands and benchmarks.
 STYLE: dict[Any, Any] = {
@@ -55,14 +55,10 @@ def label_pair(figure: Figure, pair: Any, xlabel: str, *labels: tuple[str, str])
 
 
 def save(figure: Figure, path: Path) -> Path:
-    """Write a figure in the format of the path's suffix, and return the path."""
-    # In memory first, because Matplotlib's PDF writer fails in its own way on a full disk.
-    drawn = io.BytesIO()
-    try:
+    """Write a figure atomically in the format of the path's suffix, and return the path."""
+    with atomic_file(path, overwrite=True) as (stream, _):
+        # In memory first, because Matplotlib's PDF writer fails in its own way on a full disk.
+        drawn = io.BytesIO()
         figure.savefig(drawn, dpi=_DPI, format=path.suffix[1:])
-        path.write_bytes(drawn.getvalue())
-    except OSError as error:
-        what = f"cannot be written ({error.strerror})"
-        remedy = "choose another folder, or make room in this one"
-        raise InputError(str(path), what, remedy) from None
+        stream.write(drawn.getvalue())
     return path
