@@ -25,8 +25,8 @@ executed unless they raise the objective by more than a threshold, which falls t
 simulated annealing without logarithms. All numbers are integers, so decisions are equal on every
 machine.
 
-`plan_admissions` is the kernel; `planned_reference` runs its functions in Python, in integers of
-any size, with equal decisions.
+`plan_admissions` is the kernel; `planned_beyond_64_bits` runs its functions in Python, in
+integers of any size, with equal decisions.
 """
 
 from typing import NamedTuple
@@ -466,11 +466,11 @@ def planned(
         return [None] * len(contribution)
     order_by_size(added[:, 0].copy(), by_size)
     if plan_admissions(capacity, loads, runs, added, by_size, moves, assignment) != DECIDED:
-        return [*planned_reference(capacity, loads, runs, added, moves), *waiting]
+        return [*planned_beyond_64_bits(capacity, loads, runs, added, moves), *waiting]
     return [*(None if worker < 0 else worker for worker in assignment.tolist()), *waiting]
 
 
-def planned_reference(
+def planned_beyond_64_bits(
     free: IntArray, base: IntArray, running: IntArray, contribution: IntArray, moves: int
 ) -> list[int | None]:
     """Decide as `planned` does, with the same arguments, in integers of any size."""

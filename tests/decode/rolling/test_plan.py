@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bfio.decode.rolling import LOAD_SHARE, TURNOVER, planned, planned_reference
+from bfio.decode.rolling import LOAD_SHARE, TURNOVER, planned, planned_beyond_64_bits
 from formulations.arrays import IntArray
 from tests.decode.rolling.statement import (
     Objective,
@@ -51,7 +51,7 @@ def test_integers_of_any_size_decide_as_the_statement(
     """The kernel's functions in Python, also with sums that leave 64 bits."""
     free, base, running, contribution = decision
     large = free, base * scale, running, contribution * scale
-    assert planned_reference(*large, MOVES) == stated(*large, MOVES)
+    assert planned_beyond_64_bits(*large, MOVES) == stated(*large, MOVES)
 
 
 @given(decisions())
