@@ -81,7 +81,7 @@ def simulate(
     return BatchRun(
         scenario=scenario,
         policy=policy_names(scenario),
-        seed=seed,
+        seed=int(seed),
         verdict=BatchVerdict.DRAINED if duration is None else BatchVerdict.HORIZON,
         warmup=before.slot,
         tallies=ended.since(before) if warmup else ended,

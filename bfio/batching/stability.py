@@ -154,7 +154,7 @@ def judge(
         If the arrivals of a trace end too early. After its last arrival, every queue drains.
     """
     integer(horizon, "horizon", minimum=20 * _BLOCKS)
-    integer(seeds, "seeds", minimum=3, maximum=1000)
+    seeds = integer(seeds, "seeds", minimum=3, maximum=1000)
     which = range(seed, seed + seeds)
     laws = [law for law in scenario.listed_arrivals.values() if isinstance(law, ListedArrivals)]
     ends = [int(law.slots[-1]) + 1 for law in laws if len(law.slots)]

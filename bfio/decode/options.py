@@ -111,10 +111,22 @@ def _word_of(words: type[StrEnum]) -> OptionKind:
     return checked(TEXT, partial(member, words))
 
 
+def _schedule(given: object, name: str) -> str | tuple[tuple[Any, ...], ...]:
+    """Return a text as it is, and events with Python's own numbers, which documents can hold."""
+    if given is None or isinstance(given, str):
+        return given or NO_EVENTS
+    from formulations.arrays import entries
+
+    events = [entries(event, f"{name}, event {k}") for k, event in enumerate(entries(given, name))]
+    return tuple(tuple(map(_plain, event)) for event in events) or NO_EVENTS
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else value
+
+
 _RATE = checked(RATIONAL, _rate)
-_SCHEDULE = replace(
-    TEXT, draws=is_drawn, is_file=is_schedule_file, check=lambda given, name: given or NO_EVENTS
-)
+_SCHEDULE = replace(TEXT, draws=is_drawn, is_file=is_schedule_file, check=_schedule)
 _PREDICTOR = replace(TEXT, draws=_predictor_draws)
 
 

@@ -84,6 +84,10 @@ def test_running_on_a_worker_that_is_down_is_caught() -> None:
         (((float("nan"), 0, "fail"),), "event 0: the time of the event is nan s"),
         (((1.0, 2, "fail"),), "worker 2 is not one of the 2"),
         (((1.0, 0, "die"),), "'die' is not an event"),
+        (((1.0, 0),), "event 0: (1.0, 0) is not time_s,worker,event; write e.g. 12.5,0,fail"),
+        ((("1.0", 0, "fail"),), "failures, event 0: expected a number, found '1.0'"),
+        (((1.0, 0.5, "fail"),), "failures, event 0: expected an integer, found 0.5"),
+        ((7,), "failures, event 0: expected a list, found 7"),
         (((1.0, 0, "fail"), (2.0, 0, "fail")), "worker 0 is down and cannot fail"),
         (((1.0, 0, "recover"),), "worker 0 is up and cannot recover"),
     ],
@@ -97,15 +101,15 @@ def test_schedules_that_make_no_sense_are_refused(given: Any, message: str) -> N
 
 
 def test_a_file_is_read(tmp_path: Path) -> None:
-    """Rows below a heading; a damaged one is named by its line."""
+    """Rows below a heading; a damaged one is named by its line, blank ones included."""
     file = tmp_path / "outages.csv"
     file.write_text("time_s,worker,event\n2.0,0,fail\n9.0,0,recover\n")
     found = failures_of(str(file), 2, 0)
     assert found.time_s.tolist() == [2.0, 9.0]
     assert found.is_up.tolist() == [0, 1]
     for damaged in ("2.0,zero,fail", "2.0,0", "2.0,0,fail,9"):
-        file.write_text(f"time_s,worker,event\n{damaged}\n")
-        with pytest.raises(InputError, match="line 2"):
+        file.write_text(f"time_s,worker,event\n\n2.0,0,fail\n\n\n{damaged}\n")
+        with pytest.raises(InputError, match="line 6"):
             failures_of(str(file), 2, 0)
 
 

@@ -130,6 +130,23 @@ def test_the_document_of_a_run_names_every_option_it_used(policy: str) -> None:
     json.dumps(options)
 
 
+@pytest.mark.parametrize(
+    ("option", "events"),
+    [
+        ("failures", [(np.float64(1), np.int64(0), "fail"), (2.5, np.int32(0), "recover")]),
+        ("failures", np.array([(1.0, 0, "fail"), (2.5, 0, "recover")], dtype=object)),
+        ("stragglers", [(np.float32(1), np.int64(0), np.float64(2))]),
+        ("cancellations", np.array([[10**6, 3]])),
+    ],
+)
+def test_events_of_numpy_become_a_document(option: str, events: Any) -> None:
+    """With the numbers that they hold."""
+    arrivals = {"arrivals": "timed"} if option == "cancellations" else {}
+    run = simulate(REQUESTS, "fcfs", MACHINE, **{option: events}, **arrivals)
+    told = json.loads(json.dumps(describe_run(run)))["options"][option]
+    assert told == [list(event) for event in events]
+
+
 def test_options_of_predictors_are_in_the_document() -> None:
     """With their defaults, also where the policy is a function."""
     run = simulate(REQUESTS, "br-h", MACHINE, predictor="survival:refit=5")

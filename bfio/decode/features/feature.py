@@ -24,6 +24,7 @@ from bfio.decode.machine.counters import NOW
 from bfio.decode.options import NO_EVENTS, RANDOM, is_drawn
 from formulations.arrays import entries
 from formulations.errors import InputError
+from formulations.scalars import integer, real
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -177,7 +178,12 @@ def read_schedule(
     names = ",".join(columns)
     form = f"write {drawn}, or the name of a CSV file with {names}"
     if not isinstance(given, str):
-        return check(entries(given, option), option)
+        rows = entries(given, option)
+        for k, row in enumerate(rows):
+            if len(row) != len(columns):
+                where = f"{option}, event {k}"
+                raise InputError(where, f"{row} is not {names}", f"write e.g. {example}")
+        return check(rows, option)
     if given == NO_EVENTS:
         return check([], option)
     if is_drawn(given):
@@ -186,7 +192,8 @@ def read_schedule(
         # Spreadsheet programs write a byte order mark before the heading.
         with Path(given).open(newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file)
-            lines, heading = list(reader), list(reader.fieldnames or ())
+            lines = [(reader.line_num, line) for line in reader]
+            heading = list(reader.fieldnames or ())
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         reason = getattr(error, "strerror", None) or "no text"
         raise InputError(option, f"cannot read {given!r}: {reason}", form) from None
@@ -194,7 +201,7 @@ def read_schedule(
         remedy = f"write {names} there, and e.g. {example} below it"
         raise InputError(f"{given}, line 1", f"no heading {names}", remedy)
     rows = []
-    for place, line in enumerate(lines, 2):
+    for place, line in lines:
         try:
             rows.append(tuple(read(line[name]) for name, read in columns.items()))
             if None in line:
@@ -215,7 +222,7 @@ def in_order(rows: Iterable[Row], where: str, whose: str, count: int) -> Iterato
     before = 0.0
     for k, row in enumerate(rows):
         place, (time, index) = f"{where}, event {k}", row[:2]
-        if not 0 <= time < math.inf:
+        if not 0 <= real(time, place) < math.inf:
             raise InputError(
                 place, f"the time of the event is {time} s", "give a finite time >= 0"
             )
@@ -225,7 +232,7 @@ def in_order(rows: Iterable[Row], where: str, whose: str, count: int) -> Iterato
                 f"an event at {time} s follows an event at {before} s",
                 "sort events by time",
             )
-        if not 0 <= index < count:
+        if integer(index, place) >= count:
             raise InputError(place, f"{whose} {index} is not one of the {count}", "count from 0")
         before = time
         yield place, row
