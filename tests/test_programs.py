@@ -2,6 +2,8 @@
 
 import json
 import math
+from collections.abc import Iterator
+from contextlib import suppress
 from fractions import Fraction
 from importlib import import_module
 from pathlib import Path
@@ -247,6 +249,23 @@ def test_the_checker_takes_the_answer_and_refuses_another(name: str) -> None:
         bfio.check(problem, result.solution, math.nan, program=program)
     with pytest.raises(InputError, match="is not a solution of this problem"):
         bfio.check(problem, _without_numbers(result.solution), program=program)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_checker_refuses_parts_too_many(name: str) -> None:
+    """A solution with one more entry anywhere violates something, or is none."""
+    problem, program = problem_of(name)
+    for longer in _longer(solved(name).solution):
+        with suppress(InputError):
+            assert bfio.check(problem, longer, program=program), longer
+
+
+def _longer(part: Any) -> Iterator[Any]:
+    """Yield a solution with one entry more, in each of its tuples."""
+    if isinstance(part, tuple):
+        yield from ((*part, more) for more in (*part[-1:], 0, None, ()))
+        for k, inner in enumerate(part):
+            yield from ((*part[:k], longer, *part[k + 1 :]) for longer in _longer(inner))
 
 
 def _without_numbers(part: Any) -> Any:

@@ -467,7 +467,9 @@ class EquilibriumProgram(LinearProgram[FluidProblem, EquilibriumResult]):
     ) -> dict[str, Fraction]:
         """Return each constraint that requests per stage and an iteration time violate."""
         counts, time = solution
-        point = {f"count[{j}]": count for j, count in enumerate(counts)} | {"time": time}
+        classes = range(len(self.problem.classes))
+        point = {f"count[{j}]": count for j, count in zip(classes, counts, strict=True)}
+        point["time"] = time
         values = tuple(point[name] for name in self.linear.columns)
         violated = self.linear.primal_violations(values)
         if value is not None and (error := abs(value + self.linear.value(values))):

@@ -144,7 +144,8 @@ class PricedProgram(Formulation[PricedPausing, Solution, PricedResult]):
 
     def violations(self, solution: Solution, objective: int | None = None) -> dict[str, int]:
         """Return each violated constraint of a solution and the amount."""
-        violated = violations(self.problem.problem, *solution)
+        runs, assignment = solution
+        violated = violations(self.problem.problem, runs, assignment)
         return violated | self._misstated(solution, objective)
 
     def settled(self, method: str) -> PricedResult | None:
@@ -295,9 +296,10 @@ class PausingProgram(Statement[PausingProblem]):
         self, solution: Solution, value: Fraction | None = None
     ) -> dict[str, int | Fraction]:
         """Return each constraint that runs and starts violate; ``value`` in seconds per token."""
-        violated: dict[str, int | Fraction] = {**violations(self.problem, *solution)}
+        runs, assignment = solution
+        violated: dict[str, int | Fraction] = {**violations(self.problem, runs, assignment)}
         if value is not None and not violated:
-            time, tokens = time_and_tokens(self.problem, *solution)
+            time, tokens = time_and_tokens(self.problem, runs, assignment)
             if error := abs(value - self.problem.ratio(time, tokens)):
                 violated["objective"] = error
         return violated
