@@ -174,7 +174,7 @@ class Workload:
 
         Prompts of different passes are different, so predictors and prefix caches gain nothing
         from earlier passes. The gap between passes of timed requests is the mean time between
-        arrivals.
+        arrivals, rounded down to the resolution of the times.
 
         Parameters
         ----------
