@@ -277,10 +277,12 @@ class Interpreted:
         first = first_waiting(state)
         waiting = state.pool[first : state.counters[REVEALED]]
         self.look()
-        for i, worker in enumerate(self.ask(waiting, free)):
+        decision = list(self.ask(waiting, free))
+        for i, worker in enumerate(decision):
             if worker is None or admit(state, first + i, worker):
                 continue
             state.reports.refused[0] += 1
+            decision[i] = None
             # A request that finds no memory keeps waiting. One sent to a full worker is an error.
             taken = state.workers.running[worker] + state.workers.queued[worker]
             if state.machine.slots[worker] <= taken:
@@ -289,6 +291,7 @@ class Interpreted:
                     f"worker {worker} has no free slot left",
                     "respect state.free_slots",
                 )
+        self.decision = tuple(decision)
         if state.counters[TAKEN] > 0:
             close_gaps(state)
 

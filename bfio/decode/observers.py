@@ -38,7 +38,7 @@ class StepView:
         State that the policy saw; None if the policy had nothing to decide, and with immediate
         dispatch.
     decision : tuple or None
-        Answer of the policy.
+        Answer of the policy, with None for requests whose worker had no memory left.
     """
 
     step: int

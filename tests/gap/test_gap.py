@@ -72,20 +72,25 @@ def test_the_unit_is_a_token_of_the_fastest_worker(
         assert equal[name] == rounded[name]
 
 
-@given(_workloads(), st.integers(1, 30))
+@given(_workloads(), st.integers(1, 30), st.booleans())
 def test_decisions_by_reports_are_measured_on_the_true_state(
-    workload: Workload, delay: int
+    workload: Workload, delay: int, fits_one: bool
 ) -> None:
-    """As if the same requests were started at the same steps by one who sees everything."""
-    cluster = Cluster(workers=3, slots=2)
-    run = simulate(workload, "br-0", cluster, pool=4, telemetry=f"delay={delay}")
-    report = measure_gap(workload, "br-0", cluster, pool=4, telemetry=f"delay={delay}")
+    """As if the same requests were started at the same steps by one who sees everything.
+
+    With the memory of the largest request many are sent to workers that have no room for them.
+    """
+    largest = int((workload.prompt_tokens + workload.output_tokens).max())
+    cluster = Cluster(workers=3, slots=2, memory=largest if fits_one else None)
+    given = {"pool": 4, "overflow": "reserve"} if fits_one else {"pool": 4}
+    run = simulate(workload, "br-0", cluster, **given, telemetry=f"delay={delay}")
+    report = measure_gap(workload, "br-0", cluster, **given, telemetry=f"delay={delay}")
 
     def again(state: DecodeState) -> list[int | None]:
         waiting = np.flatnonzero(run.start_step >= state.step)[: state.num_waiting].tolist()
         return [int(run.worker[i]) if run.start_step[i] == state.step else None for i in waiting]
 
-    assert report.regrets() == measure_gap(workload, again, cluster, pool=4).regrets()
+    assert report.regrets() == measure_gap(workload, again, cluster, **given).regrets()
 
 
 def _admit_one(state: DecodeState) -> list[int | None]:
