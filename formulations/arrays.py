@@ -1,16 +1,17 @@
 """Validate numbers from users as integer arrays; errors name the offending entry."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias, TypeGuard
+from typing import Any, TypeAlias, TypeGuard, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from formulations.errors import InputError
+from formulations.errors import InputError, check_kind
 from formulations.problem_data import check_keys, check_list, shown
 from formulations.scalars import MAX_TOKENS as MAX_TOKENS
 from formulations.scalars import integer as integer
 
+T = TypeVar("T")
 IntArray: TypeAlias = NDArray[np.int64]
 FloatArray: TypeAlias = NDArray[np.float64]
 BoolArray: TypeAlias = NDArray[np.bool_]
@@ -139,11 +140,12 @@ def read_columns(
 
 
 def plain_array(values: object) -> object:
-    """Return an array of objects as a list, and any other value unchanged."""
+    """Return an array of objects as a list, a scalar as a number, other values unchanged."""
     if not isinstance(values, np.ndarray | Sequence) and hasattr(values, "__array__"):
         values = np.asarray(values)
-    is_of_objects = isinstance(values, np.ndarray) and values.dtype == object
-    return values.tolist() if is_of_objects else values  # type: ignore[attr-defined]
+    if isinstance(values, np.ndarray) and (values.dtype == object or not values.ndim):
+        return values.tolist()
+    return values
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:
@@ -206,6 +208,14 @@ def entries(values: object, where: str) -> list[Any]:
     if not _is_sequence(values):
         raise InputError(where, f"expected a list, found {shown(values)}", "write a list")
     return list(values)
+
+
+def each_of(kind: type[T], values: object, where: str) -> tuple[T, ...]:
+    """Return the entries of a list, which must all be of a class."""
+    found = tuple(entries(values, where))
+    for i, value in enumerate(found):
+        check_kind(value, kind, f"{where}[{i}]", f"{kind.__name__}(...)")
+    return found
 
 
 def _is_sequence(values: object) -> TypeGuard[Sequence[object]]:

@@ -311,6 +311,7 @@ class Formulation(Statement[P], Generic[P, S, R]):
         CapabilityError
             If the problem is too large for a backend or for enumeration.
         """
+        cls.check_problem(problem)
         limits = SolveLimits(Deadline.of(time_limit), seed, work_limit=work_limit)
         methods = dict(own or {})
         methods.setdefault(

@@ -5,12 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, get_args
 
 import numpy as np
 
 from formulations.backends import Outcome, SolveLimits, WrittenProgram, backend
 from formulations.deadline import TimeLimit
+from formulations.errors import check_kind
 from formulations.linear import ExactLinear, exact_linear
 from formulations.standard_form import StandardForm, compile_model
 from formulations.words import Words
@@ -39,7 +40,16 @@ class Statement(ABC, Generic[P]):
     fractional = False
 
     def __init__(self, problem: P) -> None:
+        self.check_problem(problem)
         self.problem = problem
+
+    @classmethod
+    def check_problem(cls, problem: object) -> None:
+        """Refuse data of another class than that in the bases, ``Statement[StepProblem]``."""
+        for base in cls.__orig_bases__:  # type: ignore[attr-defined]
+            for kind in get_args(base)[:1]:
+                if isinstance(kind, type):
+                    check_kind(problem, kind, "problem", f"{kind.__name__}(...)")
 
     @abstractmethod
     def state(self) -> Any:

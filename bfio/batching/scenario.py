@@ -31,10 +31,11 @@ from bfio.batching.laws import (
 from bfio.batching.policy import BatchPolicy, Mixing, Order, TokenBudgetPolicy
 from bfio.batching.time_terms import TimeTerms
 from bfio.workloads.workload import Workload
-from formulations.arrays import IntArray, integer
+from formulations.arrays import IntArray, entries, integer
 from formulations.batching import Agent, AgentNetwork
-from formulations.errors import InputError, use_one_of
+from formulations.errors import InputError, check_kind, use_one_of
 from formulations.problem_data import Validated, member
+from formulations.scalars import exact_number
 
 #: Maximum number of requests present at the start of a run.
 _MAX_INITIAL = 10**7
@@ -81,7 +82,7 @@ class Serving(Validated):
     def __post_init__(self) -> None:
         """Check all fields; an invalid value raises InputError."""
         balancer = member(Balancer, self.balancer, "balancer")
-        self._set(balancer=balancer, priority=tuple(self.priority))
+        self._set(balancer=balancer, priority=tuple(entries(self.priority, "priority")))
 
 
 @dataclass(frozen=True)
@@ -128,6 +129,8 @@ class Scenario(Validated):
 
     def __post_init__(self) -> None:
         """Check all fields; an invalid value raises InputError."""
+        check_kind(self.network, AgentNetwork, "network", "AgentNetwork(...)")
+        check_kind(self.serving, Serving, "serving", "Serving(...)")
         self._set(
             sizes=member(LawName, self.sizes, "sizes"),
             arrivals=member(ArrivalName, self.arrivals, "arrivals"),
@@ -206,6 +209,7 @@ class Scenario(Validated):
 
 
 def _check_names(given: Mapping[str, object], known: Mapping[str, int], where: str) -> None:
+    check_kind(given, Mapping, where, "a dict by name")
     for name in given:
         if name not in known:
             raise InputError(where, f"{name!r} does not exist", use_one_of(name, known))
@@ -233,6 +237,8 @@ def with_trace(
     InputError
         If the network has several stages or no length of a slot, or the trace has no times.
     """
+    check_kind(scenario, Scenario, "scenario", "Scenario(...)")
+    check_kind(workload, Workload, "workload", "with_trace(scenario, workload)")
     network = scenario.network
     if len(network.stages) > 1:
         what = f"{len(network.stages)} stages, but a trace needs exactly one"
@@ -246,7 +252,8 @@ def with_trace(
             network=_with_means(network, sizes, network.stages[0].rate),
             listed_sizes={stage: sizes},
         )
-    slots = _arrival_slots(network, workload, Fraction(rate_scale))
+    scale = exact_number(rate_scale, "rate_scale", positive=True)
+    slots = _arrival_slots(network, workload, scale)
     rate = Fraction(len(slots), int(slots[-1]) + 1)
     return replace(
         scenario,
@@ -262,8 +269,6 @@ def _arrival_slots(network: AgentNetwork, workload: Workload, scale: Fraction) -
         raise InputError(
             "slot", "unknown, so times cannot be converted", "give the seconds of a time slot"
         )
-    if scale <= 0:
-        raise InputError("rate_scale", f"{scale} is out of range", "use a number > 0")
     times = workload.exact_arrivals("give a rate")
     slots = np.maximum(times.rounded_up(1 / (network.slot * scale)) - 1, 0)
     if not len(slots) or int(slots[-1]) >= MAX_SLOT:

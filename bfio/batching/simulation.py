@@ -23,7 +23,8 @@ from bfio.batching.tallies import (
 )
 from bfio.common.kernel_groups import Engine, takes_compiled
 from bfio.common.options import spelled_out
-from formulations.errors import InputError
+from formulations.errors import InputError, check_kind
+from formulations.scalars import truth
 
 #: Approximate time that the compiled engine saves per slot with tens of requests [s].
 _SAVED_S = 5e-4
@@ -64,6 +65,8 @@ def simulate(
     InputError
         If a value is invalid, or a policy returns an invalid batch.
     """
+    check_kind(scenario, Scenario, "scenario", "Scenario(...)")
+    truth(keeps_log, "keeps_log")
     asked = options or BatchOptions()
     slot = scenario.network.slot
     duration, warmup = asked.slots("horizon", slot), asked.slots("warmup", slot) or 0

@@ -402,6 +402,7 @@ def split_options(text: str, names: Container[str] = ()) -> tuple[str, dict[str,
         If an option occurs twice or has no value, or if a text other than an option follows one of
         ``names``.
     """
+    check_kind(text, str, "name", "a text such as name:option=value")
     first, *rest = text.split(":")
     name, options = [first], {}
     for part in rest:

@@ -122,7 +122,8 @@ class Cluster:
         object.__setattr__(self, "workers", workers)
         self._set("slots", partial(integer, minimum=1, maximum=MAX_TOTAL_SLOTS))
         for name in ("memory", "prefix_cache", "token_budget"):
-            self._set(name, partial(integer, minimum=1, maximum=NO_LIMIT - 1))
+            if getattr(self, name) is not None:
+                self._set(name, partial(integer, minimum=1, maximum=NO_LIMIT - 1))
         for name, check in (
             ("step_overhead_s", _time),
             ("token_time_s", _time),
@@ -170,7 +171,7 @@ class Cluster:
                 )
             each = tuple(check(entry, f"{name}[{g}]") for g, entry in enumerate(value))
             value = each[0] if len(set(each)) == 1 else each
-        elif value is not None:
+        else:
             value = check(value, name)
         object.__setattr__(self, name, value)
 

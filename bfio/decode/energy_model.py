@@ -64,11 +64,11 @@ class EnergyModel:
                     f"{value} is out of range",
                     f"give a number in [{MIN_CONSTANT}, {MAX_CONSTANT}]",
                 )
-        if not 0.0 <= self.idle_power_w <= self.max_power_w < float("inf"):
+        idle, most = (real(getattr(self, name), name) for name in ("idle_power_w", "max_power_w"))
+        if not 0.0 <= idle <= most < float("inf"):
             raise InputError(
                 "idle_power_w",
-                f"{self.idle_power_w} W is not between 0 and a finite maximum power "
-                f"({self.max_power_w} W)",
+                f"{idle} W is not between 0 and a finite maximum power ({most} W)",
                 "use 0 <= idle power <= maximum power",
             )
 

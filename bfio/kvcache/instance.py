@@ -26,6 +26,7 @@ from bfio.workloads.workload import Workload
 from formulations.arrays import BoolArray, IntArray, frozen, integer, integer_vector
 from formulations.errors import InputError
 from formulations.hindsight_latency import Convention, LatencyProblem
+from formulations.problem_data import member
 
 #: Maximum coefficient [clock units]: an hour in nanoseconds; sums over a run stay exact.
 _MAX_COEFFICIENT = 3_600 * 10**9
@@ -162,6 +163,7 @@ class CacheInstance:
     def __post_init__(self) -> None:
         """Validate, and derive needs and batches."""
         set_field = object.__setattr__
+        set_field(self, "convention", member(Convention, self.convention, "convention"))
         set_field(self, "memory", integer(self.memory, "memory", minimum=1, maximum=_MAX_MEMORY))
         bounds = {
             "arrival": (0, _MAX_CLOCK),

@@ -53,7 +53,7 @@ from bfio.kvcache.policy import (
 )
 from bfio.kvcache.run import CacheLimits, CacheRun
 from formulations.arrays import IntArray, frozen, integer, integer_vector
-from formulations.errors import InputError
+from formulations.errors import InputError, check_kind
 from formulations.hindsight_latency import LatencyProblem
 from formulations.named_objects import users_code
 
@@ -208,6 +208,9 @@ def serve(
     """
     if isinstance(instance, LatencyProblem):
         instance = CacheInstance.in_rounds(instance)
+    check_kind(instance, CacheInstance, "instance", "CacheInstance(...)")
+    if limits is not None:
+        check_kind(limits, CacheLimits, "limits", "CacheLimits(...)")
     name = algorithm if isinstance(algorithm, str) else _name(algorithm)
     policy = build(algorithm) if isinstance(algorithm, str) else algorithm
     call_check(policy, name, instance)

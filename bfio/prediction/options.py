@@ -68,7 +68,8 @@ class EvaluationOptions:
             ("every", 1, MAX_TOKENS), ("max_age", 0, MAX_TOKENS), ("online", 0, MAX_TOKENS),
             ("min_output", 1, MAX_TOKENS), ("max_output", 1, MAX_TOKENS), ("seed", 0, MAX_SEED),
         ):  # fmt: skip
-            if (value := getattr(self, name)) is not None:
+            value = getattr(self, name)
+            if value is not None or name in ("every", "online", "seed"):
                 value = integer(value, name, minimum=least, maximum=most)
                 object.__setattr__(self, name, value)
         if self.max_output is not None and self.max_output < (self.min_output or 1):

@@ -77,7 +77,7 @@ def make_state(
     added = [[size] * columns for size in sizes] if contributions is None else contributions
     state = DecodeState(
         step=0,
-        slots=max([1, *entries(free, "free")]),
+        slots=int(vector(free, G, "free").max(initial=1)),
         loads=vector(loads, G, "loads"),
         projected_loads=window,
         free_slots=vector(free, G, "free"),

@@ -58,7 +58,7 @@ from bfio.wait.policy import (
 )
 from bfio.wait.run import StageRun, finished_run, span_log, with_room
 from formulations.arrays import IntArray, frozen, frozen_columns
-from formulations.errors import InputError
+from formulations.errors import InputError, check_kind
 from formulations.named_objects import users_code
 from formulations.scalars import exact_number, integer
 
@@ -109,9 +109,9 @@ class ServeOptions:
     )
 
     def __post_init__(self) -> None:
-        """Check all fields, and convert a text to an exact number."""
+        """Check all fields, and convert the horizon to an exact number."""
         integer(self.batches, "batches", maximum=_MAX_BATCHES)
-        if isinstance(self.horizon_s, str):
+        if self.horizon_s is not None:
             duration = exact_number(self.horizon_s, "horizon_s", positive=True)
             object.__setattr__(self, "horizon_s", duration)
 
@@ -250,6 +250,7 @@ def serve(
     InputError
         If a value is invalid, or the policy rejects the instance or returns an invalid answer.
     """
+    check_kind(instance, StageInstance, "instance", "StageInstance(...)")
     name = name or getattr(policy, "__name__", type(policy).__name__)
     call_check(policy, name, instance)
     asked = options or ServeOptions()

@@ -15,6 +15,7 @@ from bfio.workloads.request_data import ArrivalTimes
 from bfio.workloads.trace_format import MAX_SECONDS
 from formulations.arrays import FloatArray, integer
 from formulations.errors import InputError
+from formulations.scalars import real
 
 #: Resolution of generated times.
 TICKS_PER_SECOND = 1_000_000
@@ -358,7 +359,7 @@ def _check_switches(per_arrival: float, where: str = "rates") -> None:
 
 
 def _in_range(name: str, value: float, lowest: float, highest: float) -> None:
-    if not lowest <= value <= highest:
+    if not lowest <= real(value, name) <= highest:
         raise InputError(name, f"{value} is out of range", f"use {lowest:g} to {highest:g}")
 
 

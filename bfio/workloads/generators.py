@@ -24,7 +24,7 @@ from bfio.workloads.arrivals import (
 from bfio.workloads.lengths import Geometric, Homogeneous, LengthDistribution, Lognormal, Uniform
 from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray, frozen, integer
-from formulations.errors import InputError, use_one_of
+from formulations.errors import InputError, check_kind, use_one_of
 
 #: Memory per request for drawing and checking, including its arrival time [bytes].
 _REQUEST_BYTES = 200
@@ -90,6 +90,7 @@ def resample(
     because for a request drawn twice a predictor would know its exact length from the first draw.
     The history is kept.
     """
+    check_kind(workload, Workload, "workload", "resample(workload, num_requests)")
     _check_count(num_requests)
     if len(workload) == 0:
         raise InputError(
@@ -112,7 +113,9 @@ def resample(
 
 def with_arrivals(workload: Workload, arrivals: ArrivalProcess, seed: int) -> Workload:
     """Return a workload with newly drawn arrival times and unchanged requests."""
-    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_ARRIVAL_STREAM,)))
+    check_kind(workload, Workload, "workload", "with_arrivals(workload, arrivals, seed)")
+    sequence = np.random.SeedSequence(integer(seed, "seed"), spawn_key=(_ARRIVAL_STREAM,))
+    rng = np.random.default_rng(sequence)
     return replace(
         workload,
         arrival_times=arrivals.sample(len(workload), rng),

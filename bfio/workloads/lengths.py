@@ -16,6 +16,7 @@ from bfio.workloads.tables import open_table
 from bfio.workloads.trace_format import Row, bad_cell, parse_decimal, token_count
 from formulations.arrays import MAX_TOKENS, FloatArray, IntArray, frozen, integer, integer_vector
 from formulations.errors import InputError
+from formulations.scalars import real
 
 #: Maximum mean of a geometric law; samples then stay far below `MAX_TOKENS`.
 MAX_GEOMETRIC_MEAN = 10**9
@@ -262,7 +263,7 @@ def _count(num_samples: int) -> int:
 
 
 def _finite(name: str, value: float, *, lowest: float, highest: float) -> None:
-    if not lowest <= value <= highest:
+    if not lowest <= real(value, name) <= highest:
         raise InputError(name, f"{value} is out of range", f"use {lowest:g} to {highest:g}")
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from bfio.workloads.request_data import ArrivalTimes
 from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray
+from formulations.errors import check_kind
 
 # Statistics that are None for an empty workload, and counts that are 0.
 _LENGTH_STATISTICS = (
@@ -34,6 +35,7 @@ def describe(workload: Workload) -> dict[str, object]:
         prompts; ``arrivals`` (see `describe_arrivals`) or None; ``provenance``. Undefined
         statistics, for example the correlation of a constant, are None.
     """
+    check_kind(workload, Workload, "workload", "describe(workload)")
     times, keys = workload.arrival_times, workload.prompt_keys
     return {
         "name": workload.name,

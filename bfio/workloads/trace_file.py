@@ -13,7 +13,7 @@ from bfio.workloads.trace_format import MAX_SECONDS, RequestColumns, TraceFormat
 from bfio.workloads.trace_formats.built_in import HASHES, KEYS, OWN
 from bfio.workloads.workload import Workload
 from formulations.arrays import integer
-from formulations.errors import InputError, kind_of, known_keywords
+from formulations.errors import InputError, check_kind, kind_of, known_keywords
 from formulations.scalars import truth
 
 _SUFFIXES = (".gz", ".csv", ".jsonl", ".json", ".txt")
@@ -143,6 +143,7 @@ def write_trace(workload: Workload, path: str | Path, *, overwrite: bool = False
         If the workload is empty, a time has no finite decimal expansion (1/3 s), the file has the
         suffix of another format, exists and ``overwrite`` is False, or cannot be written.
     """
+    check_kind(workload, Workload, "workload", "write_trace(workload, path)")
     path = Path(path)
     if Path(path.name.removesuffix(".gz")).suffix in _OTHER_SUFFIXES:
         raise InputError(str(path), "traces are written as CSV", "use .csv or .csv.gz")

@@ -214,6 +214,10 @@ class Workload:
         which : IntArray or BoolArray
             Indices in increasing order, or a mask of shape (n,).
         """
+        mask = np.asarray(which)
+        is_mask = mask.dtype == np.bool_ and mask.shape == (len(self),)
+        indices = np.flatnonzero(mask) if is_mask else which
+        which = integer_vector(indices, "which", maximum=len(self) - 1)
         times = None
         if self.arrival_times is not None:
             times = ArrivalTimes.of(self.arrival_times).at(which).since_first()

@@ -6,7 +6,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, Self, TypeVar
 
-from formulations.arrays import integer
+from formulations.arrays import each_of, entries, integer
 from formulations.batching.batch_time import MAX_BUDGET, BatchTime
 from formulations.errors import InputError, use_one_of, within
 from formulations.problem_data import ProblemData, Validated, check_keys, check_list, shown
@@ -372,12 +372,12 @@ class AgentNetwork(ProblemData):
 
     def __post_init__(self) -> None:
         """Validate."""
-        for name, least, most in (
-            ("agents", 1, _MAX_AGENTS),
-            ("stages", 1, _MAX_STAGES),
-            ("routes", 0, _MAX_ROUTES),
+        for name, of, least, most in (
+            ("agents", Agent, 1, _MAX_AGENTS),
+            ("stages", Stage, 1, _MAX_STAGES),
+            ("routes", Route, 0, _MAX_ROUTES),
         ):
-            values = tuple(getattr(self, name))
+            values = each_of(of, getattr(self, name), name)
             if not least <= len(values) <= most:
                 raise InputError(name, f"found {len(values)}", f"give {least} to {most}")
             self._set(**{name: values})
@@ -388,7 +388,8 @@ class AgentNetwork(ProblemData):
                     what = f"{part.name!r} occurs twice"
                     raise InputError(f"{where}[{i}].name", what, "give each its own name")
                 seen.add(part.name)
-        self._set(fork_join=tuple(name_of(t, "fork_join") for t in self.fork_join))
+        types = entries(self.fork_join, "fork_join")
+        self._set(fork_join=tuple(name_of(t, "fork_join") for t in types))
         if self.slot is not None:
             self._set(slot=exact_number(self.slot, "slot", positive=True))
         known = {agent.name: agent for agent in self.agents}

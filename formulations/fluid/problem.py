@@ -16,8 +16,8 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import Any, Self
 
-from formulations.arrays import integer
-from formulations.errors import InputError, within
+from formulations.arrays import each_of, integer
+from formulations.errors import InputError, check_kind, within
 from formulations.problem_data import ProblemData, Validated, check_keys, check_list, json_word
 from formulations.scalars import exact_number
 
@@ -165,9 +165,10 @@ class FluidProblem(ProblemData):
 
     def __post_init__(self) -> None:
         """Validate."""
-        limits = {"classes": _MAX_CLASSES, "workers": _MAX_WORKERS}
-        for name, most in limits.items():
-            values = tuple(getattr(self, name))
+        for name, of, most in (
+            ("classes", RequestClass, _MAX_CLASSES), ("workers", FluidWorker, _MAX_WORKERS),
+        ):  # fmt: skip
+            values = each_of(of, getattr(self, name), name)
             if not 1 <= len(values) <= most:
                 raise InputError(name, f"found {len(values)}", f"give 1 to {most}")
             self._set(**{name: values})
@@ -407,6 +408,7 @@ def equilibrium(
     InputError
         If the load ``d1·A`` is 1 or more: no equilibrium exists (proposition 1).
     """
+    check_kind(worker, FluidWorker, "worker", "FluidWorker(...)")
     x = _rates(classes, rates)
     work = work_rate(classes, x)
     load = worker.d1 * work
@@ -446,4 +448,5 @@ def throughput(
 def _rates(
     classes: Sequence[RequestClass], rates: Sequence[Fraction] | None
 ) -> Sequence[Fraction]:
-    return [kind.rate for kind in classes] if rates is None else rates
+    known = each_of(RequestClass, classes, "classes")
+    return [kind.rate for kind in known] if rates is None else rates

@@ -463,6 +463,7 @@ def solve_by(
     CapabilityError
         If the problem is too large for a backend or for enumeration.
     """
+    PausingProgram.check_problem(problem)
     integer(seed, "seed", maximum=2**31 - 1)
 
     def enumerated() -> PausingResult:

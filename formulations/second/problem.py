@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from formulations.arrays import IntArray, integer, integer_vector
-from formulations.errors import InputError, known_fields
+from formulations.errors import InputError, check_kind, known_fields
 from formulations.problem_data import ProblemData, check_keys, member
 from formulations.results import ProgramResult
 from formulations.step.problem import (
@@ -71,14 +71,16 @@ class SecondProblem(ProblemData):
 
     def __post_init__(self) -> None:
         """Validate."""
-        N = self.step.num_requests
         for name, step in (("step", self.step), ("window", self.window)):
+            if name == "step" or step is not None:
+                check_kind(step, StepProblem, name, "StepProblem(...)")
             if step is not None and step.benefit is not None:
                 raise InputError(
                     f"{name}.benefit",
                     "the secondary program does not support benefits",
                     "leave out the secondary objective or the benefit",
                 )
+        N = self.step.num_requests
         cost = np.zeros(N, dtype=np.int64) if self.cost is None else self.cost
         cost = integer_vector(cost, "cost")
         if len(cost) != N:

@@ -19,7 +19,7 @@ from fractions import Fraction
 from itertools import combinations
 
 from formulations.batching import AgentNetwork
-from formulations.errors import InputError, use_one_of
+from formulations.errors import InputError, check_kind, use_one_of
 
 _ZERO = Fraction(0)
 #: Per stage, pairs of a feeding stage and its share.
@@ -28,6 +28,7 @@ Feeds = Sequence[Sequence[tuple[int, Fraction]]]
 
 def direct_rates(network: AgentNetwork) -> tuple[Fraction, ...]:
     """Return ``e_k``, length n: arrivals except by probabilistic routes [tasks/slot]."""
+    check_kind(network, AgentNetwork, "network", "AgentNetwork(...)")
     kinds = {
         stage.request_type: stage.rate
         for k, stage in enumerate(network.stages)

@@ -17,8 +17,8 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
 
-from formulations.arrays import integer
-from formulations.errors import InputError
+from formulations.arrays import each_of, entries, integer
+from formulations.errors import InputError, check_kind
 from formulations.fluid import FluidProblem, FluidWorker, RequestClass, VaryingRates
 from formulations.problem_data import Validated
 from formulations.scalars import exact_number
@@ -65,7 +65,8 @@ class PromptGroup(Validated):
         prompt = integer(self.prompt, "prompt", minimum=1, maximum=_MAX_LENGTH)
         outputs = _increasing(self.outputs, "outputs")
         rates = tuple(
-            exact_number(rate, f"rates[{j}]", positive=True) for j, rate in enumerate(self.rates)
+            exact_number(rate, f"rates[{j}]", positive=True)
+            for j, rate in enumerate(entries(self.rates, "rates"))
         )
         if len(rates) != len(outputs):
             raise InputError(
@@ -179,6 +180,7 @@ class WaitProblem(ThresholdProblem):
 
     def __post_init__(self) -> None:
         """Validate."""
+        check_kind(self.fluid, FluidProblem, "fluid", "FluidProblem(...)")
         self.fluid.single_worker()
 
     def digest(self) -> str:
@@ -249,7 +251,7 @@ class NestedProblem(ThresholdProblem):
 
     def __post_init__(self) -> None:
         """Validate."""
-        if not self.groups:
+        if not each_of(PromptGroup, self.groups, "groups"):
             raise InputError("groups", "no group", "give at least one")
 
     @staticmethod
