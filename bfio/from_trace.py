@@ -17,6 +17,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from bfio.common.files import atomic_file
 from bfio.common.memory import refuse_oversized
 from bfio.common.options import spelled_out
 from bfio.decode.cluster import Cluster
@@ -28,7 +29,6 @@ from bfio.decode.settings import settings
 from bfio.decode.state import DecodeState
 from bfio.gap import observed_run
 from bfio.kvcache.instance import rounds_problem
-from bfio.workloads.tables import atomic_file
 from bfio.workloads.workload import Workload
 from formulations.arrays import BoolArray, IntArray, integer
 from formulations.errors import InputError, check_kind

@@ -440,8 +440,8 @@ def write_statement(
     statement: "Statement[Any]", file: str | Path, back: str, *, overwrite: bool
 ) -> dict[str, object]:
     """Write a program as `write` does; ``back`` is the call or command that checks a solution."""
+    from bfio.common.files import atomic_file
     from bfio.common.provenance import version_and_commit
-    from bfio.workloads.tables import atomic_file
     from formulations.exchange import FORMATS, exact_program, program_text
     from formulations.exchange.program_file import head
 

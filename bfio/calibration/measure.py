@@ -154,7 +154,7 @@ def measure_steps(
     """
     require_torch()
     from bfio.calibration.decode_loop import timed_steps
-    from bfio.workloads.tables import atomic_file
+    from bfio.common.files import atomic_file
 
     options = options or MeasureOptions()
     with atomic_file(Path(path), overwrite=overwrite) as (stream, _):

@@ -9,7 +9,7 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from bfio.workloads.tables import atomic_file
+from bfio.common.files import atomic_file
 
 #: Matplotlib settings for all figures of commands and benchmarks.
 STYLE: dict[Any, Any] = {

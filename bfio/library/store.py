@@ -19,6 +19,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
+from bfio.common.files import atomic_file
 from bfio.library.kind import (
     Value,
     canonical,
@@ -31,7 +32,6 @@ from bfio.library.kind import (
     written_value,
 )
 from bfio.library.kinds import KINDS, Kind
-from bfio.workloads.tables import atomic_file
 from formulations.errors import InputError, did_you_mean, use_one_of
 from formulations.problem_data import check_keys, check_list, parse_json
 

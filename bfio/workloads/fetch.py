@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from bfio.workloads.tables import atomic_file
+from bfio.common.files import atomic_file
 from bfio.workloads.trace_file import detect_format
 from formulations.errors import InputError
 

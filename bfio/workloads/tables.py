@@ -1,16 +1,15 @@
-"""Read and write row files: errors name file and line, and output files appear atomically."""
+"""Read row files: errors name file and line."""
 
 import csv
 import gzip
 import io
 import itertools
-import os
 import re
 import shlex
 import zlib
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias, cast
@@ -18,46 +17,6 @@ from typing import Any, BinaryIO, TypeAlias, cast
 from bfio.workloads.trace_format import Layout, Row, shown
 from formulations.errors import InputError
 from formulations.problem_data import parse_json
-
-
-@contextmanager
-def atomic_file(path: Path, *, overwrite: bool) -> Iterator[tuple[BinaryIO, Path]]:
-    """Yield a new file next to ``path`` and its name; rename it to ``path`` on success.
-
-    If the block raises, the new file is removed and ``path`` is unchanged. If ``path`` is a link
-    to a file, that file is replaced.
-
-    Raises
-    ------
-    InputError
-        If ``path`` exists and ``overwrite`` is False, it is no file, or cannot be written.
-    """
-    # lexists: a broken or circular link also blocks the name.
-    if path.is_dir() or (os.path.lexists(path) and not overwrite):
-        what = "is a directory" if path.is_dir() else "the file exists"
-        raise InputError(str(path), what, "choose another name or add overwrite=True")
-    if path.exists():
-        if not path.is_file():
-            # A rename would put a file in place of the device.
-            raise InputError(str(path), "is a device or a pipe", "choose the name of a file")
-        path = path.resolve()
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with partial.open("xb") as stream:
-            yield stream, partial
-            stream.flush()
-            # Without fsync a power failure could preserve the rename but lose the content.
-            os.fsync(stream.fileno())
-        partial.replace(path)
-    except OSError as error:
-        raise InputError(
-            str(path), error.strerror or str(error), "choose a writable folder"
-        ) from None
-    finally:
-        # A read-only file system refuses even to remove what is not there.
-        with suppress(OSError):
-            partial.unlink()
-
 
 #: Maximum characters of a line; the block hashes of a Mooncake row take thousands.
 MAX_LINE = 4_000_000

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 from os import PathLike
 from pathlib import Path
 
+from bfio.common.files import atomic_file
 from bfio.workloads.column_choice import detected_format
 from bfio.workloads.read_requests import ReadRequests, RowReader, with_output, workload_fields
-from bfio.workloads.tables import Table, atomic_file, open_content, open_table
+from bfio.workloads.tables import Table, open_content, open_table
 from bfio.workloads.trace_format import MAX_SECONDS, RequestColumns, TraceFormat, format_decimal
 from bfio.workloads.trace_formats.built_in import HASHES, KEYS, OWN
 from bfio.workloads.workload import Workload

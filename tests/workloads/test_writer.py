@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bfio.common.files import atomic_file
 from bfio.workloads import Workload, read_trace, synthetic, write_trace
-from bfio.workloads.tables import atomic_file
 from formulations.arrays import MAX_TOKENS
 from formulations.errors import InputError
 

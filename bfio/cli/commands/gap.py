@@ -39,7 +39,7 @@ def write_steps(
     origin : mapping
         Run of the steps, stored under ``provenance`` in each document.
     """
-    from bfio.workloads.tables import atomic_file
+    from bfio.common.files import atomic_file
 
     written = []
     for rank, kept in enumerate(worst, 1):

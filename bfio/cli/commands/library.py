@@ -263,9 +263,9 @@ def _get(args: argparse.Namespace) -> int:
     from pathlib import Path
 
     from bfio.cli.problem_command import exchange, exchange_fluid
+    from bfio.common.files import atomic_file
     from bfio.library import entry
     from bfio.programs import FLUID_KINDS, chosen_kind
-    from bfio.workloads.tables import atomic_file
 
     e = entry(args.name)
     if args.file is None:

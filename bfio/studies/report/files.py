@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bfio.common.files import atomic_file
 from bfio.studies.results import Results
 from bfio.studies.row import Row, Task, Value, canonical, label
-from bfio.workloads.tables import atomic_file
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
