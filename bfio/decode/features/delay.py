@@ -49,7 +49,7 @@ def join_queue_by_age(state: State, request: int, worker: int) -> None:
     state.counters[QUEUED] += 1
 
 
-@compilable
+@compilable(apart=True)
 def decide_late(state: State) -> None:
     """Execute the decisions that are due, and copy the state of the workers for the policy.
 

@@ -98,7 +98,7 @@ def make_room(state: State, record: Record, worker: int, request: int) -> None:
         wait_again(state, request)
 
 
-@compilable
+@compilable(apart=True)
 def swap_in(state: State) -> None:
     """Resume the swapped-out requests that are back and fit, in order of their swap."""
     kept = 0

@@ -65,7 +65,7 @@ def is_over(state: State) -> bool:
     return bool(counters[STEP] == state.settings.steps or counters[COMPLETED] == len(state.pool))
 
 
-@compilable
+@compilable(apart=True)
 def look_ahead(state: State) -> None:
     """Advance the look-ahead window by one step, and update the predictions that are due."""
     if state.sight[KNOWN]:

@@ -350,7 +350,7 @@ def admit_by_score(
     return True
 
 
-@compilable(allocates=True)
+@compilable(allocates=True, apart=True)
 def planned_loads(state: State, window: Window) -> IntArray:
     """Return projected loads, (G, H+1), including requests whose start is decided."""
     if state.settings.delay == 0:

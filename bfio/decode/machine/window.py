@@ -44,7 +44,7 @@ def new_window(num_workers: int, look_ahead: int, most_waiting: int) -> Window:
     )
 
 
-@compilable(allocates=True)
+@compilable(allocates=True, apart=True)
 def project(state: State, window: Window) -> None:
     """Compute projected loads and contributions at this step, without calling a predictor."""
     waiting = waiting_requests(state)
@@ -58,7 +58,7 @@ def project(state: State, window: Window) -> None:
     project_contributions(state, window, waiting, remaining_waiting(state, waiting))
 
 
-@compilable(allocates=True)
+@compilable(allocates=True, apart=True)
 def project_running(state: State, window: Window) -> None:
     """Compute the projected loads that policies see, either the true or the reported ones."""
     if state.reports.is_on:
@@ -67,7 +67,7 @@ def project_running(state: State, window: Window) -> None:
         project_as_it_is(state, window)
 
 
-@compilable(allocates=True)
+@compilable(allocates=True, apart=True)
 def project_as_it_is(state: State, window: Window) -> None:
     """Compute the projected loads from the true state of the workers."""
     active = state.lists.running[: state.counters[ACTIVE]]

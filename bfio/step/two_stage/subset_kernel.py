@@ -77,7 +77,7 @@ def best_row(
     return best
 
 
-@compilable(allocates=True)
+@compilable(allocates=True, apart=True)
 def best_by_enumeration(
     ids: IntArray,
     contribution: IntArray,
@@ -333,7 +333,7 @@ class Masks(NamedTuple):
     unit: int
 
 
-@compilable(allocates=True)
+@compilable(allocates=True, apart=True)
 def best_by_sums(
     candidates: Candidates, most: int, score: Score, allowances: IntArray, chosen: IntArray
 ) -> tuple[int, int]:
