@@ -269,7 +269,7 @@ def evidence_of(claim: Claim, outcome: Outcome) -> Evidence:
     Raises
     ------
     InputError
-        If search and verifier disagree about a counterexample.
+        If search and verifier disagree about a counterexample, or the claim has no verifier.
     TypeError
         If the return value is not an outcome.
     VacuousCheckError
@@ -286,6 +286,10 @@ def evidence_of(claim: Claim, outcome: Outcome) -> Evidence:
     first = findings.printed if claim.correction else len(tallies)
     right = _verdict(tallies[first:], findings.estimates) if claim.correction else None
     examples = map(smallest_counterexample, findings.seen)
+    example = next((one for one in examples if one is not None), None)
+    if example is not None and claim.verify is None:
+        what = "its check keeps a counterexample, but the claim has no verifier"
+        raise InputError(f"claim {claim.id}", what, "give Claim(verify=...), as in refute")
     return Evidence(
         _verdict(tallies[:first], () if claim.correction else findings.estimates),
         right,
@@ -293,7 +297,7 @@ def evidence_of(claim: Claim, outcome: Outcome) -> Evidence:
         tallies,
         findings.estimates,
         findings.numbers,
-        next((example for example in examples if example is not None), None),
+        example,
     )
 
 

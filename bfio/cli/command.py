@@ -169,6 +169,9 @@ _KEYWORD = re.compile(
 #: A keyword without a value: ``token_budget``. Words without underscore may be ordinary words.
 _NAME = re.compile(r"""(?<![\w:,'"./=-])[a-z]+(?:_[a-z]+)+(?![\w:/=('"]|\.\w)""")
 
+#: Where a list of known names begins: these are written as they are, such as ``ttl=60``.
+_KNOWN = re.compile("(?=did you mean |use one of )")
+
 
 def in_flags(error: InputError, parser: argparse.ArgumentParser, command: str) -> str:
     """Return the message of an error with the flags of a command in place of keywords."""
@@ -178,9 +181,10 @@ def in_flags(error: InputError, parser: argparse.ArgumentParser, command: str) -
     def flag_of(name: str) -> str | None:
         return flags.get(name) or flags.get(name.removesuffix("_s"))
 
-    told = with_flags(f"{error.what}; {error.remedy}", flag_of)
+    told, *known = _KNOWN.split(f"{error.what}; {error.remedy}", maxsplit=1)
+    told = with_flags(told, flag_of)
     told = _NAME.sub(lambda found: flag_of(found[0]) or found[0], told)
-    return f"{where}: {told}"
+    return f"{where}: {''.join([told, *known])}"
 
 
 def with_flags(text: str, flag_of: Callable[[str], str | None] = flag) -> str:

@@ -201,6 +201,10 @@ class Kind(ABC):
         """Return the `Formulation` to write for other solvers; None if there is none."""
         return None
 
+    def unit_of(self, problem: Any) -> str:
+        """Return the unit of a problem's objective."""
+        return self.unit
+
     def scale(self, problem: Any) -> int:
         """Return the number of units of objective and bound per unit of the problem."""
         return 1

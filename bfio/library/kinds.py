@@ -243,8 +243,12 @@ class Makespan(Kind):
 
     name = "makespan"
     command = "bfio makespan"
-    unit = "seconds, tokens or steps"
     problem = MakespanProblem
+
+    def unit_of(self, problem: MakespanProblem) -> str:
+        """Return the unit of the problem's objective."""
+        units = {"wall-clock": "seconds", "imbalance": "tokens", "latency": "steps"}
+        return units[problem.objective]
 
     def solution(self, problem: MakespanProblem, document: Mapping[str, Any]) -> Schedule:
         """Return start and worker of each request."""

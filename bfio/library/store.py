@@ -506,11 +506,11 @@ def check_solution_text(entry: Entry, text: str) -> SolutionVerdict:
         return check_solution(entry, parse_json(text))
     program = entry.kind.program(entry.problem)
     if program is None:
-        raise InputError(
-            "solution",
-            f"kind {entry.kind_name} has no MPS or LP file",
-            "give the JSON answer of a command",
-        )
+        what, remedy = "has no MPS or LP file", "give the JSON answer of a command"
+        if entry.kind.fluid_program:
+            what = "is checked here by JSON answers only"
+            remedy = f"use {entry.kind.command} {entry.name}.json --read-solution FILE"
+        raise InputError("solution", f"kind {entry.kind_name} {what}", remedy)
     result = judge(program, parse_solution(text)).result
     if result.violations or result.solution is None:
         known = None if entry.best is None else entry.best.objective

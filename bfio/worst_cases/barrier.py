@@ -23,8 +23,7 @@ from bfio.decode.options import (
     RunOptions,
     WindowKnows,
 )
-from bfio.decode.policy_registry import choose
-from bfio.decode.policy_spec import PolicySpec
+from bfio.decode.policy_registry import ChosenPolicy, choose
 from bfio.decode.simulation import simulate
 from bfio.workloads.workload import Workload
 from bfio.worst_cases.case import MAX_REQUESTS, Found, against, check_counts, refused_as_random
@@ -205,7 +204,7 @@ class BarrierTarget:
         self._dispatch = member(Dispatch, dispatch, "dispatch")
         chosen = choose(policy)
         name = chosen.name
-        _check(policy, chosen.spec)
+        _check(chosen)
         if self._known is not Known.NOTHING and chosen.look_ahead() == 0:
             what = f"{policy} does not look ahead, so it reads no lengths"
             raise InputError("known", what, "use nothing, or a policy that looks ahead")
@@ -258,12 +257,13 @@ class BarrierTarget:
         return self.optimum(problem)
 
 
-def _check(policy: str, spec: PolicySpec) -> None:
-    """Raise an error for policies with random runs or with pauses."""
-    if spec.draws:
-        raise refused_as_random(policy)
-    if spec.pauses:
-        raise InputError("policy", f"{policy} pauses requests", "use a policy that does not pause")
+def _check(chosen: ChosenPolicy) -> None:
+    """Raise an error for built-in policies with random runs, and for policies with pauses."""
+    if chosen.spec.draws and not chosen.is_own:
+        raise refused_as_random(chosen.text)
+    if chosen.spec.pauses:
+        what = f"{chosen.text} pauses requests"
+        raise InputError("policy", what, "use a policy that does not pause")
 
 
 def _optimum(problem: MakespanProblem, order: Sequence[int]) -> Schedule:

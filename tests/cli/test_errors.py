@@ -348,6 +348,8 @@ def test_an_error_passes_between_processes(kind: type[InputError]) -> None:
             ("--free-tokens", "5", "--token-budget", "9"),
             "no effect while --batch-token-time is 0; give --batch-token-time, or leave it out",
         ),
+        # Names within a value are written as they are.
+        (("--prefill", "token_tme=3"), "did you mean token_time? use one of workers, token_time"),
     ],
 )
 def test_remedies_are_in_flags(bfio: Bfio, options: tuple[str, ...], told: str) -> None:

@@ -113,10 +113,15 @@ def test_what_is_not_sound_is_told(bfio: Bfio, monkeypatch: pytest.MonkeyPatch) 
         (f"get {SMALL} --overwrite", "--overwrite: no FILE is written; name a FILE"),
         ("get wait-azure-code-3 p.mps", "kind wait has no program; write a .json file"),
         (f"check-solution {SMALL} none.json", "none.json: no such file; check the path"),
+        (
+            "check-solution fluid-stages-azure-conv-9x1 x.sol",
+            "use bfio fluid fluid-stages-azure-conv-9x1.json --read-solution FILE",
+        ),
     ],
 )
 def test_slips_are_one_line(bfio: Bfio, command: str, said: str) -> None:
     """Where, what, remedy; status 2."""
+    Path("x.sol").write_text("Model status\nOptimal\n", encoding="utf-8")
     done = bfio("library", *command.split())
     assert done.status == 2
     (line,) = done.err.splitlines()

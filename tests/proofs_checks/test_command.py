@@ -15,9 +15,10 @@ from formulations.errors import InputError
 from proofs_checks import claims, record, registry
 from proofs_checks.claim import Check, Claim, Claims, Context, Effort, Mutation
 from proofs_checks.command import COMMAND
-from proofs_checks.evidence import Evidence, Tally, Verdict
+from proofs_checks.evidence import Evidence, Examination, Tally, Verdict
 from proofs_checks.page import pages
 from proofs_checks.run import run_check, run_claim, run_claims
+from proofs_checks.search import refute
 from proofs_checks.store import stored_counterexample
 from tests.places import ROOT
 from tests.processes import python
@@ -252,6 +253,13 @@ def test_recording_refuses_what_is_unknown_or_misses_a_mutation(
     monkeypatch.setattr(registry, "claims", lambda: (_claim("balance.eq2", model.check),))
     assert record.main(["balance.eq2"]) == 2
     assert "the mutation 'm' gives the same verdicts" in capsys.readouterr().err
+
+    def finds(context: Context) -> Examination[dict[str, int]]:
+        return refute("odd", "1", [{"n": 1}], lambda data: "odd" if data["n"] % 2 else None)
+
+    monkeypatch.setattr(registry, "claims", lambda: (_claim("balance.eq2", finds),))
+    assert record.main(["balance.eq2"]) == 2
+    assert "but the claim has no verifier; give Claim(verify=...)" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.decode.options import Dispatch
+from bfio.decode.state import DecodeState
 from bfio.worst_cases.barrier import BarrierSpace, BarrierTarget, Criterion, Known, adversary
 from bfio.worst_cases.search import exhaustive
 from formulations.hindsight_makespan import (
@@ -118,3 +119,20 @@ def test_minimal_worst_instances(problem: MakespanProblem, ratio: Fraction) -> N
     cost = objective_value(problem, *target.schedule(problem))
     least = objective_value(problem, *target.optimum(problem))
     assert Fraction(cost, least) == ratio
+
+
+def test_a_policy_of_ones_own() -> None:
+    """First come, first served on the worker with most free slots: the price of FCFS."""
+    space = BarrierSpace(3, prompt=2, output=2)
+    for policy in ("fcfs", f"{__file__}:emptiest_first"):
+        assert exhaustive(BarrierTarget(policy), space).case.ratio == Fraction(5, 3)
+
+
+def emptiest_first(state: DecodeState) -> list[int | None]:
+    """Assign the oldest requests one by one to the worker with the most free slots."""
+    free = state.free_slots.copy()
+    placed: list[int | None] = [None] * state.num_waiting
+    for i in range(state.num_admissible):
+        placed[i] = int(free.argmax())
+        free[placed[i]] -= 1
+    return placed

@@ -60,7 +60,7 @@ def summary(e: "Entry") -> dict[str, Any]:
         "source": {"title": source.title, "licence": source.licence},
         "digest": e.digest,
         "status": e.status.value,
-        "unit": e.kind.unit,
+        "unit": e.kind.unit_of(e.problem),
         "scale": e.scale,
         "gap": None if e.best is None else e.best.gap,
         "best_known": known,
@@ -139,7 +139,8 @@ def judged_lines(e: "Entry", verdict: "SolutionVerdict") -> list[str]:
         return [f"{e.name}: infeasible", *violated_lines(told)]
     objective = value_text(verdict.objective, e.scale)
     best = value_text(verdict.best_known, e.scale)
-    lines = [f"{e.name}: feasible, objective {objective} {e.kind.unit}, best known {best}"]
+    unit = e.kind.unit_of(e.problem)
+    lines = [f"{e.name}: feasible, objective {objective} {unit}, best known {best}"]
     if verdict.closes:
         lines.append("optimal: its objective equals the certified bound")
     if verdict.is_better:

@@ -106,13 +106,15 @@ def read_records(path: Path) -> list[Record]:
     Raises
     ------
     InputError
-        If the file cannot be read or has other columns.
+        If the file cannot be read, or has no rows or other columns.
     """
     remedy = "name an output file of `bfio study report --format csv`"
     try:
         records = parsed_records(path.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(str(path), f"cannot be read ({error})", remedy) from None
+    if not records:
+        raise InputError(str(path), "has no rows", remedy)
     for name in ("table", "value"):
         if any(record.get(name) is None for record in records):
             raise InputError(str(path), f"column {name!r} is missing", remedy)

@@ -180,5 +180,8 @@ def test_a_file_that_is_no_table_of_results(tmp_path: Path) -> None:
     (tmp_path / "no.csv").write_text("a,b\n1,2\n")
     with pytest.raises(InputError, match="column 'table' is missing; name an output file"):
         read_records(tmp_path / "no.csv")
+    (tmp_path / "heading.csv").write_text("table,value\n")
+    with pytest.raises(InputError, match="has no rows; name an output file"):
+        read_records(tmp_path / "heading.csv")
     with pytest.raises(InputError, match="cannot be read"):
         read_records(tmp_path / "absent.csv")
