@@ -52,7 +52,7 @@ test: $(TESTED)
 test-core: $(TESTED)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not deep and not site" \
 	  --deselect tests/cli/test_runs.py::test_help_is_immediate \
-  --deselect tests/cli/test_runs.py::test_prepare_compiles_every_kernel \
+	  --deselect tests/cli/test_runs.py::test_prepare_compiles_every_kernel \
 	  tests/test_surface.py tests/test_solver_coexistence.py tests/cli/test_runs.py tests/cli/test_solve.py \
 	  tests/decode/test_reference.py tests/decode/machine/test_greedy.py tests/wait/test_reference.py \
 	  tests/kvcache/test_engines.py tests/kvcache/test_look_ahead.py tests/step/exact/test_solve_exact.py \
