@@ -28,6 +28,7 @@ from proofs_checks.evidence import (
     Verifier,
     accepted,
     agreed,
+    argument_names,
 )
 
 #: Most candidates tried, far more than any of our claims needs.
@@ -138,9 +139,21 @@ def plain(instance: Any) -> Any:
     return list(instance.as_integer_ratio()) if isinstance(instance, Fraction) else instance
 
 
-def named(names: str) -> Callable[[Sequence[Any]], Data]:
-    """Return a function from tuples to plain data: a dict with the given names as keys."""
-    return lambda instance: dict(zip(names.split(), plain(instance), strict=True))
+def as_arguments(verify: Verifier) -> Callable[[Any], Data]:
+    """Return what turns an instance into plain data for a verifier.
+
+    A dataclass has its fields, a tuple the names of the verifier's arguments; another instance is
+    its only argument.
+    """
+    names = argument_names(verify)
+
+    def turned(instance: Any) -> Data:
+        data = plain(instance)
+        if isinstance(data, dict):
+            return data
+        return dict(zip(names, data if len(names) > 1 else [data], strict=True))
+
+    return turned
 
 
 def examine(
@@ -186,7 +199,7 @@ def refute(
     made: str,
     instances: Iterable[T],
     verify: Verifier,
-    as_data: Callable[[T], Data] = plain,
+    as_data: Callable[[T], Data] | None = None,
     *,
     holds: Callable[[T], bool] | None = None,
     applies: Callable[[T], bool] | None = None,
@@ -201,18 +214,19 @@ def refute(
     verify : callable
         Verifier of counterexamples, independent of the search.
     as_data : callable, optional
-        Turns an instance into plain data for the verifier, by default `plain`; see `named`.
+        Turns an instance into plain data for the verifier, by default `as_arguments`.
     holds : callable, optional
         Whether an instance meets the conclusion; by default, whether the verifier finds nothing.
     found : str
         How the instances are searched.
     """
+    turned = as_data or as_arguments(verify)
 
     def stands(instance: T) -> bool:
-        return verify(as_data(instance)) is None
+        return verify(turned(instance)) is None
 
     seen = examine(what, made, instances, holds or stands, applies)
-    data = tuple(map(as_data, seen.failures))
+    data = tuple(map(turned, seen.failures))
     return Examination(seen.tally, seen.failures, data, verify, f"{found}: {made}")
 
 
@@ -244,7 +258,7 @@ class Domain(Generic[T]):
         self,
         what: str,
         verify: Verifier,
-        as_data: Callable[[T], Data] = plain,
+        as_data: Callable[[T], Data] | None = None,
         *,
         holds: Callable[[T], bool] | None = None,
         applies: Callable[[T], bool] | None = None,

@@ -13,10 +13,10 @@ from bfio.decode.state import DecodeState
 from bfio.workloads.overload import Lengths, jsq_bad, round_robin_bad
 from formulations.arrays import integer_matrix, integer_vector
 from proofs_checks.claim import Claims, Context, Defect, Mutation
-from proofs_checks.evidence import Data, Outcome
+from proofs_checks.evidence import Outcome, dismiss_if, verifier
 from proofs_checks.papers.balance.separation import Step
 from proofs_checks.runs import engines, full_run, imbalance, multisets, reachable_loads, small_run
-from proofs_checks.search import Domain, examine, named, refute
+from proofs_checks.search import Domain, examine, refute
 
 CLAIMS = Claims()
 
@@ -95,20 +95,17 @@ def _algorithm_check(context: Context, *, full_use: bool = True) -> Outcome:
 # The program and the step duration.
 
 
-def verify_admission(data: Data) -> str | None:
+@verifier
+def verify_admission(base: list[int], pool: list[int]) -> str:
     """Confirm that every optimum of (IO) makes the step longer than another full allocation."""
-    base, pool = data["base"], data["pool"]
     slots = [1] * len(base)
-    if len(base) < 2 or len(pool) < len(base) or min(base) < 0 or min(pool) < 1:
-        return None
-    if not Step(tuple(base), tuple(slots), tuple(pool)).overloaded:
-        return None
+    dismiss_if(len(base) < 2 or len(pool) < len(base) or min(base) < 0 or min(pool) < 1)
+    dismiss_if(not Step(tuple(base), tuple(slots), tuple(pool)).overloaded)
     reached = reachable_loads(base, slots, pool)
     least = min(map(imbalance, reached))
     program = min(max(x) for x in reached if imbalance(x) == least)
     shortest = min(reached, key=lambda x: (max(x), x))
-    if program <= max(shortest):
-        return None
+    dismiss_if(program <= max(shortest))
     return (
         f"the least imbalance, {least}, needs a maximum of {program}; loads {list(shortest)} have "
         f"imbalance {imbalance(shortest)} and maximum {max(shortest)}, for as many tokens"
@@ -159,7 +156,6 @@ def _admission_check(context: Context, *, spare: int = 2, free_choice: bool = Fa
     printed = domain.refute(
         "an optimum of (IO) has the least maximum load",
         verify_admission,
-        named("base pool"),
     )
 
     corrected = domain.examine(
@@ -207,14 +203,12 @@ _HEAVY, _SHORT = Lengths(1000, 12), Lengths(1, 1)
 # Round-robin.
 
 
-def verify_round_robin(data: Data) -> str | None:
+@verifier
+def verify_round_robin(workers: int, heavies: int) -> str:
     """Confirm that H heavy requests on G workers have ``H/⌈H/G⌉ < G``."""
-    workers, heavies = data["workers"], data["heavies"]
-    if workers < 2 or heavies < workers:
-        return None
+    dismiss_if(workers < 2 or heavies < workers)
     share = -(-heavies // workers)
-    if heavies >= workers * share:
-        return None
+    dismiss_if(heavies >= workers * share)
     return f"G = {workers}, H = {heavies}: H/⌈H/G⌉ = {heavies}/{share} < {workers}"
 
 
@@ -261,7 +255,6 @@ def _round_robin_check(
         f"all G and H ≥ G below {most} and {2 * most}",
         cases,
         verify_round_robin,
-        named("workers heavies"),
     )
 
     def as_corrected(case: tuple[int, int]) -> bool:
@@ -405,18 +398,16 @@ def newest_first(state: DecodeState) -> list[int | None]:
     return answer
 
 
-def verify_fcfs(data: Data) -> str | None:
+@verifier
+def verify_fcfs(prompts: list[int], workers: int, slots: int) -> str:
     """Confirm that workers scanned by index and Algorithm 2 give different loads."""
-    prompts, workers, slots = data["prompts"], data["workers"], data["slots"]
-    if not prompts or min(prompts) < 1 or workers < 1 or slots < 1:
-        return None
+    dismiss_if(not prompts or min(prompts) < 1 or workers < 1 or slots < 1)
     admitted = prompts[: workers * slots]
     by_index, by_free = (
         first_loads(placements(rule, [1] * len(admitted), workers, slots), admitted, workers)
         for rule in (lowest_index, most_free)
     )
-    if by_index == by_free:
-        return None
+    dismiss_if(by_index == by_free)
     return f"the text gives the loads {by_index}, Algorithm 2 gives {by_free}"
 
 

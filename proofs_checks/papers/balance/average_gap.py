@@ -7,7 +7,14 @@ from math import ceil, log
 from typing import TypeAlias
 
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Evidence, Findings, Outcome, accepted
+from proofs_checks.evidence import (
+    Evidence,
+    Findings,
+    Outcome,
+    accepted,
+    dismiss_if,
+    verifier,
+)
 from proofs_checks.papers.balance.concentration import deviation_at
 from proofs_checks.runs import (
     Admission,
@@ -291,7 +298,6 @@ def _condition_check(context: Context, *, limit: int = 20_000) -> Outcome:
 
 #: Universal constant of eq. (32): the one that Bernstein's inequality gives (balance.lemma6).
 _C2 = 8
-_STEP_NAMES = ("tenths", "workers", "doublings", "largest", "increment")
 
 
 # The lemma.
@@ -356,17 +362,16 @@ def small_enough(tenths: int, workers: int, slots: int, threshold: int) -> bool:
     return bool((10 - tenths) ** threshold * (workers * slots) ** 3 <= 10**threshold)
 
 
-def verify_step(data: Data) -> str | None:
+@verifier
+def verify_step(tenths: int, workers: int, doublings: int, largest: int, increment: int) -> str:
     """Confirm (32) and ``(1 − p)^{y*} > (GB)^{−3}``; the batch size is a power of two."""
-    tenths, workers, doublings, largest, increment = (data[name] for name in _STEP_NAMES)
-    if not 1 <= tenths <= 9 or workers < 2 or doublings < 0 or largest < 2 or increment < 1:
-        return None
+    dismiss_if(
+        not 1 <= tenths <= 9 or workers < 2 or doublings < 0 or largest < 2 or increment < 1
+    )
     slots = 2**doublings
     threshold = age_threshold(tenths, log(workers * slots), increment)
-    if not meets(slots, workers, tenths / 10, largest, increment):
-        return None
-    if small_enough(tenths, workers, slots, threshold):
-        return None
+    dismiss_if(not meets(slots, workers, tenths / 10, largest, increment))
+    dismiss_if(small_enough(tenths, workers, slots, threshold))
     return (
         f"p = {tenths}/10, G = {workers}, B = 2^{doublings}, s_max = {largest}, δ_max = "
         f"{increment}: (32) holds with C_2 = {_C2}, y* = {threshold}, and (1 − p)^y* = "
@@ -427,7 +432,6 @@ def _step_check(
     printed = domain.refute(
         "(1 − p)^{y*} ≤ (GB)^{−3} with y* = ⌊x*/δ_max⌋",
         verify_step,
-        lambda c: dict(zip(_STEP_NAMES, c, strict=True)),
         applies=applies,
     )
 
@@ -461,14 +465,12 @@ def _step_check(
 # "Nonnegative, so its Cesàro average is bounded."
 
 
-def verify_average(data: Data) -> str | None:
+@verifier
+def verify_average(slope: int, bound: int, steps: int) -> str:
     """Confirm that the average of D(k) = slope·k exceeds a bound after the given steps."""
-    slope, bound, steps = data["slope"], data["bound"], data["steps"]
-    if slope < 1 or bound < 1 or steps < 1:
-        return None
+    dismiss_if(slope < 1 or bound < 1 or steps < 1)
     average = Fraction(slope * (steps - 1), 2)
-    if average <= bound:
-        return None
+    dismiss_if(average <= bound)
     return f"D(k) = {slope}·k ≥ 0: the average of {steps} steps is {average}, above {bound}"
 
 
@@ -494,10 +496,7 @@ def _average_check(context: Context, *, slopes: Sequence[int] = (1, 2), keep: in
     printed = refute(
         "a nonnegative sequence has bounded averages",
         f"D(k) = a·k for a in {list(slopes)}, bounds up to {most}",
-        [
-            {"slope": a, "bound": b, "steps": n}
-            for a, b, n in product(slopes, range(1, most), (2 * most + 2,))
-        ],
+        product(slopes, range(1, most), (2 * most + 2,)),
         verify_average,
     )
 
@@ -522,14 +521,12 @@ def _average_check(context: Context, *, slopes: Sequence[int] = (1, 2), keep: in
 # "With the same o(1)."
 
 
-def verify_remainder(data: Data) -> str | None:
+@verifier
+def verify_remainder(loads: list[int], size: int) -> str:
     """Confirm that the imbalance exceeds (G − 1)·s + r although the gap is s + r."""
-    loads, size = data["loads"], data["size"]
-    if len(loads) < 3 or min(loads) < 0 or size < 1:
-        return None
+    dismiss_if(len(loads) < 3 or min(loads) < 0 or size < 1)
     rest = gap(loads) - size
-    if rest < 1 or imbalance(loads) <= (len(loads) - 1) * size + rest:
-        return None
+    dismiss_if(rest < 1 or imbalance(loads) <= (len(loads) - 1) * size + rest)
     return (
         f"loads {loads}: the gap is {size} + {rest}, the imbalance {imbalance(loads)} > "
         f"{len(loads) - 1}·{size} + {rest}"
@@ -558,8 +555,8 @@ def _remainder_check(
         Lemma 4's remainder, of order log(GB)/(G²B) and less, vanishes even so.
     """
     largest = context.choose(4, 6, 8)
-    cases: list[Data] = [
-        {"loads": list(loads), "size": size}
+    cases = [
+        (loads, size)
         for G in workers
         for loads in product(range(largest + 1), repeat=G)
         for size in range(1, largest)
@@ -571,8 +568,6 @@ def _remainder_check(
     printed = domain.refute("D = s + r implies Imb ≤ (G − 1)·s + r", verify_remainder)
     corrected = domain.examine(
         "D = s + r implies Imb ≤ (G − 1)·(s + r)",
-        lambda case: (
-            factor * imbalance(case["loads"]) <= (len(case["loads"]) - 1) * gap(case["loads"])
-        ),
+        lambda case: factor * imbalance(case[0]) <= (len(case[0]) - 1) * gap(case[0]),
     )
     return printed, corrected

@@ -21,7 +21,7 @@ from bfio.workloads.generators import generate
 from bfio.workloads.lengths import Empirical, Geometric
 from formulations.arrays import FloatArray
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Findings, Outcome
+from proofs_checks.evidence import Findings, Outcome, dismiss_if, verifier
 from proofs_checks.runs import full_run, gap, imbalance, random_requests, step_loads
 from proofs_checks.search import Domain, examine, refute
 from proofs_checks.statistics import mean_estimate
@@ -39,11 +39,10 @@ def printed_power(utilisation: float) -> float:
     return _IDLE + (_MOST - _IDLE) * math.pow(utilisation / _SATURATION, _EXPONENT)
 
 
-def verify_power(data: Data) -> str | None:
+@verifier
+def verify_power(percent: int) -> str:
     """Confirm that the printed formula exceeds the peak power at some percentage of peak."""
-    percent = data["percent"]
-    if not 0 <= percent <= 100 or printed_power(percent / 100) <= _MOST + 1e-9:
-        return None
+    dismiss_if(not 0 <= percent <= 100 or printed_power(percent / 100) <= _MOST + 1e-9)
     return f"at mfu = {percent} % the formula gives {printed_power(percent / 100):.1f} W"
 
 
@@ -73,7 +72,10 @@ def _power_check(
     del context
     percentages = range(most + 1)
     printed = refute(
-        "P(mfu) ≤ P_max", f"mfu = 0..{most} %", percentages, verify_power, lambda x: {"percent": x}
+        "P(mfu) ≤ P_max",
+        f"mfu = 0..{most} %",
+        percentages,
+        verify_power,
     )
     # A rate in tokens/s is then an MFU. The toolkit's defaults must equal the printed constants.
     model = replace(EnergyModel(parameters=1.0, peak_flops=6.0), **(constants or {}))
@@ -365,14 +367,12 @@ def parameters(widths: Sequence[int]) -> int:
     return sum(a * b for a, b in pairwise(widths))
 
 
-def verify_operations(data: Data) -> str | None:
+@verifier
+def verify_operations(widths: list[int]) -> str:
     """Confirm that the operations of one token differ from 6·N, with N weights."""
-    widths = data["widths"]
-    if len(widths) < 2 or min(widths) < 1:
-        return None
+    dismiss_if(len(widths) < 2 or min(widths) < 1)
     weights, counted = parameters(widths), sum(operations(widths))
-    if counted == 6 * weights:
-        return None
+    dismiss_if(counted == 6 * weights)
     return f"matrices of widths {widths}: {weights} weight(s), {counted} operations, not 6·N"
 
 
@@ -401,10 +401,7 @@ def _operations_check(context: Context, *, per_weight: int = 2) -> Outcome:
     domain = Domain(
         f"all stacks of one and two matrices with widths 1..{most}, multiplied out", cases
     )
-    printed = domain.refute(
-        "one token takes 6·N operations", verify_operations,
-        lambda w: {"widths": list(w)}
-    )  # fmt: skip
+    printed = domain.refute("one token takes 6·N operations", verify_operations)
     corrected = domain.examine(
         "N multiply-accumulates, 2·N operations",
         lambda w: sum(operations(w)) == per_weight * parameters(w)
@@ -559,11 +556,10 @@ def _figure7_check(context: Context, *, rates: dict[str, str] | None = None) -> 
 # "The 80-step lookahead" of H = 20.
 
 
-def verify_lookahead(data: Data) -> str | None:
+@verifier
+def verify_lookahead(row: int, text: int) -> str:
     """Confirm that table row and text on figure 6 name different windows."""
-    row, text = data["row"], data["text"]
-    if row != 20 or text != 80:
-        return None
+    dismiss_if(row != 20 or text != 80)
     return f"the row is BF-IO (H = {row}), the sentence on it speaks of {text} steps of look-ahead"
 
 
@@ -586,7 +582,7 @@ def _lookahead_check(context: Context, *, text: int = 80) -> Outcome:
     del context
     printed = refute(
         "the text's look-ahead is the row's H", "all sentences on BF-IO (H = 20) in section 6.4",
-        [{"row": 20, "text": text}], verify_lookahead,
+        [(20, text)], verify_lookahead,
     )  # fmt: skip
     corrected = examine(
         "20 steps, as the row, Table 1 and section 6.2 have it", "all three places",

@@ -12,7 +12,7 @@ from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift, DriftReading
 from bfio.decode.run import Run
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Findings, Outcome
+from proofs_checks.evidence import Findings, Outcome, dismiss_if, verifier
 from proofs_checks.runs import (
     engines,
     full_run,
@@ -22,7 +22,7 @@ from proofs_checks.runs import (
     step_loads,
     vectors,
 )
-from proofs_checks.search import Domain, examine, named, refute
+from proofs_checks.search import Domain, examine, refute
 
 CLAIMS = Claims()
 
@@ -88,16 +88,14 @@ def _profile_check(context: Context, *, weight: Weight = printed_weight) -> Outc
 # Number of active steps of a request.
 
 
-def verify_steps(data: Data) -> str | None:
+@verifier
+def verify_steps(prompt: int, output: int) -> str:
     """Confirm that the sentence (o − 1 steps, load s + k at the k-th) contradicts the profile."""
-    prompt, output = data["prompt"], data["output"]
     # A request of one step is excluded, because it gives no instructive counterexample.
-    if prompt < 1 or output < 2:
-        return None
+    dismiss_if(prompt < 1 or output < 2)
     profile = [prompt + j for j in range(output)]
     sentence = [prompt + k for k in range(1, output)]
-    if profile == sentence:
-        return None
+    dismiss_if(profile == sentence)
     return f"the sentence gives {sentence}, the profile W = {profile}"
 
 
@@ -127,7 +125,6 @@ def _steps_check(context: Context, *, extra: int = 0) -> Outcome:
         f"all prompts and outputs below {largest}",
         requests,
         verify_steps,
-        named("prompt output"),
     )
 
     def runs_as_corrected(request: tuple[int, int]) -> bool:
@@ -313,16 +310,14 @@ def late_weight(increments: Sequence[int], prompt: int, start: int, step: int) -
     return prompt + sum(increments[start + 1 : step])
 
 
-def verify_drift(data: Data) -> str | None:
+@verifier
+def verify_drift(increments: list[int], starts: list[int]) -> str:
     """Confirm that two running requests gain different loads at one step, as printed."""
-    increments, starts = data["increments"], data["starts"]
     step = len(increments)
-    if len(starts) != 2 or min(starts) < 0 or max(starts) >= step or min(increments) < 1:
-        return None
+    dismiss_if(len(starts) != 2 or min(starts) < 0 or max(starts) >= step or min(increments) < 1)
     # w(j + 1) − w(j) = δ_j; a request that started at x is in its (step − x)-th step before.
     gains = [increments[step - x - 1] for x in starts]
-    if gains[0] == gains[1]:
-        return None
+    dismiss_if(gains[0] == gains[1])
     return f"with δ = {increments} requests started at steps {starts} gain {gains} at step {step}"
 
 
@@ -397,7 +392,6 @@ def _drift_check(
     printed = domain.refute(
         "all running requests share the increment (printed formula)",
         verify_drift,
-        named("increments starts"),
     )
 
     def corrected_holds(case: tuple[tuple[int, ...], tuple[int, ...]]) -> bool:

@@ -8,14 +8,14 @@ from itertools import combinations, pairwise
 from bfio.workloads.lengths import Empirical, Geometric
 from bfio.workloads.overload import overload_violations, overloaded
 from proofs_checks.claim import Claims, Context, Defect, Mutation
-from proofs_checks.evidence import Data, Outcome
+from proofs_checks.evidence import Outcome, dismiss_if, verifier
 from proofs_checks.runs import multisets, small_run
 from proofs_checks.search import Domain, examine, refute
 
 CLAIMS = Claims()
 
 
-def by_definition(pool: tuple[int, ...], free: int, largest: int) -> bool:
+def by_definition(pool: Sequence[int], free: int, largest: int) -> bool:
     """Return whether a pool is overloaded by Definition 1 as printed, over lengths 1..s_max."""
     return min(sum(s != length for s in pool) for length in range(1, largest + 1)) >= free
 
@@ -146,18 +146,15 @@ def _popoviciu_check(context: Context, *, denominator: int = 4) -> Outcome:
 # "The pool contains sufficiently many jobs of each size."
 
 
-def verify_pool(data: Data) -> str | None:
+@verifier
+def verify_pool(pool: list[int], free: int, largest: int) -> str:
     """Confirm that Definition 1 holds and that the pool lacks some size entirely."""
-    pool, free, largest = tuple(data["pool"]), data["free"], data["largest"]
-    if free < 1 or largest < 2 or not pool or min(pool) < 1 or max(pool) > largest:
-        return None
-    if not by_definition(pool, free, largest):
-        return None
+    dismiss_if(free < 1 or largest < 2 or not pool or min(pool) < 1 or max(pool) > largest)
+    dismiss_if(not by_definition(pool, free, largest))
     missing = sorted(set(range(1, largest + 1)) - set(pool))
-    if not missing:
-        return None
+    dismiss_if(not missing)
     return (
-        f"s_max = {largest}, {free} free slot(s), sizes {list(pool)} wait: overloaded, and there "
+        f"s_max = {largest}, {free} free slot(s), sizes {pool} wait: overloaded, and there "
         f"is no job of size {missing[0]}"
     )
 
@@ -231,13 +228,11 @@ def separated(heavy: Sequence[int], light: Sequence[int], largest: int) -> bool:
     return any(max(heavy) <= theta < min(light) for theta in range(largest))
 
 
-def verify_strict(data: Data) -> str | None:
+@verifier
+def verify_strict(heavy: list[int], light: list[int], largest: int) -> str:
     """Confirm that there is no θ, and no x in S_p above some y in S_q."""
-    heavy, light, largest = data["heavy"], data["light"], data["largest"]
-    if not heavy or not light or min(*heavy, *light) < 1 or max(*heavy, *light) > largest:
-        return None
-    if separated(heavy, light, largest) or max(heavy) > min(light):
-        return None
+    dismiss_if(not heavy or not light or min(*heavy, *light) < 1 or max(*heavy, *light) > largest)
+    dismiss_if(separated(heavy, light, largest) or max(heavy) > min(light))
     return f"s_max = {largest}, S_p = {heavy}, S_q = {light}: no θ, and no x > y either"
 
 

@@ -11,7 +11,7 @@ from formulations.arrays import integer_matrix, integer_vector
 from formulations.errors import InputError
 from formulations.step import Objective, StepProblem, solve
 from proofs_checks.claim import Claims, Context, Defect, Mutation
-from proofs_checks.evidence import Data, Findings, Outcome
+from proofs_checks.evidence import Data, Findings, Outcome, dismiss_if, verifier
 from proofs_checks.runs import (
     Loads,
     gap,
@@ -23,7 +23,7 @@ from proofs_checks.runs import (
     small_run,
     step_loads,
 )
-from proofs_checks.search import examine, named, refute
+from proofs_checks.search import examine, refute
 
 CLAIMS = Claims()
 
@@ -65,17 +65,15 @@ def gap_within_largest(instance: OptimalRound) -> bool:
     return gap(loads) <= max(sizes)
 
 
-def verify(data: Data) -> str | None:
+@verifier
+def verify(groups: list[list[int]]) -> str:
     """Confirm that ``groups`` is an optimal assignment with too large a gap."""
-    groups: list[list[int]] = data["groups"]
     sizes = [size for group in groups for size in group]
     slots = [len(group) for group in groups]
-    if len(set(slots)) != 1 or min(slots) < 1 or min(sizes) < 1:
-        return None
+    dismiss_if(len(set(slots)) != 1 or min(slots) < 1 or min(sizes) < 1)
     loads = [sum(group) for group in groups]
     least = min(max(x) for x in reachable_loads([0] * len(groups), slots, sizes))
-    if max(loads) > least or gap(loads) <= max(sizes):
-        return None
+    dismiss_if(max(loads) > least or gap(loads) <= max(sizes))
     return (
         f"loads {loads}: no assignment has a maximum below {least}, "
         f"yet M − m = {gap(loads)} > s_max = {max(sizes)}"
@@ -292,14 +290,12 @@ def perfect_chances(workers: int, slots: int, values: int) -> tuple[Fraction, Fr
     return chosen((0,) * values), Fraction(drawn, len(rounds))
 
 
-def verify_selection(data: Data) -> str | None:
+@verifier
+def verify_selection(workers: int, slots: int, values: int) -> str:
     """Confirm that rounds under (IO) and independent draws are perfect with unequal chances."""
-    workers, slots, values = data["workers"], data["slots"], data["values"]
-    if workers < 2 or slots < 1 or values < 2 or values ** (workers * slots) > 10**4:
-        return None
+    dismiss_if(workers < 2 or slots < 1 or values < 2 or values ** (workers * slots) > 10**4)
     program, independent = perfect_chances(workers, slots, values)
-    if program == independent:
-        return None
+    dismiss_if(program == independent)
     return (
         f"prompts uniform on 1..{values}, {workers} workers with {slots} slot(s), arrivals until "
         f"the pool is overloaded: the {workers * slots} prompts that (IO) admits can be balanced "
@@ -330,7 +326,6 @@ def _selection_check(context: Context, *, by_program: bool = True, factor: int =
         what it leaves behind is not independent either. The theorem needs only Imb ≤ (G −
         1)·s_max, which holds for every realisation and whoever is admitted.
     """
-    as_data = named("workers slots values")
     shapes = [(2, 1, 2), (2, 1, 3), (2, 2, 2), (3, 1, 2)]
     shapes += context.choose([], [(3, 1, 3), (2, 3, 2)], [(3, 1, 3), (2, 3, 2), (4, 1, 3)])
     printed = refute(
@@ -339,8 +334,7 @@ def _selection_check(context: Context, *, by_program: bool = True, factor: int =
         "the arrivals until it is overloaded",
         shapes,
         verify_selection,
-        as_data,
-        holds=lambda case: not by_program or verify_selection(as_data(case)) is None,
+        holds=None if by_program else (lambda _: True),
     )
     largest = context.choose(3, 4, 5)
     cases = [

@@ -6,7 +6,7 @@ from fractions import Fraction
 from itertools import accumulate, product
 
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Outcome
+from proofs_checks.evidence import Data, Outcome, dismiss_if, verifier
 from proofs_checks.search import Domain, examine, refute
 from proofs_checks.statistics import ExactLaw, in_whole_numbers, uniform, variance
 from proofs_checks.statistics import exact_mean as mean
@@ -390,28 +390,25 @@ def _moment_check(context: Context, *, far: bool = True, share: Fraction = Fract
 # The decomposition, after one step: H is δ_1 with probability 1 − p, else 0.
 
 
-def _means(data: Data) -> tuple[Fraction, Fraction]:
+def _means(prompts: Sequence[int], tenths: int, increment: int) -> tuple[Fraction, Fraction]:
     """Return ``μ_s`` and ``E H``."""
-    prompts = data["prompts"]
-    survival = 1 - Fraction(data["tenths"], 10)
-    return Fraction(sum(prompts), len(prompts)), survival * data["increment"]
+    return Fraction(sum(prompts), len(prompts)), (1 - Fraction(tenths, 10)) * increment
 
 
-def verify_decomposition(data: Data) -> str | None:
+@verifier
+def verify_decomposition(
+    prompts: list[int], tenths: int, increment: int, prompt: int, survives: int
+) -> str:
     """Confirm that both sides of the printed identity differ after a slot's first step."""
-    prompts, prompt, increment = data["prompts"], data["prompt"], data["increment"]
-    if len(prompts) < 2 or len(set(prompts)) < len(prompts) or prompt not in prompts:
-        return None
-    if min(prompts) < 1 or increment < 0 or not 1 <= data["tenths"] <= 9:
-        return None
-    growth = increment if data["survives"] == 1 else 0
-    mean_s, mean_h = _means(data)
+    dismiss_if(len(prompts) < 2 or len(set(prompts)) < len(prompts) or prompt not in prompts)
+    dismiss_if(min(prompts) < 1 or increment < 0 or not 1 <= tenths <= 9)
+    growth = increment if survives == 1 else 0
+    mean_s, mean_h = _means(prompts, tenths, increment)
     left = prompt + growth - (mean_s + mean_h)
     right = (prompt - mean_s) + (growth - mean_h) + (mean_s - (mean_s + mean_h))
-    if left == right:
-        return None
+    dismiss_if(left == right)
     return (
-        f"prompts uniform on {prompts}, p = {data['tenths']}/10, δ_1 = {increment}, k = 1, a "
+        f"prompts uniform on {prompts}, p = {tenths}/10, δ_1 = {increment}, k = 1, a "
         f"prompt of {prompt} that {'has grown' if growth else 'is new'}: Y − E[Y] = {left}, the "
         f"right-hand side = {right}"
     )
@@ -437,24 +434,22 @@ def _decomposition_check(context: Context, *, increments: int = 2, terms: int = 
     """
     largest = context.choose(3, 5, 8)
     cases = [
-        {"prompts": [1, other], "tenths": tenths, "increment": increment, "prompt": prompt,
-         "survives": survives}
+        ((1, other), *rest)
         for other in range(2, largest + 1)
-        for tenths, increment in product((1, 5, 9), range(increments + 1))
-        for prompt in (1, other)
-        for survives in (0, 1)
-    ]  # fmt: skip
+        for rest in product((1, 5, 9), range(increments + 1), (1, other), (0, 1))
+    ]
     domain = Domain(
         f"slots with two prompts up to {largest} and increments up to {increments} after a step",
         cases,
     )
     printed = domain.refute("Y − EY = (S − μ_s) + (H − EH) + (μ_s − EY)", verify_decomposition)
 
-    def two_terms(case: Data) -> bool:
-        mean_s, mean_h = _means(case)
-        growth = case["increment"] * case["survives"]
-        parts = [case["prompt"] - mean_s, growth - mean_h][:terms]
-        return bool(sum(parts) == case["prompt"] + growth - mean_s - mean_h)
+    def two_terms(case: tuple[tuple[int, int], int, int, int, int]) -> bool:
+        prompts, tenths, increment, prompt, survives = case
+        mean_s, mean_h = _means(prompts, tenths, increment)
+        growth = increment * survives
+        parts = [prompt - mean_s, growth - mean_h][:terms]
+        return sum(parts) == prompt + growth - mean_s - mean_h
 
     corrected = domain.examine("Y − EY = (S − μ_s) + (H − EH)", two_terms)
     return printed, corrected

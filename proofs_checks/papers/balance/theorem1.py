@@ -10,7 +10,15 @@ import numpy as np
 from bfio.testing.balance import C1, LEAST_G, C, improvement_bound
 from formulations.arrays import FloatArray
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Estimate, Examination, Findings, Outcome
+from proofs_checks.evidence import (
+    Data,
+    Estimate,
+    Examination,
+    Findings,
+    Outcome,
+    dismiss_if,
+    verifier,
+)
 from proofs_checks.papers.balance.average_gap import Pool, pool_estimates
 from proofs_checks.runs import Cell, blind_sizes, level_sizes, two_sizes
 from proofs_checks.search import Domain, examine, refute
@@ -185,21 +193,20 @@ def largest_ratio(rarity: int) -> Fraction:
     return 1 / (1 - Fraction(1, rarity) - Fraction(1, 1000))
 
 
-def verify_rare(data: Data) -> str | None:
+@verifier
+def verify_rare(rarity: int, doublings: int, thousandths: int) -> str:
     """Confirm that the bound exceeds the ratio, G and B powers of two; logarithms rounded down."""
-    rarity, doublings, constant = data["rarity"], data["doublings"], data["thousandths"]
-    if rarity < 2 or doublings < 10 or constant < 1:
+    if rarity < 2 or doublings < 10 or thousandths < 1:
         raise ValueError("no law, G below 1000, or a constant of 0")
     ratio = largest_ratio(rarity)
     # B·κ_0² = (1 − 1/(n·B))/(4·n), with the largest κ_0 = σ_s/s_max that the law allows.
     spread = Fraction(999, 1000) / (4 * rarity)
     logarithm = doublings * Fraction(69_314, 100_000)
-    bound = Fraction(constant, 1000) ** 2 * spread * logarithm
-    if bound <= ratio**2:
-        return None
+    bound = Fraction(thousandths, 1000) ** 2 * spread * logarithm
+    dismiss_if(bound <= ratio**2)
     return (
         f"G = B = 2^{doublings}, prompts 2, but 1 with chance 1/({rarity}·B): the ratio is at "
-        f"most {float(ratio):.4f}, the bound with c = {constant / 1000} at least "
+        f"most {float(ratio):.4f}, the bound with c = {thousandths / 1000} at least "
         f"{sqrt(bound):.4f}"
     )
 
@@ -238,10 +245,7 @@ def _theorem_check(
         "the ratio reaches the bound, whatever the law of prompts",
         f"c = 0.067 and 0.007, prompts 2 or, with chance 1/(n·B), 1, n = 2, 3, 4, G = B = 2^k, k "
         f"in {list(doublings)}; bounds on the ratio in fractions",
-        [
-            {"rarity": n, "doublings": k, "thousandths": c}
-            for n, k, c in product((2, 3, 4), doublings, (67, 7))
-        ],
+        product((2, 3, 4), doublings, (67, 7)),
         verify_rare,
     )
 
@@ -281,17 +285,15 @@ def distance_to_normal(pmf: FloatArray, slots: int) -> float:
     return float(max(abs(above - normal).max(), abs(above - total - normal).max()))
 
 
-def verify_constant(data: Data) -> str | None:
-    """Confirm that a law with values 1 and 2 needs a constant above ``least`` hundredths."""
-    odds, slots, least = data["odds"], data["slots"], data["hundredths"]
-    if odds < 1 or slots < 1 or least < 300:
-        return None
+@verifier
+def verify_constant(odds: int, slots: int, hundredths: int) -> str:
+    """Confirm that a law with values 1 and 2 needs a constant above ``hundredths/100``."""
+    dismiss_if(odds < 1 or slots < 1 or hundredths < 300)
     needed = distance_to_normal(law([1, 2], [odds, 1]), slots) * sqrt(slots)
-    if needed * 100 <= least:
-        return None
+    dismiss_if(needed * 100 <= hundredths)
     return (
         f"prompts 1 or 2 with odds {odds} : 1 and B = {slots}: the distance to the normal law is "
-        f"{needed:.4f}/√B, above {least / 100}/√B"
+        f"{needed:.4f}/√B, above {hundredths / 100}/√B"
     )
 
 
@@ -519,11 +521,11 @@ def _sound(variables: Sequence[Sequence[int]], t: int) -> bool:
 # One law for all loads: before eq. (16).
 
 
-def verify_maximum(data: Data) -> str | None:
+@verifier
+def verify_maximum(values: list[int], workers: int, t: int) -> str | None:
     """Confirm ``E max_g S_g < a + t·P(max_g (S_g − a) ≥ t)`` for loads of one law, exactly."""
-    variables, t = [data["values"]] * data["workers"], data["t"]
-    if not _sound(variables, t):
-        return None
+    variables = [values] * workers
+    dismiss_if(not _sound(variables, t))
     right = _means(variables)[0] + t * chance_of_excess(variables, t)
     return None if expected_maximum(variables) >= right else _described(variables, t, right)
 
@@ -597,12 +599,11 @@ def _maximum_check(
 # Loads of different means: eq. (49).
 
 
-def verify_family(data: Data) -> str | None:
+@verifier
+def verify_family(variables: list[list[int]], t: int) -> str | None:
     """Confirm ``E max_i X_i < max_i a_i + t·P(max_i (X_i − a_i) ≥ t)``, exactly."""
-    variables, t = data["variables"], data["t"]
     # The claim balance.maximum covers families with a single mean.
-    if not _sound(variables, t) or len(set(_means(variables))) == 1:
-        return None
+    dismiss_if(not _sound(variables, t) or len(set(_means(variables))) == 1)
     right = max(_means(variables)) + t * chance_of_excess(variables, t)
     return None if expected_maximum(variables) >= right else _described(variables, t, right)
 
@@ -650,7 +651,6 @@ def _family_check(
     printed = domain.refute(
         "E max X ≥ max a + t·P(max (X − a) ≥ t)",
         verify_family,
-        lambda c: {"variables": [list(v) for v in c[0]], "t": c[1]},
     )
 
     def corrected_holds(case: LoadsAndLevel) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 
 from formulations.batching import BatchTime
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Findings, Outcome
+from proofs_checks.evidence import Data, Findings, Outcome, dismiss_if, verifier
 from proofs_checks.papers.batching.model import (
     Batch,
     Policy,
@@ -182,7 +182,8 @@ def _proposition2a_check(context: Context, *, wasted: bool = False, load: int = 
     )
 
 
-def verify_2b(data: Data) -> str | None:
+@verifier
+def verify_2b(data: Data) -> str:
     """Confirm an overloaded engine whose fluid equations have a solution without accumulation.
 
     ``F_p = F_d = λt`` and ``Z = W = 0`` satisfy (C.10), (C.11), (C.13) and (C.14). They also
@@ -191,10 +192,8 @@ def verify_2b(data: Data) -> str | None:
     """
     rate, p, d = (Fraction(data[name], 10) for name in ("rate", "prefill", "decode"))
     capacity = data["capacity"]
-    if min(rate, p, d, capacity) <= 0 or min(p, d) < 1 or rate * (p + d) <= capacity:
-        return None
-    if max(rate * p, rate * d) > capacity:
-        return None
+    dismiss_if(min(rate, p, d, capacity) <= 0 or min(p, d) < 1 or rate * (p + d) <= capacity)
+    dismiss_if(max(rate * p, rate * d) > capacity)
     return (
         f"λ = {rate}, (m_p, m_d) = ({p}, {d}), b/t_b = {capacity}: B_p' = {rate * p} and "
         f"B_d' = {rate * d} are each at most b/t_b, and Z stays 0"
@@ -267,21 +266,20 @@ def _proposition2b_check(context: Context, *, summed: bool = True, short: bool =
 # The total workload of the fluid model: (C.19), and section 4.2 with two types.
 
 
-def verify_c19(data: Data) -> str | None:
+@verifier
+def verify_c19(rate: int, prefill: int, decode: int, decoded: int) -> str:
     """Confirm that the slope of (C.19) differs from arrivals minus tokens, at constant flows.
 
     The flows are ``B_p' = m_p λ`` (arrivals are processed at once) and ``B_d'`` as given.
     """
-    rate, p, d, served = data["rate"], data["prefill"], data["decode"], data["decoded"]
-    if min(rate, p, d) < 1 or not 0 <= served <= rate * d:
-        return None
+    p, d = prefill, decode
+    dismiss_if(min(rate, p, d) < 1 or not 0 <= decoded <= rate * d)
     # Z_p' = λ − B_p'/m_p = 0 and Z_d' = λ − B_d'/m_d.
-    slope = (p + d) * (rate - Fraction(served, d))
-    stated = rate * (p + d) - (rate * p + served)
-    if slope == stated:
-        return None
+    slope = (p + d) * (rate - Fraction(decoded, d))
+    stated = rate * (p + d) - (rate * p + decoded)
+    dismiss_if(slope == stated)
     return (
-        f"λ = {rate}, (m_p, m_d) = ({p}, {d}), B_p' = {rate * p}, B_d' = {served}: "
+        f"λ = {rate}, (m_p, m_d) = ({p}, {d}), B_p' = {rate * p}, B_d' = {decoded}: "
         f"f' = {slope}, not {stated}"
     )
 
@@ -310,7 +308,7 @@ def _weights_check(context: Context, *, printed_again: bool = False, least: int 
     for _ in range(context.choose(60, 600, 20_000)):
         rate, p, d = (int(x) for x in rng.integers(1, 9, size=3))
         decoded = rate * d if least else int(rng.integers(0, rate * d + 1))
-        flows.append({"rate": rate, "prefill": p, "decode": d, "decoded": decoded})
+        flows.append((rate, p, d, decoded))
     printed = refute("f' = λ(m_p+m_d) − (B_p' + B_d')", "constant flows", flows, verify_c19)
 
     def kept(pair: tuple[Fluid, list[Point]]) -> bool:
@@ -354,22 +352,22 @@ def _room(rows: Sequence[_Row], capacity: int) -> int:
     return capacity - sum(rate * (p + d) for rate, p, d, *_ in rows)
 
 
-def verify_two_types(data: Data) -> str | None:
+@verifier
+def verify_two_types(types: list[list[int]]) -> str:
     """Confirm that the workload of section 4.2 grows although the load is below 1 (two types).
 
     All of the capacity is used. Both types have requests in both phases, so for some time any
     split of the capacity is feasible.
     """
-    rows = data["types"]
-    if len(rows) != 2 or any(len(row) != 5 or min(row[:3]) < 1 or min(row) < 0 for row in rows):
-        return None
-    capacity = sum(begun + decoded for *_, begun, decoded in rows)
-    room = _room(rows, capacity)
-    if room <= 0 or printed_slope(rows) == -room:
-        return None
+    dismiss_if(
+        len(types) != 2 or any(len(row) != 5 or min(row[:3]) < 1 or min(row) < 0 for row in types)
+    )
+    capacity = sum(begun + decoded for *_, begun, decoded in types)
+    room = _room(types, capacity)
+    dismiss_if(room <= 0 or printed_slope(types) == -room)
     return (
-        f"(λ, m_p, m_d, B_p', B_d') = {rows}, b/t_b = {capacity}: f' = {printed_slope(rows)}, not "
-        f"−δ = {-room}"
+        f"(λ, m_p, m_d, B_p', B_d') = {types}, b/t_b = {capacity}: f' = {printed_slope(types)}, "
+        f"not −δ = {-room}"
     )
 
 
@@ -616,21 +614,20 @@ def _c9_check(context: Context, *, one_prompt: bool = False, with_prompts: bool 
     return printed, corrected
 
 
-def verify_lemma2(data: Data) -> str | None:
+@verifier
+def verify_lemma2(left: int, mean_decode: int) -> str:
     """Confirm initial states for which W_d and m_d Z_d, scaled, stay apart at time 0.
 
     State k has one request, with k·left tokens to decode: |x| = k·left, scaled ``W_d(0) = 1`` and
     ``m_d Z_d(0) = m_d/(k·left)``.
     """
-    left, mean = data["left"], data["mean_decode"]
-    if min(left, mean) < 1:
-        return None
-    gaps = [1 - Fraction(mean, k * left) for k in (1000, 10_000)]
-    if min(gaps) <= Fraction(1, 2):
-        return None
+    dismiss_if(min(left, mean_decode) < 1)
+    gaps = [1 - Fraction(mean_decode, k * left) for k in (1000, 10_000)]
+    dismiss_if(min(gaps) <= Fraction(1, 2))
     return (
-        f"states with a single request of {left}k decode tokens, m_d = {mean}: the scaled W_d(0) "
-        f"is 1 and m_d Z_d(0) is {1 - gaps[-1]} for k = 10,000, so that (C.29) fails at t = 0"
+        f"states with a single request of {left}k decode tokens, m_d = {mean_decode}: the scaled "
+        f"W_d(0) is 1 and m_d Z_d(0) is {1 - gaps[-1]} for k = 10,000, so that (C.29) fails at "
+        "t = 0"
     )
 
 
@@ -678,12 +675,9 @@ def _lemma2_check(
         finitely many: of one size, the gap is at most b v_d in any slot.
     """
     rng, numbers = context.rng, context.choose((8, 32), (16, 64), (32, 256))
-    states = [
-        {"left": int(x), "mean_decode": int(y)}
-        for x, y in rng.integers(1, 40, size=(context.choose(20, 100, 1000), 2))
-    ]
+    states = rng.integers(1, 40, size=(context.choose(20, 100, 1000), 2)).tolist()
     if not fresh:
-        states = [{"left": 1, "mean_decode": 10**6}]
+        states = [(1, 10**6)]
     printed = refute(
         "(C.29) at t = 0", "states with one request of k, 2k, ... tokens", states, verify_lemma2
     )

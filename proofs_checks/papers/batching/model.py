@@ -14,7 +14,7 @@ import numpy as np
 
 from formulations.batching import BatchTime
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Findings, Outcome
+from proofs_checks.evidence import Data, Findings, Outcome, dismiss_if, verifier
 from proofs_checks.search import examine, refute
 
 #: Prompt and decode tokens left, (p, d).
@@ -339,19 +339,18 @@ def _limited(queue: Queue, budget: int, oldest: int) -> Batch:
     return fill(queue, budget, decoding + places(queue, decoding=False))
 
 
-def verify_oldest(data: Data) -> str | None:
+@verifier
+def verify_oldest(budget: int, oldest: int, prefill: int, decode: int, chance: list[int]) -> str:
     """Confirm that decode tokens grow below capacity when only K_d requests may decode."""
-    b, k, v_p, v_d = data["budget"], data["oldest"], data["prefill"], data["decode"]
-    rate = Fraction(*data["chance"])
-    if min(b, k, v_p, v_d) < 1 or not 0 < rate <= 1 or rate * (v_p + v_d) >= b:
-        return None
+    b, k, v_p, v_d = budget, oldest, prefill, decode
+    rate = Fraction(*chance)
+    dismiss_if(min(b, k, v_p, v_d) < 1 or not 0 < rate <= 1 or rate * (v_p + v_d) >= b)
     engine = simple_engine(b, (v_p, v_d), rate)
     state = State(0, ((0, 2),) * (b + k) + ((v_p, v_d),))
     drift = engine.drift(
         lambda x: Fraction(sum(d for _, d in x.queue)), state, lambda q, most: _limited(q, most, k)
     )
-    if drift <= 0:
-        return None
+    dismiss_if(drift <= 0)
     return (
         f"load {rate * (v_p + v_d) / b}, K_d = {k}: decode tokens grow by {drift} a slot; at most "
         f"{Fraction(k, v_d)} requests a slot are served, {rate} arrive"

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Estimate, Findings, Outcome
+from proofs_checks.evidence import Data, Estimate, Findings, Outcome, dismiss_if, verifier
 from proofs_checks.papers.batching.model import (
     Engine,
     State,
@@ -90,14 +90,12 @@ def _routed(
     return mean
 
 
-def verify_balancer(data: Data) -> str | None:
+@verifier
+def verify_balancer(engines: int, budget: int, tokens: int, chance: list[int]) -> str:
     """Confirm that one of K engines gets all requests and is overloaded."""
-    engines, budget, tokens = data["engines"], data["budget"], data["tokens"]
-    rate = Fraction(*data["chance"])
-    if engines < 2 or budget < 1 or tokens < 2 or not 0 < rate <= 1:
-        return None
-    if not budget < rate * tokens < engines * budget:
-        return None
+    rate = Fraction(*chance)
+    dismiss_if(engines < 2 or budget < 1 or tokens < 2 or not 0 < rate <= 1)
+    dismiss_if(not budget < rate * tokens < engines * budget)
     engine = simple_engine(budget, (1, tokens - 1), rate)
     drift = drifts(engine, [State(0, ())] * engines, always_first)[0]
     return (
@@ -203,27 +201,26 @@ def _drained(context: Context, balancer: Balancer) -> Estimate:
     )  # fmt: skip
 
 
-def _work(data: Data) -> list[int]:
+def _work(prefill: int, decode: int, engines: list[list[int]]) -> list[int]:
     """Return the tokens left at each engine."""
-    p, d = data["prefill"], data["decode"]
-    return [(p + d) * z_p + d * z_d for z_p, z_d in data["engines"]]
+    return [(prefill + decode) * z_p + decode * z_d for z_p, z_d in engines]
 
 
-def verify_fewest(data: Data) -> str | None:
+@verifier
+def verify_fewest(prefill: int, decode: int, engines: list[list[int]]) -> str:
     """Confirm that join-lowest-request sends all requests to the engine with the most work."""
-    p, d, engines = data["prefill"], data["decode"], data["engines"]
-    if min(p, d) < 1 or len(engines) < 2 or any(min(z) < 0 for z in engines):
-        return None
-    work = _work(data)
+    dismiss_if(min(prefill, decode) < 1 or len(engines) < 2 or any(min(z) < 0 for z in engines))
+    work = _work(prefill, decode, engines)
     counts = [z_p + z_d for z_p, z_d in engines]
     most = work.index(max(work))
-    if work.count(max(work)) > 1 or any(
-        n <= counts[most] for k, n in enumerate(counts) if k != most
-    ):
-        return None
+    dismiss_if(
+        work.count(max(work)) > 1
+        or any(n <= counts[most] for k, n in enumerate(counts) if k != most)
+    )
     return (
-        f"(m_p, m_d) = ({p}, {d}), (Z_p, Z_d) = {engines}: engine {most} alone has the most work, "
-        f"{work[most]} of {work}, and the fewest requests, {counts[most]} of {counts}: A' = λ"
+        f"(m_p, m_d) = ({prefill}, {decode}), (Z_p, Z_d) = {engines}: engine {most} alone has the "
+        f"most work, {work[most]} of {work}, and the fewest requests, {counts[most]} of {counts}: "
+        "A' = λ"
     )
 
 
@@ -261,11 +258,12 @@ def _fewest_check(
             }
 
     def unique(data: Data) -> bool:
-        return _work(data).count(max(_work(data))) == 1
+        return (work := _work(**data)).count(max(work)) == 1
 
     def avoids(data: Data) -> bool:
-        index = _work(data) if by_tokens else [sum(z) for z in data["engines"]]
-        return index.index(min(index)) != _work(data).index(max(_work(data)))
+        work = _work(**data)
+        index = work if by_tokens else [sum(z) for z in data["engines"]]
+        return index.index(min(index)) != work.index(max(work))
 
     made = "random engines, the one with the most work alone so"
     printed = refute(

@@ -8,7 +8,7 @@ import numpy as np
 
 from formulations.batching import BatchTime
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Outcome
+from proofs_checks.evidence import Data, Outcome, dismiss_if, verifier
 from proofs_checks.papers.batching.model import (
     ONE_SLOT,
     WORK_CONSERVING,
@@ -178,17 +178,15 @@ def _theorem1a_check(
     )
 
 
-def verify_b1(data: Data) -> str | None:
+@verifier
+def verify_b1(data: Data) -> str:
     """Confirm that (B.1) fails in a state with ``f >= B``: one slot per batch, Sarathi-Serve."""
     engine, state = from_data(data)
-    if engine.time != ONE_SLOT or state.remaining or not 0 < engine.load < 1:
-        return None
+    dismiss_if(engine.time != ONE_SLOT or state.remaining > 0 or not 0 < engine.load < 1)
     worth = Quadratic(engine, 4)
-    if worth(state) < worth.bound:
-        return None
+    dismiss_if(worth(state) < worth.bound)
     drift = engine.drift(worth, state, sarathi)
-    if drift <= -worth.epsilon / 2:
-        return None
+    dismiss_if(drift <= -worth.epsilon / 2)
     return (
         f"load {engine.load}, ε = {worth.epsilon}, B = {worth.bound}: f = {worth(state)} >= B, "
         f"and f changes by {drift} on average, more than −ε/2 = {-worth.epsilon / 2}"
@@ -246,14 +244,12 @@ def _b1_check(context: Context, *, constant: int = 8, least: int = 1) -> Outcome
     return printed, corrected
 
 
-def verify_square(data: Data) -> str | None:
+@verifier
+def verify_square(lengths: list[int]) -> str:
     """Confirm that ``E[(d + 1)²] > 2 E[d²]`` for decode lengths, equally likely."""
-    lengths = data["lengths"]
-    if not lengths or min(lengths) < 1:
-        return None
+    dismiss_if(not lengths or min(lengths) < 1)
     left, right = sum((d + 1) ** 2 for d in lengths), 2 * sum(d * d for d in lengths)
-    if left <= right:
-        return None
+    dismiss_if(left <= right)
     n = len(lengths)
     return f"E[(d+1)²] = {Fraction(left, n)} > {Fraction(right, n)} = 2E[d²]"
 
@@ -283,7 +279,7 @@ def _square_check(context: Context, *, least: int = 1, factor: int = 4) -> Outco
     ]
     lengths += [[least + k] for k in range(most)]
     domain = Domain(f"lengths >= {least}, equally likely", lengths)
-    printed = domain.refute("E[(d+1)²] <= 2E[d²]", verify_square, lambda d: {"lengths": d})
+    printed = domain.refute("E[(d+1)²] <= 2E[d²]", verify_square)
     corrected = domain.examine(
         "E[(d+1)²] <= 4E[d²]",
         lambda d: sum((x + 1) ** 2 for x in d) <= factor * sum(x * x for x in d),
@@ -418,14 +414,13 @@ def _slots_to_empty(queue: Queue, budget: int, *, strict: bool) -> int | None:
     return count
 
 
-def verify_empties(data: Data) -> str | None:
+@verifier
+def verify_empties(queue: list[list[int]], budget: int) -> str:
     """Confirm a queue that a policy with property (2.6) never empties."""
-    queue, budget = tuple((p, d) for p, d in data["queue"]), data["budget"]
-    if budget < 1 or any(p < 0 or d < 1 for p, d in queue):
-        return None
-    if _slots_to_empty(queue, budget, strict=False) is not None:
-        return None
-    return f"b = {budget}, (p, d) = {list(queue)}: (2.6) asks nothing of the last batches"
+    pairs = [(p, d) for p, d in queue]
+    dismiss_if(budget < 1 or any(p < 0 or d < 1 for p, d in pairs))
+    dismiss_if(_slots_to_empty(tuple(pairs), budget, strict=False) is not None)
+    return f"b = {budget}, (p, d) = {pairs}: (2.6) asks nothing of the last batches"
 
 
 @CLAIMS.remark(
@@ -457,7 +452,6 @@ def _empties_check(context: Context, *, most_budget: int = 8, strict: bool = Tru
     printed = domain.refute(
         "a policy with (2.6) empties the queue",
         verify_empties,
-        lambda pair: {"queue": [list(r) for r in pair[0]], "budget": pair[1]},
     )
     corrected = domain.examine(
         "one with min(b, eligible tokens) in every batch does",

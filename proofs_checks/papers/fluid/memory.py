@@ -22,7 +22,7 @@ from formulations.thresholds import (
 )
 from formulations.thresholds.buffer import printed_segment_memory
 from proofs_checks.claim import C, Claims, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Findings, Outcome
+from proofs_checks.evidence import Data, Findings, Outcome, dismiss_if, verifier
 from proofs_checks.papers.fluid.equilibrium import (
     Case,
     printed_policy_memory,
@@ -30,7 +30,7 @@ from proofs_checks.papers.fluid.equilibrium import (
     stage_sum,
 )
 from proofs_checks.papers.fluid.queues import binomial_law
-from proofs_checks.search import Domain, examine, named, plain, refute
+from proofs_checks.search import Domain, examine, plain, refute
 from proofs_checks.statistics import mean_estimate
 
 CLAIMS = Claims()
@@ -59,17 +59,14 @@ def closed_form(full: Full, *, half: bool = True) -> Fraction:
     return total
 
 
-def verify_eq11(data: Data) -> str | None:
+@verifier
+def verify_eq11(prompt: int, outputs: list[int], thresholds: list[int]) -> str:
     """Confirm that (11) is not the memory of a full batch."""
-    full: Full = (data["prompt"], tuple(data["outputs"]), tuple(data["thresholds"]))
-    prompt, outputs, thresholds = full
-    if len(outputs) != len(thresholds) or len(outputs) < 2:
-        return None
-    if min(prompt, *thresholds, *outputs) < 1:
-        return None
+    full = prompt, tuple(outputs), tuple(thresholds)
+    dismiss_if(len(outputs) != len(thresholds) or len(outputs) < 2)
+    dismiss_if(min(prompt, *thresholds, *outputs) < 1)
     printed = printed_policy_memory(*full)
-    if sorted(set(outputs)) != list(outputs) or printed == full_batch(full):
-        return None
+    dismiss_if(sorted(set(outputs)) != outputs or printed == full_batch(full))
     return f"(11) gives {printed}, a full batch has {full_batch(full)} tokens"
 
 
@@ -144,7 +141,6 @@ def _eq11_check(context: Context, *, half: bool = True, printed: bool = True) ->
     as_printed = domain.refute(
         "(11) is the memory of a full batch",
         verify_eq11,
-        named("prompt outputs thresholds"),
         holds=lambda f: (
             (printed_policy_memory(*f) if printed else closed_form(f)) == full_batch(f)
         ),
@@ -220,14 +216,13 @@ def _as_problem(merged: Merged) -> NestedProblem:
     )
 
 
-def verify_eq14(data: Data) -> str | None:
+@verifier
+def verify_eq14(prompt: int, width: int, thresholds: list[int]) -> str:
     """Confirm that the printed memory is not that of a full batch."""
-    merged: Merged = (data["prompt"], data["width"], tuple(data["thresholds"]))
-    if len(merged[2]) < 2 or min(merged[0], merged[1], *merged[2]) < 1:
-        return None
+    merged = prompt, width, tuple(thresholds)
+    dismiss_if(len(thresholds) < 2 or min(prompt, width, *thresholds) < 1)
     printed = printed_segment_memory(*merged)
-    if printed == exact_memory(merged):
-        return None
+    dismiss_if(printed == exact_memory(merged))
     return f"printed {printed}, a full batch has {exact_memory(merged)} tokens"
 
 
@@ -290,7 +285,6 @@ def _eq14_check(context: Context, *, first: int = 1, second: bool = False) -> Ou
         "random segments, stage by stage",
         cases,
         verify_eq14,
-        named("prompt width thresholds"),
         holds=lambda c: (
             (exact_memory(c) if second else printed_segment_memory(*c)) == exact_memory(c)
         ),
@@ -327,14 +321,12 @@ def required(longest: int, types: int, segments: int | None = None) -> int | Non
     return None if least is None else least.memory
 
 
-def verify_remark1(data: Data) -> str | None:
+@verifier
+def verify_remark1(longest: int, types: int) -> str:
     """Confirm that squaring the number of types more than doubles the memory of (12)."""
-    longest, types = data["longest"], data["types"]
-    if types < 2 or longest < types**2 or longest > 300:
-        return None
+    dismiss_if(types < 2 or longest < types**2 or longest > 300)
     few, many = required(longest, types), required(longest, types**2)
-    if few is None or many is None or many <= 2 * few:
-        return None
+    dismiss_if(few is None or many is None or many <= 2 * few)
     return (
         f"1000 requests a second, d0 = 50 ms, d1 = 1 ns, lengths spread over 1..{longest}: {few} "
         f"tokens with {types} types, {many} with {types**2}; a + b·ln m would at most double"
@@ -379,7 +371,6 @@ def _remark1_check(
     as_printed = domain.refute(
         "a segment per type: (12) at most doubles",
         verify_remark1,
-        named("longest types"),
         holds=lambda c: at_most_double(c, printed),
     )
     corrected = domain.examine(

@@ -14,7 +14,7 @@ from bfio.wait.chains import nested_policy, queue_lengths
 from bfio.wait.run import StageRun
 from formulations.arrays import IntArray
 from proofs_checks.claim import Claims, Context, Defect, Mutation
-from proofs_checks.evidence import Data, Findings, Outcome, Verifier
+from proofs_checks.evidence import Data, Findings, Outcome, Verifier, dismiss_if, verifier
 from proofs_checks.papers.fluid.equilibrium import printed_policy_memory
 from proofs_checks.papers.fluid.memory import full_batch
 from proofs_checks.papers.fluid.runs import (
@@ -58,21 +58,25 @@ class Load:
         return Fraction(int((run.batches.memory - held).max())) - full
 
 
-def verify_memory(data: Data) -> str | None:
+@verifier
+def verify_memory(
+    prompt: int,
+    ends: list[int],
+    thresholds: list[int],
+    requests: list[list[int]],
+    fixed: int,
+    per_token: int,
+) -> str:
     """Confirm that the memory of a run exceeds M^π of (11) plus the tokens of its queues."""
-    requests = tuple((t, o) for t, o in data["requests"])
-    ends, thresholds = tuple(data["ends"]), tuple(data["thresholds"])
-    load = Load(data["prompt"], ends, thresholds, requests, data["fixed"], data["per_token"])
-    positive = (load.prompt, load.fixed, load.per_token, *load.ends, *load.thresholds)
-    if not requests or min(positive) < 1 or min(min(r) for r in requests) < 0 or len(ends) < 2:
-        return None
+    pairs = tuple((t, o) for t, o in requests)
+    load = Load(prompt, tuple(ends), tuple(thresholds), pairs, fixed, per_token)
+    dismiss_if(not requests or min(prompt, fixed, per_token, *ends, *thresholds) < 1)
+    dismiss_if(min(map(min, requests)) < 0 or len(ends) < 2 or len(ends) != len(thresholds))
     # Prompts that end at ends of segments, as in section 5.
-    if not {o for _, o in requests} <= set(load.ends) or len(load.ends) != len(load.thresholds):
-        return None
+    dismiss_if(not {o for _, o in requests} <= set(ends))
     printed = printed_policy_memory(load.prompt, load.ends, load.thresholds)
     over = load.worst(printed)
-    if over <= 0:
-        return None
+    dismiss_if(over <= 0)
     return f"M^π of (11) is {printed}; a batch needs {over} more than that and the queues' tokens"
 
 

@@ -27,7 +27,7 @@ from formulations.thresholds import (
 )
 from formulations.thresholds.buffer import printed_segment_memory
 from proofs_checks.claim import Claims, Context, Defect, Effort, Kind, Mutation
-from proofs_checks.evidence import Data, Findings, Outcome
+from proofs_checks.evidence import Data, Findings, Outcome, dismiss_if, verifier
 from proofs_checks.papers.fluid.equilibrium import stage_sum
 from proofs_checks.papers.fluid.memory import TwoSegments, buffer_suffices, full_batch
 from proofs_checks.papers.fluid.queues import binomial_law, mean_path, poisson_law, queue_laws
@@ -502,13 +502,11 @@ class Merged:
         return self.work_rate <= self.inverse
 
 
-def verify(data: Data) -> str | None:
+@verifier
+def verify(prompt: int, width: int, thresholds: list[int], fixed: int, inverse: int) -> str:
     """Confirm that thresholds satisfy (14) strictly although the load is above 1."""
-    merged = Merged(
-        data["prompt"], data["width"], tuple(data["thresholds"]), data["fixed"], data["inverse"]
-    )
-    if not merged.applies() or merged.keeps_up:
-        return None
+    merged = Merged(prompt, width, tuple(thresholds), fixed, inverse)
+    dismiss_if(not merged.applies() or merged.keeps_up)
     return (
         f"l = {merged.prompt}, l'_j = j ≤ {merged.number} at rate 1 each, L = "
         f"{len(merged.thresholds)}, d0 = {merged.fixed}, d1 = 1/{merged.inverse}: n = "
@@ -625,18 +623,16 @@ def merged_chance(case: TwoSegments, often: int, memory: float) -> float:
     return case.exceeds(limit, when_full=True) - (1 - only_two)
 
 
-def verify_merged(data: Data) -> str | None:
+@verifier
+def verify_merged(prompt: int, width: int, thresholds: list[int], batches: int, often: int) -> str:
     """Confirm that the memory of (15) is exceeded with probability above 2δ."""
-    prompt, width, often = data["prompt"], data["width"], data["often"]
-    case = merged_case(prompt, width, tuple(data["thresholds"]), data["batches"])
-    if len(case.thresholds) != 2 or min(prompt, often, *case.thresholds) < 1 or width < 2:
-        return None
-    if not case.applies or case.batches > 400:
-        return None
+    first, second = thresholds
+    case = merged_case(prompt, width, (first, second), batches)
+    dismiss_if(min(prompt, often, first, second) < 1 or width < 2)
+    dismiss_if(not case.applies or case.batches > 400)
     memory = merged_memory(case)
     chance = merged_chance(case, often, memory)
-    if chance <= 2 / case.inverse:
-        return None
+    dismiss_if(chance <= 2 / case.inverse)
     return (
         f"l = {prompt}, l'_j = j ≤ {2 * width}, L = 2, types {width} and {2 * width} {often} "
         f"times as frequent as the others, n = {case.thresholds}, δ = 1/10: (15) gives "

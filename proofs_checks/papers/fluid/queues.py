@@ -14,8 +14,8 @@ import numpy as np
 
 from formulations.arrays import FloatArray
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Findings, Outcome
-from proofs_checks.search import Domain, examine, named, refute
+from proofs_checks.evidence import Findings, Outcome, dismiss_if, verifier
+from proofs_checks.search import Domain, examine, refute
 from proofs_checks.statistics import CUT_OFF, convolved, gathered, mean, sum_law
 
 CLAIMS = Claims()
@@ -195,7 +195,7 @@ def _lemma2_check(context: Context, *, base: int = 2, ahead: int = 1) -> Outcome
     return _paths(context).examine("W̃^t ≥ W^t + λ for all t", holds)
 
 
-def _late_sums(arrivals: tuple[int, ...], service: int) -> list[int]:
+def _late_sums(arrivals: Sequence[int], service: int) -> list[int]:
     """Return ``S^T − S^k`` for k = 0..T."""
     sums = list(accumulate((x - service for x in arrivals), initial=0))
     return [sums[-1] - s for s in sums]
@@ -249,19 +249,18 @@ def _lemma3_check(context: Context, *, base: int = 2, alike: bool = True) -> Out
     return pathwise, laws
 
 
-def display_holds(arrivals: tuple[int, ...], service: int, *, printed: bool = True) -> bool:
+def display_holds(arrivals: Sequence[int], service: int, *, printed: bool = True) -> bool:
     """Return whether ``max(S^T, S^T − S^1, ..., 0) = max_k (Σ_{r = 1 or k}^T ξ^r)^+``."""
     late = _late_sums(arrivals, service)
     right = max(late[0], 0) if printed else max(0, *late[:-1])
     return max(late) == right
 
 
-def verify_display(data: Data) -> str | None:
+@verifier
+def verify_display(arrivals: list[int], rate: int) -> str:
     """Confirm that the printed display fails for a sequence of arrivals."""
-    arrivals, service = tuple(data["arrivals"]), data["rate"]
-    if not arrivals or min(arrivals) < 0 or service < 1 or display_holds(arrivals, service):
-        return None
-    late = _late_sums(arrivals, service)
+    dismiss_if(not arrivals or min(arrivals) < 0 or rate < 1 or display_holds(arrivals, rate))
+    late = _late_sums(arrivals, rate)
     return f"the left side is {max(late)}, Σ_{{r=1}}^T ξ^r is {late[0]}, whatever k"
 
 
@@ -286,7 +285,6 @@ def _display_check(context: Context, *, as_printed: bool = True, still: bool = F
     printed = _paths(context).refute(
         "sum from r = 1",
         verify_display,
-        named("arrivals rate"),
         holds=lambda p: display_holds(*p, printed=as_printed),
     )
     corrected = _paths(context).examine(
@@ -394,12 +392,11 @@ def _lemma5_check(context: Context, *, factor: float = 1.0, base: int = 1) -> Ou
     )
 
 
-def verify_constant(data: Data) -> str | None:
+@verifier
+def verify_constant(steps: int) -> str:
     """Confirm that the sum is above 3/2·√T from some T on."""
-    steps: int = data["steps"]
     # Σ k^{−1/2} ≥ 2√(T+1) − 2, and that is at least 3/2·√T as soon as √T/2 ≥ 2.
-    if steps < 16:
-        return None
+    dismiss_if(steps < 16)
     total = sum(k**-0.5 for k in range(1, steps + 1))
     return (
         f"at T = {steps} the sum is {total / sqrt(steps):.4f}·√T, and at no later T below 1.5·√T, "
@@ -433,7 +430,7 @@ def _constant_check(context: Context, *, half: float = 0.5, limit: float = 1.5) 
     sums = list(accumulate(k**-0.5 for k in range(1, most + 1)))
     printed = refute(
         "Σ k^{−1/2} comes within 1.5·√T", f"T = 16..{most}", range(16, most + 1),
-        verify_constant, lambda t: {"steps": t}, holds=lambda t: sums[t - 1] <= limit * sqrt(t),
+        verify_constant, holds=lambda t: sums[t - 1] <= limit * sqrt(t),
         found="every T in turn",
     )  # fmt: skip
 

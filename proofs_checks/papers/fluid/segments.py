@@ -10,7 +10,7 @@ import numpy as np
 from formulations.arrays import FloatArray
 from formulations.thresholds import drift_exponent
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Findings, Outcome
+from proofs_checks.evidence import Findings, Outcome, dismiss_if, verifier
 from proofs_checks.papers.fluid.equilibrium import printed_exponent_bound
 from proofs_checks.papers.fluid.queues import (
     binomial_law,
@@ -21,7 +21,7 @@ from proofs_checks.papers.fluid.queues import (
     reflected_path,
     tail,
 )
-from proofs_checks.search import Domain, examine, named, refute
+from proofs_checks.search import Domain, examine, refute
 from proofs_checks.statistics import ExactLaw, binomial, gathered
 
 CLAIMS = Claims()
@@ -128,18 +128,17 @@ def _lemma8_check(context: Context, *, factor: int = 8, from_zero: bool = False)
     )
 
 
-def verify_bound(data: Data) -> str | None:
+@verifier
+def verify_bound(before: int, threshold: int, share: list[int]) -> str:
     """Confirm that θ is below Theorem 2's bound."""
-    triple: Triple = (data["before"], data["threshold"], Fraction(*data["share"]))
-    before, threshold, share = triple
-    if not 0 < share < 1 or not before > threshold > before * share:
-        return None
-    bound = printed_exponent_bound(before, threshold, share)
-    if cumulant(triple, float(bound)) <= _DOUBT:
-        return None
+    p = Fraction(*share)
+    dismiss_if(not 0 < p < 1 or not before > threshold > before * p)
+    bound = printed_exponent_bound(before, threshold, p)
+    dismiss_if(cumulant((before, threshold, p), float(bound)) <= _DOUBT)
     return (
-        f"n_(k−1) = {before}, n_k = {threshold}, P = {share}: g({float(bound):.4f}) > 0, so θ = "
-        f"{drift_exponent(*triple):.4f} is below 8(n_k − n_(k−1)P)/n_k = {float(bound):.4f}"
+        f"n_(k−1) = {before}, n_k = {threshold}, P = {p}: g({float(bound):.4f}) > 0, so θ = "
+        f"{drift_exponent(before, threshold, p):.4f} is below 8(n_k − n_(k−1)P)/n_k = "
+        f"{float(bound):.4f}"
     )
 
 
@@ -167,7 +166,6 @@ def _bound_check(context: Context, *, swapped: bool = False) -> Outcome:
     printed = domain.refute(
         "θ_k ≥ 8(n_k − n_{k−1}P)/n_k",
         verify_bound,
-        named("before threshold share"),
         holds=lambda t: over(t, t[0] if swapped else t[1]),
     )
     corrected = domain.examine(
@@ -255,17 +253,17 @@ def walk_dominates(path: Path, service: int, base: int = 1) -> bool:
     return all(v >= w for v, w in zip(walk, queue_path(moved, threshold), strict=True))
 
 
-def verify_lemma9(data: Data) -> str | None:
+@verifier
+def verify_lemma9(moved: list[int], first: int, threshold: int) -> str:
     """Confirm that the walk with ``X = Y − n_1`` falls below the queue."""
-    moved, first, threshold = tuple(data["moved"]), data["first"], data["threshold"]
-    if min(first, threshold) < 1 or min(moved, default=0) < 0 or max(moved, default=0) > first:
-        return None
+    dismiss_if(
+        min(first, threshold) < 1 or min(moved, default=0) < 0 or max(moved, default=0) > first
+    )
     # Segment 2 follows segment 1: (10) requires n_2 > p·n_1, which holds for some p < 1.
-    if threshold > first or walk_dominates((moved, first, threshold), first):
-        return None
+    dismiss_if(threshold > first or walk_dominates((tuple(moved), first, threshold), first))
     queue = queue_path(moved, threshold)
     walk = reflected_path(moved, first, threshold)
-    return f"transfers {list(moved)}: W = {queue}, W̃ = {walk} with X = Y − {first}"
+    return f"transfers {moved}: W = {queue}, W̃ = {walk} with X = Y − {first}"
 
 
 @CLAIMS.result(
@@ -288,7 +286,6 @@ def _lemma9_check(context: Context, *, printed: bool = True, corrected: bool = T
     as_printed = _paths(context).refute(
         "X = Y − n_1",
         verify_lemma9,
-        named("moved first threshold"),
         holds=lambda p: walk_dominates(p, p[1] if printed else p[2]),
     )
     as_corrected = _paths(context).examine(
@@ -323,21 +320,19 @@ def drifts_down(walk: Walk) -> bool:
     return 0 < share < 1 and before > threshold > before * share
 
 
-def verify_maximum(data: Data) -> str | None:
+@verifier
+def verify_maximum(before: int, threshold: int, share: list[int], s: int) -> str:
     """Confirm that ``W̃^{s+1}`` is not ``n_k + max{0, S^1, ..., S^s}`` in law."""
-    walk: Walk = (data["before"], data["threshold"], Fraction(*data["share"]), data["s"])
-    before, threshold, share, s = walk
-    if not drifts_down(walk) or not 0 <= s <= 3 or before > 4:
-        return None
+    walk = before, threshold, Fraction(*share), s
+    dismiss_if(not drifts_down(walk) or not 0 <= s <= 3 or before > 4)
     reached, most = laws_of(walk, sums=s)
-    if reached == most:
-        return None
+    dismiss_if(reached == most)
     more, printed = (
         sum((chance for value, chance in law.items() if value > threshold), Fraction(0))
         for law in (reached, most)
     )
     return (
-        f"n_(k−1) = {before}, n_k = {threshold}, P_k = {share}: W̃^{s + 1} exceeds n_k with "
+        f"n_(k−1) = {before}, n_k = {threshold}, P_k = {walk[2]}: W̃^{s + 1} exceeds n_k with "
         f"probability {more}, the printed maximum of {s} sums with probability {printed}"
     )
 
@@ -376,7 +371,6 @@ def _maximum_check(context: Context, *, late: int = 0) -> Outcome:
         "small n, P = 1/4 and 1/2, all transfers; in fractions",
         cases,
         verify_maximum,
-        named("before threshold share s"),
         holds=lambda c: agree(c, c[3]),
         applies=drifts_down,
     )
@@ -505,16 +499,13 @@ def longer_dominate(pair: Pair, *, reflected: bool) -> bool:
     return all(w <= v for w, v in zip(queue_path(few, threshold), above, strict=True))
 
 
-def verify_domination(data: Data) -> str | None:
+@verifier
+def verify_domination(arrivals: list[list[int]], threshold: int) -> str:
     """Confirm that a queue with fewer arrivals exceeds the one with more."""
-    few, many = (tuple(row) for row in data["arrivals"])
-    threshold = data["threshold"]
-    if not few or len(few) != len(many) or threshold < 1 or min(few) < 0:
-        return None
-    if any(a > b for a, b in zip(few, many, strict=True)):
-        return None
-    if longer_dominate((few, many, threshold), reflected=False):
-        return None
+    few, many = (tuple(row) for row in arrivals)
+    dismiss_if(not few or len(few) != len(many) or threshold < 1 or min(few) < 0)
+    dismiss_if(any(a > b for a, b in zip(few, many, strict=True)))
+    dismiss_if(longer_dominate((few, many, threshold), reflected=False))
     return (
         f"n_1 = {threshold}, Y = {list(few)} ≤ Ȳ = {list(many)}: W = "
         f"{queue_path(few, threshold)}, W̄ = {queue_path(many, threshold)}"

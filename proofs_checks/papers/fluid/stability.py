@@ -13,7 +13,7 @@ from bfio.wait.run import StageRun
 from formulations.fluid import FluidProblem, FluidWorker, equilibrium, knapsack, throughput
 from formulations.results import Termination
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Findings, Outcome
+from proofs_checks.evidence import Findings, Outcome, dismiss_if, verifier
 from proofs_checks.papers.fluid.equilibrium import Case, random_cases, stage_sum
 from proofs_checks.papers.fluid.runs import Setting, reference
 from proofs_checks.search import Domain, examine, refute
@@ -159,7 +159,6 @@ def _admission_check(context: Context, *, unlimited: bool = False) -> Outcome:
 
 #: Clock units between arrivals, prompt, output, d0 and d1.
 Steady = tuple[int, int, int, int, int]
-_NAMES = ("interval", "prompt", "output", "fixed", "per_token")
 
 
 # Proposition 1.
@@ -189,15 +188,13 @@ def latency_is_constant(case: Steady) -> bool:
     return bool((done[output:] == output * interval + full).all())
 
 
-def verify_printed(data: Data) -> str | None:
+@verifier
+def verify_printed(interval: int, prompt: int, output: int, fixed: int, per_token: int) -> str:
     """Confirm that the printed condition holds and a policy has constant latency."""
-    case: Steady = tuple(data[name] for name in _NAMES)
-    interval, prompt, output, fixed, per_token = case
-    if min(case) < 1:
-        return None
+    case = interval, prompt, output, fixed, per_token
+    dismiss_if(min(case) < 1)
     work = stage_sum(prompt, output)
-    if fixed * work < interval or not latency_is_constant(case):
-        return None
+    dismiss_if(fixed * work < interval or not latency_is_constant(case))
     latency = output * interval + fixed + per_token * work
     return (
         f"λ·d0·w = {Fraction(fixed * work, interval)} ≥ 1, but with d1·λ·w = "
@@ -284,7 +281,6 @@ def _proposition1_check(
         "one class with small lengths, arrivals evenly spaced",
         list(cases),
         verify_printed,
-        lambda c: dict(zip(_NAMES, c, strict=True)),
         holds=lambda c: not latency_is_constant(c),
         applies=lambda c: c[3] * stage_sum(c[1], c[2]) >= c[0],
     )
@@ -310,15 +306,14 @@ def _proposition1_check(
 # Proof of Proposition 1, appendix A.1.
 
 
-def verify_a1(data: Data) -> str | None:
+@verifier
+def verify_a1(interval: int, prompt: int, output: int, per_token: int) -> str:
     """Confirm the printed condition and arrivals − completions below d0·λ."""
-    interval, prompt, output, per_token = (data[k] for k in (*_NAMES[:3], "per_token"))
-    if min(interval, prompt, output, per_token) < 1 or a1_holds(
-        interval, prompt, output, per_token, printed=True
-    ):
-        return None
-    if not a1_applies(interval, prompt, output, per_token, printed=True):
-        return None
+    dismiss_if(
+        min(interval, prompt, output, per_token) < 1
+        or a1_holds(interval, prompt, output, per_token, printed=True)
+    )
+    dismiss_if(not a1_applies(interval, prompt, output, per_token, printed=True))
     excess = Fraction(per_token * (2 * prompt + output - 1), 2 * interval) - Fraction(1, output)
     return (
         "d1·λ·l'(l + l'/2) = "
@@ -366,7 +361,6 @@ def _a1_check(context: Context, *, stages_agree: bool = True) -> Outcome:
     printed = domain.refute(
         "l' stages",
         verify_a1,
-        lambda c: dict(zip((*_NAMES[:3], "per_token"), c, strict=True)),
         holds=lambda c: a1_holds(*c, printed=True),
         applies=lambda c: a1_applies(*c, printed=True),
     )

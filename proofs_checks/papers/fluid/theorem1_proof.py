@@ -10,7 +10,7 @@ from math import sqrt
 import numpy as np
 
 from proofs_checks.claim import C, Claims, Context, Defect, Mutation
-from proofs_checks.evidence import Data, Outcome
+from proofs_checks.evidence import Data, Outcome, dismiss_if, verifier
 from proofs_checks.papers.fluid.equilibrium import stage_sum
 from proofs_checks.papers.fluid.queues import mean_path, poisson_law, queue_laws, reflected_laws
 from proofs_checks.papers.fluid.runs import (
@@ -20,7 +20,7 @@ from proofs_checks.papers.fluid.runs import (
     reference,
     waiting_at,
 )
-from proofs_checks.search import Domain, examine, named, plain, refute
+from proofs_checks.search import Domain, examine, plain, refute
 
 CLAIMS = Claims()
 
@@ -184,12 +184,11 @@ def _critical_check(
     return printed, as_corrected
 
 
-def verify_walk(data: Data) -> str | None:
+@verifier
+def verify_walk(rate: int, batches: int) -> str:
     """Confirm that ``2n``, the minimum of W̃, exceeds ``λ + √(λS)`` with λ = n."""
-    rate, batches = data["rate"], data["batches"]
     # 2λ > λ + √(λS) if and only if λ > S.
-    if batches < 1 or rate <= batches:
-        return None
+    dismiss_if(batches < 1 or rate <= batches)
     return (
         f"ΔT = 1, λ = n = {rate}, S = {batches}: W̃ is never below 2n = {2 * rate}, but λ + √(λS) "
         f"= {rate + sqrt(rate * batches):.4f}"
@@ -223,7 +222,6 @@ def _walk_check(context: Context, *, base: int = 2, allowed: int = 2) -> Outcome
         f"ΔT = 1, λ = n and S up to {most}",
         cases,
         verify_walk,
-        named("rate batches"),
         holds=lambda c: base * c[0] <= c[0] + sqrt(c[0] * c[1]),
     )
     corrected = examine(
@@ -280,14 +278,12 @@ def _kingman_check(
 # Scaling of the bound on the gap in heavy traffic (appendix B.0.1).
 
 
-def verify_scaled(data: Data) -> str | None:
+@verifier
+def verify_scaled(rate: int, duration: int, scale: int) -> str:
     """Confirm that ``E[W^{ζT}]/(ζT)`` exceeds the printed bound with powers of ζ."""
-    rate, duration, scale = data["rate"], data["duration"], data["scale"]
-    if min(rate, scale) < 1 or duration <= rate or scale * duration > 400:
-        return None
+    dismiss_if(min(rate, scale) < 1 or duration <= rate or scale * duration > 400)
     mean, printed = scaled_gap(rate, duration, scale), power_bound(rate, duration, scale)
-    if mean <= printed + MARGIN:
-        return None
+    dismiss_if(mean <= printed + MARGIN)
     return (
         f"λ = {rate}, T = {duration}, ζ = {scale}: E[W^(ζT)]/(ζT) = {mean:.4f}, more than "
         f"(λ/T)^ζ + λ^(ζ/2)·T^(−ζ/2) = {printed:.4f}"
@@ -339,7 +335,6 @@ def _scaled_check(context: Context, *, power: bool = True, part: float = 1) -> O
         "λ = 1, 2, T = 4, 16; laws by convolution",
         cases,
         verify_scaled,
-        named("rate duration scale"),
         holds=printed,
     )
     corrected = examine(

@@ -20,10 +20,10 @@ from formulations.thresholds import (
     threshold_violations,
 )
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Examination, Findings, Outcome
+from proofs_checks.evidence import Data, Examination, Findings, Outcome, dismiss_if, verifier
 from proofs_checks.papers.fluid.equilibrium import Case, all_cases, random_cases, stage_sum
 from proofs_checks.papers.fluid.runs import canonical, instance_of, reference
-from proofs_checks.search import Domain, examine, named, refute
+from proofs_checks.search import Domain, examine, refute
 
 CLAIMS = Claims()
 
@@ -307,11 +307,10 @@ def suffix_sums(rates: Sequence[int]) -> list[int]:
     return list(accumulate(reversed(rates)))[::-1]
 
 
-def verify_section62(data: Data) -> str | None:
+@verifier
+def verify_section62(rates: list[int], thresholds: list[int]) -> str:
     """Confirm that the printed thresholds are proportional to the rates and violate (10)."""
-    rates, thresholds = data["rates"], data["thresholds"]
-    if (rates, thresholds) not in _PRINTED or drifts(rates, thresholds):
-        return None
+    dismiss_if((rates, thresholds) not in _PRINTED or drifts(rates, thresholds))
     i = next(i for i in range(1, len(rates)) if not drifts_before(rates, thresholds, i))
     share = Fraction(thresholds[i], thresholds[i - 1])
     exponent = drift_exponent(thresholds[i - 1], thresholds[i], share)
@@ -365,7 +364,6 @@ def _section62_check(context: Context, *, more: int = 1, raise_printed: int = 0)
         "the paper's thresholds; they are the segments' rates",
         _PRINTED,
         verify_section62,
-        named("rates thresholds"),
         holds=lambda case: drifts(
             case[0], raised(case[0], raise_printed) if raise_printed else case[1]
         ),
@@ -417,14 +415,12 @@ def is_as_shown(types: Sequence[int]) -> bool:
     return list(types[6:9]) == [2, 2, 1]
 
 
-def verify_figure6(data: Data) -> str | None:
+@verifier
+def verify_figure6(types: list[int]) -> str:
     """Confirm that these types give the figure's rows at t = 1 and 7, but not at t = 14."""
-    types = data["types"]
-    if len(types) != 10 or not set(types) <= {1, 2} or not is_as_shown(types):
-        return None
+    dismiss_if(len(types) != 10 or not set(types) <= {1, 2} or not is_as_shown(types))
     rows = trace(types)
-    if rows[:2] != _PRINTED_ROWS[:2] or rows[2] == _PRINTED_ROWS[2]:
-        return None
+    dismiss_if(rows[:2] != _PRINTED_ROWS[:2] or rows[2] == _PRINTED_ROWS[2])
     first, second, done = (", ".join(f"P{i}" for i in part) for part in rows[2])
     return (
         f"at t = 14: segment 1 {first}; segment 2 {second or 'empty'}; completed {done or 'none'}"
@@ -463,7 +459,6 @@ def _figure6_check(context: Context, *, expected: tuple[Any, ...] = _CORRECTED) 
     printed = domain.refute(
         "the row after t = 14 as printed",
         verify_figure6,
-        lambda types: {"types": types},
         holds=lambda t: trace(t)[2] == _PRINTED_ROWS[2],
     )
     corrected = domain.examine("the corrected row", lambda t: trace(t) == expected)
@@ -519,7 +514,7 @@ def advanced(counts: Sequence[int], threshold: int, *, printed: bool) -> list[in
     return [n + m for n, m in zip([*left, 0], moved, strict=True)]
 
 
-def keeps_prompts(case: tuple[tuple[int, ...], int], *, printed: bool) -> bool:
+def keeps_prompts(case: tuple[Sequence[int], int], *, printed: bool) -> bool:
     """Return whether no prompt is lost and each batch member advances one stage."""
     counts, threshold = case
     after = advanced(counts, threshold, printed=printed)
@@ -528,24 +523,24 @@ def keeps_prompts(case: tuple[tuple[int, ...], int], *, printed: bool) -> bool:
     return after == [s + b for s, b in zip([*stays, 0], [0, *batch], strict=True)]
 
 
-def is_served(case: tuple[tuple[int, ...], int]) -> bool:
+def is_served(case: tuple[Sequence[int], int]) -> bool:
     """Return whether the type is in the batch: ``n_j0 >= n_j``."""
     counts, threshold = case
     return counts[0] >= threshold
 
 
-def verify_algorithm1(data: Data) -> str | None:
+@verifier
+def verify_algorithm1(counts: list[int], threshold: int) -> str:
     """Confirm that lines 9 and 10 misplace prompts of a type that is in the batch."""
-    counts, threshold = tuple(data["counts"]), data["threshold"]
     # There are at least two stages (prefill and one decode), and no count is negative.
-    if len(counts) < 2 or min(counts) < 0 or threshold < 1 or not is_served((counts, threshold)):
-        return None
-    if keeps_prompts((counts, threshold), printed=True):
-        return None
+    dismiss_if(
+        len(counts) < 2 or min(counts) < 0 or threshold < 1 or not is_served((counts, threshold))
+    )
+    dismiss_if(keeps_prompts((counts, threshold), printed=True))
     after = advanced(counts, threshold, printed=True)
     right = advanced(counts, threshold, printed=False)
     return (
-        f"n_j = {threshold}, prompts at the stages {list(counts)}: lines 9 and 10 make of it "
+        f"n_j = {threshold}, prompts at the stages {counts}: lines 9 and 10 make of it "
         f"{after[:-1]} and {after[-1]} done, not {right[:-1]} and {right[-1]}"
     )
 
@@ -579,7 +574,6 @@ def _algorithm1_check(context: Context, *, snapshot: bool = True, recount: bool 
     printed = domain.refute(
         "lines 9 and 10",
         verify_algorithm1,
-        named("counts threshold"),
         holds=lambda c: keeps_prompts(c, printed=recount),
         applies=is_served,
     )
@@ -607,13 +601,11 @@ def cuts_well(outputs: Sequence[int], segments: Sequence[range]) -> bool:
     return tiled and all(s[-1] == o for s, o in zip(segments, outputs, strict=True) if len(s))
 
 
-def verify_algorithm2(data: Data) -> str | None:
+@verifier
+def verify_algorithm2(outputs: list[int]) -> str:
     """Confirm that the printed stages are not the segments of section 5.1."""
-    outputs = data["outputs"]
-    if len(outputs) < 2 or outputs[0] < 1 or sorted(set(outputs)) != outputs:
-        return None
-    if cuts_well(outputs, printed_stages(outputs)):
-        return None
+    dismiss_if(len(outputs) < 2 or outputs[0] < 1 or sorted(set(outputs)) != outputs)
+    dismiss_if(cuts_well(outputs, printed_stages(outputs)))
     printed = [list(segment) for segment in printed_stages(outputs)]
     return f"line 1 gives {printed}, section 5.1 {[list(s) for s in corrected_stages(outputs)]}"
 
@@ -650,7 +642,6 @@ def _algorithm2_check(context: Context, *, first: int = 0) -> Outcome:
     printed = domain.refute(
         "stages of line 1",
         verify_algorithm2,
-        lambda outputs: {"outputs": outputs},
         holds=lambda o: cuts_well(o, printed_stages(o)),
     )
     corrected = domain.examine("0..l'_1, l'_{i−1}+1..l'_i", lambda o: cuts_well(o, shifted(o)))

@@ -7,7 +7,7 @@ from itertools import product
 from math import exp, isqrt, log
 
 from proofs_checks.claim import Claims, Context, Defect, Mutation
-from proofs_checks.evidence import Data, Outcome
+from proofs_checks.evidence import Data, Outcome, dismiss_if, verifier
 from proofs_checks.papers.kv.adversary import ADVERSARY, theorem_6_2
 from proofs_checks.papers.kv.model import Jobs, algorithm
 from proofs_checks.search import Domain, examine, refute
@@ -174,14 +174,12 @@ def chances(rounds: int, tenths: int) -> list[Fraction]:
     return [tail(law, (1 + Fraction(1, t)) * mean(law)) for t in _HORIZONS]
 
 
-def verify_tail(data: Data) -> str | None:
+@verifier
+def verify_tail(tenths: int) -> str:
     """Check for each constant C that the probability does not vanish as T grows a hundredfold."""
-    tenths = data["tenths"]
-    if not 1 <= tenths <= 9:
-        return None
+    dismiss_if(not 1 <= tenths <= 9)
     chances_by_rounds = {rounds: chances(rounds, tenths) for rounds in range(1, _LONGEST + 1)}
-    if any(2 * last < first or not last for first, *_, last in chances_by_rounds.values()):
-        return None
+    dismiss_if(any(2 * last < first or not last for first, *_, last in chances_by_rounds.values()))
     shown = [f"{float(chance):.3f}" for chance in chances_by_rounds[_LONGEST]]
     return (
         f"one arrival a round, shorter than ô with probability {tenths}/10: for no C up to "
@@ -215,7 +213,6 @@ def _tail_check(context: Context, *, factor: float = 1) -> Outcome:
         nothing; its probability tends to a positive number. A fixed δ and a window C = B²·log
         T/(2δ²λ²F²), which grows with T, give 1/T.
     """
-    cases = [{"tenths": p} for p in context.choose((5,), (2, 5, 8), range(1, 10))]
 
     def with_log(case: tuple[int, int]) -> bool:
         tenths, duration = case
@@ -226,7 +223,7 @@ def _tail_check(context: Context, *, factor: float = 1) -> Outcome:
     printed = refute(
         f"for some C up to {_LONGEST}, Pr(N ≥ (1 + 1/T)·E N) halves from T = 10 to 1000",
         "one arrival a round, shorter than ô with a probability in tenths, exact",
-        cases,
+        context.choose((5,), (2, 5, 8), range(1, 10)),
         verify_tail,
     )
     corrected = examine(
@@ -305,14 +302,12 @@ def _ends_check(
 
 
 # The values between the ends.
-def verify_balance(data: Data) -> str | None:
+@verifier
+def verify_balance(steps: int, half: int) -> str:
     """Compare the ratio at εM short requests with that at half and twice as many."""
-    steps, half = data["steps"], data["half"]
-    if steps < 3 or half < 1:
-        return None
+    dismiss_if(steps < 3 or half < 1)
     less, same, more = (ratio(steps, 2 * half, half * times) for times in (1, 2, 4))
-    if 2 * less < 3 * same or 2 * more < same:
-        return None
+    dismiss_if(2 * less < 3 * same or 2 * more < same)
     return (
         f"ε = 1/{steps}, M = {2 * half * steps}: with εM/2, εM, 2εM = {half}, {2 * half}, "
         f"{4 * half} short requests the ratio is "
@@ -346,11 +341,7 @@ def _balance_check(
         x·εM short requests the ratio tends to 1 + 2(1/ε − 1)/x: it is of order 1/ε for every fixed
         x, and greater for fewer short requests.
     """
-    cases = [
-        {"steps": n, "half": h}
-        for n in range(5, context.choose(12, 40, 200))
-        for h in (10, 1000, 10**5)
-    ]
+    sizes = range(5, context.choose(12, 40, 200))
     shares = [Fraction(k, 10) for k in (1, 2, 5, 10, 20, 50)] + [largest]
 
     def formula(case: tuple[int, Fraction]) -> bool:
@@ -362,13 +353,13 @@ def _balance_check(
     printed = refute(
         "at εM/2 the ratio is below 3/2, or at 2εM below 1/2, of that at εM",
         "1/ε = 5, 6, ..., M = 2h/ε for h = 10, 1000, 10^5",
-        cases,
+        product(sizes, (10, 1000, 10**5)),
         verify_balance,
     )
     corrected = examine(
         "with x·εM short requests the ratio is 1 + 2(1/ε − 1)/x within 2 %",
         f"the same ε, x = {', '.join(map(str, shares))}, M = 10^10/ε",
-        [(n, share) for n in range(5, context.choose(12, 40, 200)) for share in shares],
+        product(sizes, shares),
         formula,
     )
     return printed, corrected
@@ -408,18 +399,13 @@ def formula_fails(law: dict[tuple[int, int], Fraction], longest: int) -> str | N
     return None
 
 
-def verify_minimum(data: Data) -> str | None:
+@verifier
+def verify_minimum(memory: int, longest: int, per_round: int, now: int) -> str:
     """Compute the law of the shortest waiting output and compare it with the formula."""
-    memory, longest, per_round, now = (
-        data[key] for key in ("memory", "longest", "per_round", "now")
-    )
-    if not 2 <= longest < memory or per_round < 1 or now < 0:
-        return None
-    if longest ** (per_round * (now + 1)) > 1000:
-        return None
+    dismiss_if(not 2 <= longest < memory or per_round < 1 or now < 0)
+    dismiss_if(longest ** (per_round * (now + 1)) > 1000)
     why = formula_fails(waiting_law(memory, longest, per_round, now), longest)
-    if why is None:
-        return None
+    dismiss_if(why is None)
     return (
         f"convention A, M = {memory}, s = 1, {per_round} arrivals a round, outputs uniform on "
         f"1..{longest}, t = {now}: given {why}"
@@ -451,7 +437,7 @@ def _minimum_check(
     """
     largest = context.choose(5, 8, 12)
     cases = [
-        {"memory": m, "longest": k, "per_round": a, "now": t}
+        (m, k, a, t)
         for m, k, a, t in product(range(3, largest), (2, 3), (1, 2), nows)
         if k < m and k ** (a * (t + 1)) <= context.choose(100, 1000, 1000)
     ]

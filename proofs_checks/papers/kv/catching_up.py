@@ -14,7 +14,7 @@ import numpy as np
 from formulations.arrays import FloatArray
 from formulations.hindsight_latency import Convention, LatencyProblem
 from proofs_checks.claim import Claims, Context, Defect, Mutation
-from proofs_checks.evidence import Data, Examination, Outcome
+from proofs_checks.evidence import Data, Examination, Outcome, dismiss_if, verifier
 from proofs_checks.papers.kv.model import (
     CONVENTIONS,
     Jobs,
@@ -97,13 +97,14 @@ def burst_of(data: Data) -> Burst:
     return burst
 
 
+@verifier
 def verify(data: Data) -> str | None:
     """Check that the optimum delays the first request past the burst, for three burst lengths."""
     burst = burst_of(data)
-    if any(burst.prompt + output > burst.memory for output in (*burst.present, burst.output)):
-        return None
-    if algorithm(jobs(burst.problem))[0] != 0:
-        return None
+    dismiss_if(
+        any(burst.prompt + output > burst.memory for output in (*burst.present, burst.output))
+    )
+    dismiss_if(algorithm(jobs(burst.problem))[0] != 0)
     shown = []
     for length in range(burst.length - 2, burst.length + 1):
         case = replace(burst, length=length)

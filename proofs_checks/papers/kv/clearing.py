@@ -13,7 +13,7 @@ from bfio.kvcache.run import CacheLimits, CacheRun, CacheVerdict
 from bfio.kvcache.simulation import serve
 from formulations.hindsight_latency import Convention, LatencyProblem
 from proofs_checks.claim import Claims, Context, Defect, Mutation
-from proofs_checks.evidence import Data, Findings, Outcome
+from proofs_checks.evidence import Data, Findings, Outcome, dismiss_if, verifier
 from proofs_checks.papers.kv.model import (
     CONVENTIONS,
     jobs,
@@ -172,29 +172,21 @@ def started_at_once(
     return [order[position] for position in positions]
 
 
-def exceeds(data: Data, convention: Convention) -> bool:
-    """Return whether the requests started at 0 by ô − δ exceed the memory before they complete."""
-    believed = [hoped - data["error"] for _, hoped in data["requests"]]
-    starters = started_at_once(data["memory"], data["prompt"], believed, convention)
-    outputs = [data["requests"][job][0] for job in starters]
-    true = problem_of(data["memory"], [data["prompt"]] * len(starters), outputs, convention)
-    return bool(starters) and peak(jobs(true), [0] * len(starters)) > data["memory"]
-
-
-def verify_margin(data: Data) -> str | None:
+@verifier
+def verify_margin(memory: int, prompt: int, requests: list[list[int]], error: int) -> str:
     """Check that the requests started at 0 by ô − δ exceed the memory, under every convention."""
-    rows, error, prompt = data["requests"], data["error"], data["prompt"]
-    if not rows or min(error, prompt) < 1:
-        return None
-    if any(abs(o - hoped) > error or hoped - error < 1 for o, hoped in rows):
-        return None
-    if any(prompt + o > data["memory"] for o, _ in rows):
-        return None
-    if not all(exceeds(data, convention) for convention in CONVENTIONS):
-        return None
+    dismiss_if(not requests or min(error, prompt) < 1)
+    dismiss_if(any(abs(o - hoped) > error or hoped - error < 1 for o, hoped in requests))
+    dismiss_if(any(prompt + o > memory for o, _ in requests))
+    for convention in CONVENTIONS:
+        believed = [hoped - error for _, hoped in requests]
+        starters = started_at_once(memory, prompt, believed, convention)
+        outputs = [requests[job][0] for job in starters]
+        true = problem_of(memory, [prompt] * len(starters), outputs, convention)
+        dismiss_if(not starters or peak(jobs(true), [0] * len(starters)) <= memory)
     return (
-        f"M = {data['memory']}, s = {prompt}, (o, ô) = {rows}, δ = {error}, all at 0: what passes "
-        "(1) with ô − δ at round 0 exceeds M later, under conventions A, B and C"
+        f"M = {memory}, s = {prompt}, (o, ô) = {requests}, δ = {error}, all at 0: what passes (1) "
+        "with ô − δ at round 0 exceeds M later, under conventions A, B and C"
     )
 
 
@@ -274,21 +266,14 @@ def bytes_per_token(layers: int) -> int:
     return 2 * layers * _HIDDEN * _BYTES
 
 
-def tokens_limit(data: Data) -> int:
-    """Return how many tokens fit, for the printed sizes in units of ``gigabyte`` bytes."""
-    model = _PARAMETERS * _BYTES if data["model_in_bytes"] else 140 * data["gigabyte"]
-    tokens: int = (160 * data["gigabyte"] - model) // bytes_per_token(_LAYERS)
-    return tokens
-
-
-def verify_limit(data: Data) -> str | None:
-    """Confirm that the printed formula does not give 16,492 tokens."""
-    if data["gigabyte"] not in (10**9, 2**30) or data["model_in_bytes"] not in (0, 1):
-        return None
-    tokens = tokens_limit(data)
-    if tokens == _PUBLISHED:
-        return None
-    return f"with a GB of {data['gigabyte']} bytes: {tokens} tokens, not {_PUBLISHED}"
+@verifier
+def verify_limit(gigabyte: int, model_in_bytes: int) -> str:
+    """Confirm that the printed formula does not give 16,492 tokens, for GB of so many bytes."""
+    dismiss_if(gigabyte not in (10**9, 2**30) or model_in_bytes not in (0, 1))
+    model = _PARAMETERS * _BYTES if model_in_bytes else 140 * gigabyte
+    tokens = (160 * gigabyte - model) // bytes_per_token(_LAYERS)
+    dismiss_if(tokens == _PUBLISHED)
+    return f"with a GB of {gigabyte} bytes: {tokens} tokens, not {_PUBLISHED}"
 
 
 @CLAIMS.remark(
@@ -310,7 +295,7 @@ def _limit_check(context: Context, *, layers: int = _LAYERS) -> Outcome:
         bytes throughout, 12,130 with the model in bytes).
     """
     del context
-    cases = [{"gigabyte": g, "model_in_bytes": m} for g in (10**9, 2**30) for m in (0, 1)]
+    cases = list(product((10**9, 2**30), (0, 1)))
     printed = refute(
         "(160 GB − 140 GB)/(2·L·H·D) = 16,492", "GB of 10^9 and of 2^30 bytes", cases, verify_limit
     )
@@ -343,14 +328,12 @@ def grown(slope: Fraction, arrivals: int, per_unit: int) -> Fraction:
     return slope * arrivals / per_unit
 
 
-def verify_cap(data: Data) -> str | None:
+@verifier
+def verify_cap(arrivals: int, rate: int) -> str:
     """Confirm that the cap separates the two printed lines in neither unit of the axis."""
-    arrivals, rate = data["arrivals"], data["rate"]
-    if arrivals != 10_000 or rate != 50:
-        return None
+    dismiss_if(arrivals != 10_000 or rate != 50)
     read = [[grown(slope, arrivals, unit) for slope in _SLOPES] for unit in (1, rate)]
-    if any(mine <= _CAP < benchmark for mine, benchmark in read):
-        return None
+    dismiss_if(any(mine <= _CAP < benchmark for mine, benchmark in read))
     (mine, _), (later, benchmark) = read
     return (
         f"{arrivals} arrivals: at 1/6 s per arrival Algorithm 2 is at {float(mine):.0f} s, above "
@@ -385,7 +368,7 @@ def _slopes_check(context: Context, *, high: int = 2) -> Outcome:
     printed = refute(
         "Algorithm 2 below and the best benchmark above 200 s at 10,000 arrivals",
         "slopes per arrival, and per second of arrivals",
-        [{"arrivals": 10_000, "rate": 50}],
+        [(10_000, 50)],
         verify_cap,
     )
     corrected = examine(

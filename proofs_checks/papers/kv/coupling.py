@@ -15,7 +15,7 @@ import numpy as np
 
 from formulations.hindsight_latency import Convention, LatencyProblem, violations
 from proofs_checks.claim import Claims, Context, Defect, Mutation, Scope, texts_of
-from proofs_checks.evidence import Data, Findings, Outcome, Verifier
+from proofs_checks.evidence import Data, Findings, Outcome, Verifier, dismiss_if, verifier
 from proofs_checks.papers.kv.model import (
     CONVENTIONS,
     Jobs,
@@ -234,14 +234,15 @@ def always(moment: Moment, offline: Sequence[int]) -> bool:
 
 
 def _verifier(part: Part, broken: str) -> Verifier:
-    def verify(data: Data) -> str | None:
+    @verifier
+    def verify(data: Data) -> str:
         problem, now = read_common(data), data["now"]
-        if not 0 <= now <= 50:
-            return None
+        dismiss_if(not 0 <= now <= 50)
         moment = Moment(problem, now)
         offline = moment.offline[0]
-        if len(moment.offline) > 1 or not puts_off(moment, offline) or part(moment, offline):
-            return None
+        dismiss_if(
+            len(moment.offline) > 1 or not puts_off(moment, offline) or part(moment, offline)
+        )
         coupled = moment.coupled(offline)
         return (
             f"convention {problem.convention}, M = {problem.memory}, (arrival, s, o) = "

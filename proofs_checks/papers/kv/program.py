@@ -15,7 +15,7 @@ from formulations.hindsight_latency import (
     violations,
 )
 from proofs_checks.claim import Claims, Context, Defect, Effort, Kind, Mutation
-from proofs_checks.evidence import Data, Outcome
+from proofs_checks.evidence import Data, Outcome, dismiss_if, verifier
 from proofs_checks.papers.kv.model import Jobs, as_data, from_data, peak, problem_of
 from proofs_checks.search import Domain, examine, refute
 
@@ -111,21 +111,17 @@ def _allowed(schedule: Schedule, rule: str, more_prompt: int = 0, more_output: i
     return within(problem.memory, prompts, outputs, starts, RULES[rule])
 
 
-def verify_rules(data: Data) -> str | None:
+@verifier
+def verify_rules(memory: int, requests: list[list[int]]) -> str:
     """Return which of the three printed rules allow a schedule, if they disagree."""
-    prompts, outputs, starts = zip(*data["requests"], strict=True)
-    if min(prompts) < 1 or len(set(prompts)) > 1 or min(outputs) < 1 or min(starts) < 0:
-        return None
-    if prompts[0] + max(outputs) > data["memory"]:
-        return None
-    allow = [
-        n for n, ages in RULES.items() if within(data["memory"], prompts, outputs, starts, ages)
-    ]
-    if len(allow) in (0, len(RULES)):
-        return None
+    prompts, outputs, starts = zip(*requests, strict=True)
+    dismiss_if(min(prompts) < 1 or len(set(prompts)) > 1 or min(outputs) < 1 or min(starts) < 0)
+    dismiss_if(prompts[0] + max(outputs) > memory)
+    allow = [n for n, ages in RULES.items() if within(memory, prompts, outputs, starts, ages)]
+    dismiss_if(len(allow) in (0, len(RULES)))
     refuse = [name for name in RULES if name not in allow]
     return (
-        f"M = {data['memory']}, (s, o, start) = {data['requests']}: allowed by "
+        f"M = {memory}, (s, o, start) = {requests}: allowed by "
         f"{', '.join(allow)}; forbidden by {', '.join(refuse)}"
     )
 

@@ -11,7 +11,7 @@ from bfio.kvcache import policy
 from bfio.kvcache.simulation import serve
 from formulations.hindsight_latency import Convention, LatencyProblem
 from proofs_checks.claim import Claims, Context, Defect, Mutation
-from proofs_checks.evidence import Data, Examination, Outcome, Verifier
+from proofs_checks.evidence import Data, Examination, Outcome, Verifier, dismiss_if, verifier
 from proofs_checks.papers.kv.model import (
     CONVENTIONS,
     Jobs,
@@ -483,17 +483,17 @@ def inequalities_per_round(data: Jobs, *, keep_finished: bool = False) -> list[i
     return counts
 
 
-def verify_count(data: Data) -> str | None:
+@verifier
+def verify_count(memory: int, prompt: int, output: int, requests: int) -> str:
     """Count the inequalities of the printed pseudo-code in a run and compare with 4·M²."""
-    memory, prompt, output, num = (data[key] for key in ("memory", "prompt", "output", "requests"))
-    if min(prompt, output, num) < 1 or prompt + output > memory:
-        return None
-    work = max(inequalities_per_round(_equal(memory, prompt, output, num), keep_finished=True))
-    if work <= 4 * memory**2:
-        return None
+    dismiss_if(min(prompt, output, requests) < 1 or prompt + output > memory)
+    run = _equal(memory, prompt, output, requests)
+    work = max(inequalities_per_round(run, keep_finished=True))
+    dismiss_if(work <= 4 * memory**2)
     return (
-        f"M = {memory}, {num} requests with s = {prompt}, o = {output}: {work} inequalities in "
-        f"one round, more than 4·M² = {4 * memory**2}; another {num} requests add as many again"
+        f"M = {memory}, {requests} requests with s = {prompt}, o = {output}: {work} inequalities "
+        f"in one round, more than 4·M² = {4 * memory**2}; another {requests} requests add as many "
+        "again"
     )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from formulations.hindsight_latency import Convention, LatencyProblem, total_latency, violations
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Examination, Findings, Outcome
+from proofs_checks.evidence import Data, Examination, Findings, Outcome, dismiss_if, verifier
 from proofs_checks.papers.kv.model import (
     CONVENTIONS,
     Jobs,
@@ -269,12 +269,11 @@ def totals(data: Data, scale: int, convention: Convention) -> tuple[int, int]:
     return mine + num * data["output"], steady + num * data["output"]
 
 
+@verifier
 def verify_limit(data: Data) -> str | None:
     """Check that a schedule keeps its lead of a quarter as M and n grow, under A, B and C."""
-    if min(data["prompt"], data["output"], data["requests"]) < 1:
-        return None
-    if data["prompt"] + data["output"] > data["memory"] or data["memory"] > 10**4:
-        return None
+    dismiss_if(min(data["prompt"], data["output"], data["requests"]) < 1)
+    dismiss_if(data["prompt"] + data["output"] > data["memory"] or data["memory"] > 10**4)
     shown = []
     for convention in CONVENTIONS:
         both = [totals(data, scale, convention) for scale in SCALES]
@@ -387,18 +386,16 @@ def exchanged(starts: Sequence[int], other: Sequence[int]) -> tuple[int, list[in
     return first, theirs, ours
 
 
-def verify_exchange(data: Data) -> str | None:
+@verifier
+def verify_exchange(data: Data) -> str:
     """Check that case 1 occurs and that its equation c_j(A) = c_k(S) fails throughout."""
     problem, other = read_with_starts(data)
     starts = algorithm(jobs(problem))
-    if violations(problem, other) or sum(other) >= sum(starts):
-        return None
+    dismiss_if(bool(violations(problem, other)) or sum(other) >= sum(starts))
     first, theirs, ours = exchanged(starts, other)
     outputs = problem.output.tolist()
-    if not theirs or not ours:
-        return None
-    if any(starts[j] + outputs[j] == other[k] + outputs[k] for j in theirs for k in ours):
-        return None
+    dismiss_if(not theirs or not ours)
+    dismiss_if(any(starts[j] + outputs[j] == other[k] + outputs[k] for j in theirs for k in ours))
     return (
         f"convention {problem.convention}, M = {problem.memory}, outputs {outputs}: A starts at "
         f"{starts}, S at {other}; at t* = {first} j in {theirs}, k in {ours}, and no c_j(A) is a "
@@ -480,15 +477,14 @@ def waits(problem: LatencyProblem, starts: Sequence[int]) -> bool:
     return min(starts) > 0 and starts[3] < starts[2] and not violations(problem, starts)
 
 
-def verify_figure(data: Data) -> str | None:
+@verifier
+def verify_figure(outputs: list[int]) -> str:
     """Check that no optimal schedule waits for P4."""
-    first, second, fifth = data["outputs"]
-    if min(data["outputs"]) <= 3 or max(data["outputs"]) > 6:
-        return None
+    first, second, fifth = outputs
+    dismiss_if(min(outputs) <= 3 or max(outputs) > 6)
     problem = figure_4(first, second, fifth)
     schedules = optima(jobs(problem))
-    if any(waits(problem, starts) for starts in schedules):
-        return None
+    dismiss_if(any(waits(problem, starts) for starts in schedules))
     # With arrivals from t + 2 on, every schedule waits.
     delayed = replace(problem, arrival=np.maximum(1, problem.arrival))
     waiting = optima(jobs(delayed))
@@ -520,7 +516,7 @@ def _figure_check(context: Context, *, others: bool = True, arrival: int = 1) ->
         earlier, so with anything else waiting the optimum does not wait.
     """
     largest = context.choose(4, 5, 6)
-    cases = [{"outputs": list(o)} for o in product(range(4, largest + 1), repeat=3)]
+    cases = list(product(range(4, largest + 1), repeat=3))
     alone = one_at_a_time([3, 1], [0, arrival])
 
     def tie(problem: LatencyProblem) -> bool:
@@ -530,7 +526,7 @@ def _figure_check(context: Context, *, others: bool = True, arrival: int = 1) ->
     printed = refute(
         "some optimum waits for P4",
         "P1 to P5 as in the figure, every o_1, o_2, o_5 > 3 in a small domain",
-        cases if others else [{"outputs": [3, 3, 3]}],
+        cases if others else [(3, 3, 3)],
         verify_figure,
         found="exhaustive search",
     )

@@ -17,7 +17,7 @@ from bfio.step.two_stage.fscore import ScoreWeights, score
 from bfio.step.two_stage.heuristic import TwoStageParameters, two_stage_reference
 from formulations.arrays import IntArray
 from proofs_checks.claim import Claims, Context, Defect, Effort, Kind, Mutation
-from proofs_checks.evidence import Data, Outcome
+from proofs_checks.evidence import Data, Outcome, dismiss_if, verifier
 from proofs_checks.papers.route.probes import discounted
 from proofs_checks.runs import imbalance, multisets, vectors
 from proofs_checks.search import Domain, examine
@@ -251,9 +251,9 @@ def _regimes_check(context: Context, *, safe: str = "window") -> Outcome:
     )
 
 
-def emptiest(data: Data) -> int | None:
+def emptiest(active: Sequence[Sequence[int]]) -> int | None:
     """Return the worker with the most free slots; None if there is a tie."""
-    counts = [len(requests) for requests in data["active"]]
+    counts = [len(requests) for requests in active]
     return counts.index(min(counts)) if counts.count(min(counts)) == 1 else None
 
 
@@ -263,25 +263,24 @@ def best_single(waiting: Sequence[int], margin: int, workers: int) -> set[int]:
     return {size for size, value in scores.items() if value == max(scores.values())}
 
 
-def verify_stage1(data: Data) -> str | None:
+@verifier
+def verify_stage1(
+    slots: int, threshold: int, active: list[list[int]], waiting: list[int]
+) -> str | None:
     """Confirm that stage 1 sends an unsafe request, contrary to the sentence."""
-    active, waiting, slots = data["active"], data["waiting"], data["slots"]
-    if len(active) < 2 or len(waiting) < 2 or min(waiting) < 1 or data["threshold"] < 1:
-        return None
-    if any(not 1 <= len(requests) <= slots or min(requests) < 1 for requests in active):
-        return None
+    dismiss_if(len(active) < 2 or len(waiting) < 2 or min(waiting) < 1 or threshold < 1)
+    dismiss_if(any(not 1 <= len(requests) <= slots or min(requests) < 1 for requests in active))
     free = sum(slots - len(requests) for requests in active)
-    worker = emptiest(data)
-    if worker is None or free <= data["threshold"]:
+    worker = emptiest(active)
+    if worker is None or free <= threshold:
         return None
     loads = [sum(requests) for requests in active]
     margin = max(loads) - loads[worker]
     sent = best_single(waiting, margin, len(active))
     # Every part of the sentence must fail: safe request, largest request, lightest worker.
-    if min(sent) <= margin or max(waiting) in sent or loads[worker] == min(loads):
-        return None
+    dismiss_if(min(sent) <= margin or max(waiting) in sent or loads[worker] == min(loads))
     return (
-        f"loads {loads}, {[slots - len(r) for r in active]} free slots, θ = {data['threshold']}, "
+        f"loads {loads}, {[slots - len(r) for r in active]} free slots, θ = {threshold}, "
         f"sizes {waiting} waiting: the worker with most free slots has the load {loads[worker]} "
         f"and the margin {margin}, and the request of highest score for it has the size "
         f"{min(sent)}"
@@ -366,7 +365,7 @@ def _stage1_check(
 
     def corrected_holds(data: Data) -> bool:
         loads = [sum(row) for row in data["active"]]
-        margin = max(loads) - loads[emptiest(data) or 0]
+        margin = max(loads) - loads[emptiest(data["active"]) or 0]
         safe = [size for size in data["waiting"] if size <= margin]
         over = [size for size in data["waiting"] if size > margin]
         candidates = {*([max(safe)] if safe else []), *([min(over)] if over and not fits else [])}

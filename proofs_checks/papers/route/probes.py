@@ -6,9 +6,9 @@ from itertools import combinations, product
 
 from bfio.step.two_stage.fscore import ScoreWeights, right_end, score
 from proofs_checks.claim import Claims, Context, Defect, Mutation
-from proofs_checks.evidence import Data, Findings, Outcome
+from proofs_checks.evidence import Findings, Outcome, dismiss_if, verifier
 from proofs_checks.runs import multisets
-from proofs_checks.search import Domain, examine, named
+from proofs_checks.search import Domain, examine
 
 CLAIMS = Claims()
 
@@ -241,16 +241,14 @@ def _unit(margins: list[int]) -> ScoreWeights:
     return ScoreWeights.of(Fraction(1), Fraction(2), (1,) * len(margins))
 
 
-def verify_kinks(data: Data) -> str | None:
+@verifier
+def verify_kinks(sizes: list[int], margins: list[int]) -> str:
     """Confirm that two probes around the first margin miss the best subset."""
-    sizes, margins = data["sizes"], data["margins"]
     # With margins of 0 there is nothing to fill; positive ones are enough.
-    if not sizes or min(sizes) < 1 or not margins or min(margins) < 1 or len(sizes) > 10:
-        return None
+    dismiss_if(not sizes or min(sizes) < 1 or not margins or min(margins) < 1 or len(sizes) > 10)
     best = best_by_enumeration(sizes, len(sizes), margins, _unit(margins))
     probed = best_near(margins[:1], sizes, len(sizes), margins, _unit(margins))
-    if probed >= best:
-        return None
+    dismiss_if(probed >= best)
     return (
         f"β = 2, margins {margins}, reachable sums {reachable_sums(sizes, len(sizes))}: probes "
         f"around m(0) = {margins[0]} score {probed}, the best subset {best}"
@@ -295,7 +293,6 @@ def _kink_check(context: Context, *, look_ahead: int = 3, probes: int = 2) -> Ou
     printed = domain.refute(
         "probes around the first margin find the best subset",
         verify_kinks,
-        named("sizes margins"),
     )
     corrected = domain.examine(
         "probes around the right end of the maximising interval do",

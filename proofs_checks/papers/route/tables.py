@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from proofs_checks.claim import Claims, Context, Defect, Mutation
-from proofs_checks.evidence import Data, Outcome
+from proofs_checks.evidence import Outcome, dismiss_if, verifier
 from proofs_checks.runs import gap, imbalance
-from proofs_checks.search import examine, named, refute
+from proofs_checks.search import examine, refute
 
 CLAIMS = Claims()
 
@@ -82,16 +82,15 @@ def _dominance_check(context: Context, *, below: Sequence[str] = BASELINES) -> O
 
 
 # "Deployed BR-H achieves the lowest TPOT P95 of any method on both datasets."
-def verify_lowest(data: Data) -> str | None:
+@verifier
+def verify_lowest(deployed: int, other: int) -> str:
     """Compare the deployed rows' least TPOT with another row's, in tenths of a millisecond."""
-    mine, other = data["deployed"], data["other"]
-    if min(mine, other) < 1 or other >= mine:
-        return None
-    names = [name for name, rows in _TRACES.items() if _tenths(rows, DEPLOYED) == mine]
+    dismiss_if(min(deployed, other) < 1 or other >= deployed)
+    names = [name for name, rows in _TRACES.items() if _tenths(rows, DEPLOYED) == deployed]
     rows = [n for t in names for n in ORACLE if _tenths(_TRACES[t], (n,)) == other]
-    if not rows:
-        return None
-    return f"{names[0]}: {rows[0]} has {other / 10} ms, the better deployed row {mine / 10} ms"
+    dismiss_if(not rows)
+    better = deployed / 10
+    return f"{names[0]}: {rows[0]} has {other / 10} ms, the better deployed row {better} ms"
 
 
 def _tenths(rows: Mapping[str, Row], names: Sequence[str]) -> int:
@@ -122,7 +121,7 @@ def _lowest_check(
     """
     del context
     cases = [
-        {"deployed": _tenths(rows, DEPLOYED), "other": _tenths(rows, (name,))}
+        (_tenths(rows, DEPLOYED), _tenths(rows, (name,)))
         for rows in _TRACES.values()
         for name in (*others, "BR-0", *rivals)
     ]
@@ -263,13 +262,11 @@ def _survival_check(context: Context, *, over: str = "BR-0") -> Outcome:
     return better, tied
 
 
-def verify_metric(data: Data) -> str | None:
+@verifier
+def verify_metric(first: list[int], second: list[int]) -> str:
     """Confirm that a lower objective comes with a higher metric."""
-    first, second = data["first"], data["second"]
-    if len(first) != len(second) or len(first) < 2 or min(*first, *second) < 0:
-        return None
-    if imbalance(first) >= imbalance(second) or gap(first) <= gap(second):
-        return None
+    dismiss_if(len(first) != len(second) or len(first) < 2 or min(*first, *second) < 0)
+    dismiss_if(imbalance(first) >= imbalance(second) or gap(first) <= gap(second))
     return (
         f"loads {first} and {second}: Σ(max − L_g) is {imbalance(first)} < {imbalance(second)}, "
         f"max − min is {gap(first)} > {gap(second)}"
@@ -305,7 +302,6 @@ def _metric_check(
         "less Σ(max − L_g) means no more max − min", made,
         [(a, b) for G in workers for a, b in product(loads[G], repeat=2)],
         verify_metric,
-        named("first second"),
         holds=lambda pair: imbalance(pair[0]) >= imbalance(pair[1])
         or gap(pair[0]) <= gap(pair[1]),
     )  # fmt: skip
