@@ -10,10 +10,9 @@ counterexample. The result is locally minimal: after any single move it is not a
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from fractions import Fraction
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from formulations.errors import InputError
-from proofs_checks.claim import Claim
 from proofs_checks.evidence import (
     Counterexample,
     Data,
@@ -30,6 +29,9 @@ from proofs_checks.evidence import (
     agreed,
     argument_names,
 )
+
+if TYPE_CHECKING:
+    from proofs_checks.claim import Claim
 
 #: Most candidates tried, far more than any of our claims needs.
 _MOST_CANDIDATES = 20_000
@@ -240,10 +242,13 @@ class Domain(Generic[T]):
         How the instances were generated, for the tallies.
     instances : iterable
         The instances; a collection, not an iterator, if there is more than one statement.
+    verify : callable, optional
+        Verifier of counterexamples, that of the claim; needed to refute a statement.
     """
 
     made: str
     instances: Iterable[T]
+    verify: Verifier | None = None
 
     def examine(
         self,
@@ -257,19 +262,15 @@ class Domain(Generic[T]):
     def refute(
         self,
         what: str,
-        verify: Verifier,
         as_data: Callable[[T], Data] | None = None,
-        *,
-        holds: Callable[[T], bool] | None = None,
-        applies: Callable[[T], bool] | None = None,
+        **options: Any,
     ) -> Examination[T]:
         """Try a printed statement on the instances; see `refute`."""
-        return refute(
-            what, self.made, self.instances, verify, as_data, holds=holds, applies=applies
-        )
+        assert self.verify is not None, "the claim has no verifier"
+        return refute(what, self.made, self.instances, self.verify, as_data, **options)
 
 
-def evidence_of(claim: Claim, outcome: Outcome) -> Evidence:
+def evidence_of(claim: "Claim", outcome: Outcome) -> Evidence:
     """Return the verdicts and evidence that follow from the outcome of a claim's check.
 
     Parameters

@@ -16,7 +16,7 @@ from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Outcome, dismiss_if, verifier
 from proofs_checks.papers.balance.separation import Step
 from proofs_checks.runs import engines, full_run, imbalance, multisets, reachable_loads, small_run
-from proofs_checks.search import Domain, examine, refute
+from proofs_checks.search import examine
 
 CLAIMS = Claims()
 
@@ -149,14 +149,11 @@ def _admission_check(context: Context, *, spare: int = 2, free_choice: bool = Fa
         longer. Over a whole drained run the work is the same (own.work).
     """
     largest, cases = _steps(context, spare)
-    domain = Domain(
+    domain = context.domain(
         f"steps of 2 and 3 workers with one free slot, sizes up to {largest}, {spare} to spare",
         cases,
     )
-    printed = domain.refute(
-        "an optimum of (IO) has the least maximum load",
-        verify_admission,
-    )
+    printed = domain.refute("an optimum of (IO) has the least maximum load")
 
     corrected = domain.examine(
         "for a fixed admitted set both optima are the same",
@@ -250,12 +247,7 @@ def _round_robin_check(
         for G, H in product(range(2, most), range(2, 2 * most))
         if H >= G and (not multiples or H % G == 0)
     ]
-    printed = refute(
-        "H/⌈H/G⌉ ≥ G",
-        f"all G and H ≥ G below {most} and {2 * most}",
-        cases,
-        verify_round_robin,
-    )
+    printed = context.refute("H/⌈H/G⌉ ≥ G", f"all G and H ≥ G below {most} and {2 * most}", cases)
 
     def as_corrected(case: tuple[int, int]) -> bool:
         G, H = case
@@ -447,11 +439,10 @@ def _fcfs_check(
     """
     count = context.choose(5, 6, 7)
     lists = [p for n in range(1, count + 1) for p in product((1, 2), repeat=n)]
-    printed = refute(
+    printed = context.refute(
         "text and Algorithm 2 assign alike",
         f"all lists of up to {count} prompts in 1..2, two empty workers with {slots} slot(s)",
         lists,
-        verify_fcfs,
         lambda p: {"prompts": list(p), "workers": 2, "slots": slots},
     )
 

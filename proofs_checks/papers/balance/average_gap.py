@@ -26,7 +26,7 @@ from proofs_checks.runs import (
     mean_gaps,
     two_sizes,
 )
-from proofs_checks.search import Domain, examine, refute
+from proofs_checks.search import examine
 from proofs_checks.statistics import Bounded, bounded_mean, mean_estimate, room
 
 CLAIMS = Claims()
@@ -419,7 +419,7 @@ def _step_check(
     """
     doublings = context.choose((20, 30, 40), (20, 30, 40, 50), tuple(range(10, 70, 5)))
     cases = list(product((1, 3, 5, 9), (2, 16), doublings, (2, 10), increments))
-    domain = Domain(
+    domain = context.domain(
         f"p = 1/10, 3/10, 1/2, 9/10, G = 2 and 16, B = 2^k for k in {doublings}, s_max = 2 and 10,"
         f" δ_max in {tuple(increments)}; those that meet (32)",
         cases,
@@ -429,11 +429,7 @@ def _step_check(
         tenths, workers, k, largest, increment = case
         return meets(2**k, workers, tenths / 10, largest, increment)
 
-    printed = domain.refute(
-        "(1 − p)^{y*} ≤ (GB)^{−3} with y* = ⌊x*/δ_max⌋",
-        verify_step,
-        applies=applies,
-    )
+    printed = domain.refute("(1 − p)^{y*} ≤ (GB)^{−3} with y* = ⌊x*/δ_max⌋", applies=applies)
 
     def corrected_holds(case: tuple[int, int, int, int, int]) -> bool:
         tenths, workers, k, _, increment = case
@@ -493,11 +489,10 @@ def _average_check(context: Context, *, slopes: Sequence[int] = (1, 2), keep: in
         sup a_k/p}.
     """
     most = context.choose(10, 30, 100)
-    printed = refute(
+    printed = context.refute(
         "a nonnegative sequence has bounded averages",
         f"D(k) = a·k for a in {list(slopes)}, bounds up to {most}",
         product(slopes, range(1, most), (2 * most + 2,)),
-        verify_average,
     )
 
     def contracts(case: tuple[int, int, int]) -> bool:
@@ -562,10 +557,10 @@ def _remainder_check(
         for size in range(1, largest)
         if gap(loads) > size
     ]
-    domain = Domain(
+    domain = context.domain(
         f"all loads up to {largest} of {' and '.join(map(str, workers))} workers", cases
     )
-    printed = domain.refute("D = s + r implies Imb ≤ (G − 1)·s + r", verify_remainder)
+    printed = domain.refute("D = s + r implies Imb ≤ (G − 1)·s + r")
     corrected = domain.examine(
         "D = s + r implies Imb ≤ (G − 1)·(s + r)",
         lambda case: factor * imbalance(case[0]) <= (len(case[0]) - 1) * gap(case[0]),

@@ -20,7 +20,7 @@ import numpy as np
 
 from proofs_checks.claim import C, Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Findings, Outcome, dismiss_if, verifier
-from proofs_checks.search import Domain, examine
+from proofs_checks.search import examine
 from proofs_checks.statistics import ExactLaw, gathered, of_sum, sum_law
 
 CLAIMS = Claims()
@@ -302,7 +302,7 @@ def _exponent_check(context: Context, *, factor: float = 8, wanted: float = 1) -
     """
     slots = context.choose((1, 8, 256), (1, 8, 64, 256, 4096), (1, 8, 64, 256, 4096, 10**6))
     cases = list(product((2, 16), slots, (1, 5, 9)))
-    domain = Domain(f"G = 2 and 16, B in {slots}, p = 1/10, 1/2, 9/10", cases)
+    domain = context.domain(f"G = 2 and 16, B in {slots}, p = 1/10, 1/2, 9/10", cases)
 
     def reached(case: tuple[int, int, int], least: float) -> bool:
         quadratic, linear, alpha = exponents(1, *case, factor)
@@ -310,7 +310,6 @@ def _exponent_check(context: Context, *, factor: float = 8, wanted: float = 1) -
 
     printed = domain.refute(
         "the exponent is at least 2α_B",
-        verify_exponent,
         holds=lambda c: reached(c, 2),
         applies=lambda c: c[2] * (10 - c[2]) * c[1] >= 100 * 3 * log(c[0] * c[1]),
     )

@@ -23,7 +23,7 @@ from formulations.arrays import FloatArray
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Findings, Outcome, dismiss_if, verifier
 from proofs_checks.runs import full_run, gap, imbalance, random_requests, step_loads
-from proofs_checks.search import Domain, examine, refute
+from proofs_checks.search import examine
 from proofs_checks.statistics import mean_estimate
 
 CLAIMS = Claims()
@@ -69,14 +69,8 @@ def _power_check(
     Correction: (min(mfu, mfu_sat)/mfu_sat)^γ in place of (mfu/mfu_sat)^γ: so the words say. The
         paper adds that inference rarely exceeds mfu_sat.
     """
-    del context
     percentages = range(most + 1)
-    printed = refute(
-        "P(mfu) ≤ P_max",
-        f"mfu = 0..{most} %",
-        percentages,
-        verify_power,
-    )
+    printed = context.refute("P(mfu) ≤ P_max", f"mfu = 0..{most} %", percentages)
     # A rate in tokens/s is then an MFU. The toolkit's defaults must equal the printed constants.
     model = replace(EnergyModel(parameters=1.0, peak_flops=6.0), **(constants or {}))
 
@@ -398,10 +392,10 @@ def _operations_check(context: Context, *, per_weight: int = 2) -> Outcome:
     """
     most = context.choose(3, 4, 6)
     cases = [w for n in (2, 3) for w in product(range(1, most + 1), repeat=n)]
-    domain = Domain(
+    domain = context.domain(
         f"all stacks of one and two matrices with widths 1..{most}, multiplied out", cases
     )
-    printed = domain.refute("one token takes 6·N operations", verify_operations)
+    printed = domain.refute("one token takes 6·N operations")
     corrected = domain.examine(
         "N multiply-accumulates, 2·N operations",
         lambda w: sum(operations(w)) == per_weight * parameters(w)
@@ -579,10 +573,9 @@ def _lookahead_check(context: Context, *, text: int = 80) -> Outcome:
     Summary: A number from another version of the runs.
     Correction: 20 steps.
     """
-    del context
-    printed = refute(
+    printed = context.refute(
         "the text's look-ahead is the row's H", "all sentences on BF-IO (H = 20) in section 6.4",
-        [(20, text)], verify_lookahead,
+        [(20, text)]
     )  # fmt: skip
     corrected = examine(
         "20 steps, as the row, Table 1 and section 6.2 have it", "all three places",

@@ -22,7 +22,7 @@ from proofs_checks.runs import (
     step_loads,
     vectors,
 )
-from proofs_checks.search import Domain, examine, refute
+from proofs_checks.search import examine
 
 CLAIMS = Claims()
 
@@ -120,11 +120,10 @@ def _steps_check(context: Context, *, extra: int = 0) -> Outcome:
     """
     largest = context.choose(4, 12, 40)
     requests = [(s, o) for s in range(1, largest) for o in range(2, largest)]
-    printed = refute(
+    printed = context.refute(
         "o − 1 steps with loads s + k agree with the profile",
         f"all prompts and outputs below {largest}",
         requests,
-        verify_steps,
     )
 
     def runs_as_corrected(request: tuple[int, int]) -> bool:
@@ -386,13 +385,10 @@ def _drift_check(
         for starts in product(range(n), repeat=2)
         if not constant or len(set(deltas)) == 1
     ]
-    domain = Domain(
+    domain = context.domain(
         f"all sequences of up to {length} increments in 1..3 and two start steps", cases
     )
-    printed = domain.refute(
-        "all running requests share the increment (printed formula)",
-        verify_drift,
-    )
+    printed = domain.refute("all running requests share the increment (printed formula)")
 
     def corrected_holds(case: tuple[tuple[int, ...], tuple[int, ...]]) -> bool:
         deltas, starts = case

@@ -10,7 +10,7 @@ from bfio.workloads.overload import overload_violations, overloaded
 from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Outcome, dismiss_if, verifier
 from proofs_checks.runs import multisets, small_run
-from proofs_checks.search import Domain, examine, refute
+from proofs_checks.search import examine
 
 CLAIMS = Claims()
 
@@ -47,7 +47,7 @@ def _definition_check(context: Context, *, skip: int = 1) -> Outcome:
         for pool in multisets(n, largest)
         for free in range(1, count + 2)
     ]
-    domain = Domain(
+    domain = context.domain(
         f"all pools of up to {count} sizes in 1..{largest} and all numbers of free slots", cases
     )
     words = domain.examine(
@@ -188,11 +188,10 @@ def _pool_check(context: Context, *, plenty: bool = False, outside: bool = False
         if by_definition(pool, free, largest)
         and (not plenty or set(pool) == set(range(1, largest + 1)))
     ]
-    printed = refute(
+    printed = context.refute(
         "an overloaded pool has jobs of each size",
         f"all overloaded pools of up to {count} sizes in 1..{largest}",
         cases,
-        verify_pool,
         lambda case: {"pool": list(case[0]), "free": case[1], "largest": largest},
     )
 
@@ -283,7 +282,7 @@ def _strict_check(context: Context, *, weak: bool = False, overloaded: bool = Tr
     longest, largest = context.choose((2, 3), (3, 4), (4, 5))
     groups = [g for n in range(1, longest + 1) for g in multisets(n, largest)]
     pairs: list[_Pair] = [(heavy, light) for heavy in groups for light in groups]
-    domain = Domain(f"all groups S_p, S_q of up to {longest} sizes in 1..{largest}", pairs)
+    domain = context.domain(f"all groups S_p, S_q of up to {longest} sizes in 1..{largest}", pairs)
 
     def stands(pair: _Pair) -> bool:
         heavy, light = pair
@@ -293,7 +292,6 @@ def _strict_check(context: Context, *, weak: bool = False, overloaded: bool = Tr
 
     printed = domain.refute(
         "no θ: then some x in S_p exceeds some y in S_q",
-        verify_strict,
         lambda pair: {"heavy": list(pair[0]), "light": list(pair[1]), "largest": largest},
         holds=stands,
     )

@@ -23,7 +23,7 @@ from proofs_checks.runs import (
     small_run,
     step_loads,
 )
-from proofs_checks.search import examine, refute
+from proofs_checks.search import examine
 
 CLAIMS = Claims()
 
@@ -169,13 +169,8 @@ def _lemma1_check(
             lemma_holds_by_program,
         ),
     )
-    as_printed = refute(
-        "printed statement",
-        *printed,
-        verify,
-        as_data,
-        holds=gap_within_largest,
-        found="exhaustive search",
+    as_printed = context.refute(
+        "printed statement", *printed, as_data, holds=gap_within_largest, found="exhaustive search"
     )
     return Findings(
         as_printed,
@@ -328,12 +323,11 @@ def _selection_check(context: Context, *, by_program: bool = True, factor: int =
     """
     shapes = [(2, 1, 2), (2, 1, 3), (2, 2, 2), (3, 1, 2)]
     shapes += context.choose([], [(3, 1, 3), (2, 3, 2)], [(3, 1, 3), (2, 3, 2), (4, 1, 3)])
-    printed = refute(
+    printed = context.refute(
         "the sizes in a round are independent draws",
         f"exact probabilities for (workers, slots, largest prompt) in {shapes}; the pool holds "
         "the arrivals until it is overloaded",
         shapes,
-        verify_selection,
         holds=None if by_program else (lambda _: True),
     )
     largest = context.choose(3, 4, 5)

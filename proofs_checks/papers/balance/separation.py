@@ -29,7 +29,7 @@ from formulations.arrays import IntArray
 from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Examination, Findings, Outcome
 from proofs_checks.runs import Loads, gap, imbalance, multisets, reachable_loads
-from proofs_checks.search import Domain, examine, refute
+from proofs_checks.search import examine
 from proofs_checks.statistics import binomial_tail
 
 CLAIMS = Claims()
@@ -468,13 +468,12 @@ def _program_check(
     """
     largest, spread = context.choose((11, 12), (12, 14), (14, 20))
     data = violating_step(workers, workers + 2, largest, spread, int(context.rng.integers(2**31)))
-    printed = refute(
+    printed = context.refute(
         "D ≤ max{s_max, A_pre − γBp} for some minimiser of (IO)",
         f"one integer program over all overloaded steps of {workers} workers with one free slot, "
         f"{workers + 2} sizes up to {largest} and loads up to {spread}: feasible iff one breaks "
         "it",
         [data],
-        verify_program,
         lambda minimisers: dict(minimisers or {}),
         holds=lambda minimisers: minimisers is None,
     )
@@ -543,12 +542,11 @@ def _objective_check(
         own.separation-program.
     """
     steps = list(_level_steps(context, workers))
-    domain = Domain(
+    domain = context.domain(
         "overloaded steps with one free slot per worker and two spare requests, small sizes", steps
     )
     printed = domain.refute(
         "some minimiser of (IO) minimises D",
-        verify_objective,
         Step.to_data,
         holds=lambda s: min(map(gap, s.minimisers(imbalance))) == gap(s.minimisers(gap)[0]),
     )

@@ -7,7 +7,7 @@ from itertools import accumulate, product
 
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Outcome, dismiss_if, verifier
-from proofs_checks.search import Domain, examine, refute
+from proofs_checks.search import examine
 from proofs_checks.statistics import ExactLaw, in_whole_numbers, uniform, variance
 from proofs_checks.statistics import exact_mean as mean
 
@@ -76,7 +76,7 @@ def _stationary_check(
         for mask in range(1, 2**largest)
         for p in _CHANCES
     ]
-    domain = Domain(
+    domain = context.domain(
         f"prompts uniform on every set within 1..{largest}, p = 1/10, 3/10, 1/2, 9/10", cases
     )
     law = domain.examine(
@@ -123,7 +123,7 @@ def _age_check(context: Context, *, faster: int = 0, constant: int = 3) -> Outco
     """
     steps = context.choose(12, 40, 100)
     cases = list(product(_CHANCES, range(1, steps)))
-    domain = Domain(f"p = 1/10, 3/10, 1/2, 9/10 and steps 1..{steps - 1}, exactly", cases)
+    domain = context.domain(f"p = 1/10, 3/10, 1/2, 9/10 and steps 1..{steps - 1}, exactly", cases)
 
     def tails(case: tuple[Fraction, int]) -> bool:
         p, k = case
@@ -291,11 +291,10 @@ def _variance_check(context: Context, *, arbitrary: bool = True, whole: bool = F
     """
     starts: tuple[int | None, ...] = tuple(range(1, context.choose(4, 7, 10)))
     made = _made(context)
-    printed = refute(
+    printed = context.refute(
         "Var Y(k) ≥ σ_s² from any size at step 0",
         made.replace("0..2", "1 and 2"),
         _slots(context, starts if arbitrary else (None,), slowest=1),
-        verify_variance,
         holds=lambda s: variance(s.law()) >= variance(uniform(s.prompts)),
     )
 
@@ -369,11 +368,10 @@ def _moment_check(context: Context, *, far: bool = True, share: Fraction = Fract
          "constant": constant}
         for constant, start, tenths, k in product(constants, starts, (5, 9), (1, 2))
     ]  # fmt: skip
-    printed = refute(
+    printed = context.refute(
         "E|Y(k) − E Y(k)|³ below one constant from any size at step 0",
         f"prompts 1 or 2, increments 1, p = 1/2 and 9/10, constants {constants}, starts {starts}",
         cases,
-        verify_moment,
     )
     corrected = examine(
         "E|Y(k) − E Y(k)|³ ≤ 4((s_max − 1)³ + 48·δ_max³/p³) from a fresh prompt",
@@ -438,11 +436,11 @@ def _decomposition_check(context: Context, *, increments: int = 2, terms: int = 
         for other in range(2, largest + 1)
         for rest in product((1, 5, 9), range(increments + 1), (1, other), (0, 1))
     ]
-    domain = Domain(
+    domain = context.domain(
         f"slots with two prompts up to {largest} and increments up to {increments} after a step",
         cases,
     )
-    printed = domain.refute("Y − EY = (S − μ_s) + (H − EH) + (μ_s − EY)", verify_decomposition)
+    printed = domain.refute("Y − EY = (S − μ_s) + (H − EH) + (μ_s − EY)")
 
     def two_terms(case: tuple[tuple[int, int], int, int, int, int]) -> bool:
         prompts, tenths, increment, prompt, survives = case

@@ -21,7 +21,7 @@ from proofs_checks.evidence import (
 )
 from proofs_checks.papers.balance.average_gap import Pool, pool_estimates
 from proofs_checks.runs import Cell, blind_sizes, level_sizes, two_sizes
-from proofs_checks.search import Domain, examine, refute
+from proofs_checks.search import examine
 from proofs_checks.statistics import (
     Bounded,
     deviation,
@@ -241,12 +241,11 @@ def _theorem_check(
     Correction: For B ≥ B_0(G, κ_0). B_0 depends on the law; stated only in the proof, and there on
         G alone, for the error of the normal limit is taken as universal (balance.eq13).
     """
-    printed = refute(
+    printed = context.refute(
         "the ratio reaches the bound, whatever the law of prompts",
         f"c = 0.067 and 0.007, prompts 2 or, with chance 1/(n·B), 1, n = 2, 3, 4, G = B = 2^k, k "
         f"in {list(doublings)}; bounds on the ratio in fractions",
         product((2, 3, 4), doublings, (67, 7)),
-        verify_rare,
     )
 
     def holds(cell: tuple[str, FloatArray, int, int]) -> bool:
@@ -324,12 +323,11 @@ def _constant_check(context: Context, *, rarest: int | None = None, factor: floa
     odds = [o for o in (1, 3, 10, 30, 100, 200, 1000, 10_000) if o <= most]
     slots = context.choose((1, 8, 64), (1, 8, 64, 256), (1, 8, 64, 256, 1024))
     cases = list(product(odds, slots))
-    domain = Domain(
+    domain = context.domain(
         f"prompts 1 or 2 with odds {odds} : 1, B in {slots}; exact law of the sum", cases
     )
     printed = domain.refute(
         "one constant, 3, for all laws of prompts",
-        verify_constant,
         lambda c: {"odds": c[0], "slots": c[1], "hundredths": 300},
     )
 
@@ -569,7 +567,9 @@ def _maximum_check(
         constant, and by exact computation (balance.eq16) with the printed one.
     """
     cases = list(_alike(context))
-    domain = Domain("loads uniform on every set of small values, 2 or 3 workers, all t", cases)
+    domain = context.domain(
+        "loads uniform on every set of small values, 2 or 3 workers, all t", cases
+    )
 
     def printed_holds(case: LoadsAndLevel) -> bool:
         variables, t = case
@@ -589,7 +589,7 @@ def _maximum_check(
         tight += room == 0
         return room >= 0
 
-    printed = domain.refute("printed inequality", verify_maximum, _alike_data, holds=printed_holds)
+    printed = domain.refute("printed inequality", _alike_data, holds=printed_holds)
     corrected = domain.examine("with the correction term", corrected_holds)
     return Findings(
         printed, corrected, numbers={"instances that meet the corrected one with equality": tight}
@@ -647,11 +647,10 @@ def _family_check(
         p)^k, so the time average in Theorem 3 keeps its order.
     """
     cases = list(_families(context, alike))
-    domain = Domain("two independent loads, each uniform on two small values, all t", cases)
-    printed = domain.refute(
-        "E max X ≥ max a + t·P(max (X − a) ≥ t)",
-        verify_family,
+    domain = context.domain(
+        "two independent loads, each uniform on two small values, all t", cases
     )
+    printed = domain.refute("E max X ≥ max a + t·P(max (X − a) ≥ t)")
 
     def corrected_holds(case: LoadsAndLevel) -> bool:
         variables, t = case

@@ -30,7 +30,7 @@ from proofs_checks.papers.balance.theorem1 import (
     improvement_estimates,
     prompt_laws,
 )
-from proofs_checks.search import examine, refute
+from proofs_checks.search import examine
 from proofs_checks.statistics import (
     CUT_OFF,
     convolved,
@@ -182,12 +182,11 @@ def _printed(context: Context, outputs: Sequence[int] | None) -> Examination[tup
             constants, (LEAST_G, 256), (2, 3), means
         )
     ]
-    return refute(
+    return context.refute(
         "the ratio reaches the bound, whatever p",
         f"constants c in thousandths with batch sizes {constants}, G = {LEAST_G} and 256, prompts "
         f"uniform on 1..2 and 1..3, outputs of mean {means}; bounds on the ratio in fractions",
         cases,
-        verify,
     )
 
 

@@ -21,7 +21,7 @@ from proofs_checks.papers.batching.model import (
     sarathi,
     simple_engine,
 )
-from proofs_checks.search import examine, refute
+from proofs_checks.search import examine
 
 CLAIMS = Claims()
 
@@ -233,11 +233,10 @@ def _proposition2b_check(context: Context, *, summed: bool = True, short: bool =
     def overloaded(data: Data) -> bool:
         return bool(data["rate"] * (data["prefill"] + data["decode"]) > 100 * data["capacity"])
 
-    printed = refute(
+    printed = context.refute(
         "Z(a) != 0 for every solution of (C.10) to (C.14) from 0",
         "overloaded engines; the solution that serves all at once",
         cases(),
-        verify_2b,
         applies=overloaded,
     )
 
@@ -309,7 +308,7 @@ def _weights_check(context: Context, *, printed_again: bool = False, least: int 
         rate, p, d = (int(x) for x in rng.integers(1, 9, size=3))
         decoded = rate * d if least else int(rng.integers(0, rate * d + 1))
         flows.append((rate, p, d, decoded))
-    printed = refute("f' = λ(m_p+m_d) − (B_p' + B_d')", "constant flows", flows, verify_c19)
+    printed = context.refute("f' = λ(m_p+m_d) − (B_p' + B_d')", "constant flows", flows)
 
     def kept(pair: tuple[Fluid, list[Point]]) -> bool:
         fluid, points = pair
@@ -419,7 +418,7 @@ def _two_types_check(
         return slope == -_room(rows, capacity(data))
 
     made = "constant flows that use all of b/t_b, loads below 1, requests in both phases"
-    printed = refute("f' = −δ", made, cases, verify_two_types, applies=below)
+    printed = context.refute("f' = −δ", made, cases, applies=below)
     corrected = examine(
         "the same with weights m_p + m_d and m_d", f"{made}, 1 to 5 types", others, right, below
     )
@@ -509,7 +508,7 @@ def _c8_check(context: Context, *, slack: bool = True, full: bool = False) -> Ou
         return all(t_b * (done[j] - done[i] - b * slack) <= (j - i) * b for i, j in pairs)
 
     made = "random batch times with full batches fastest, random sequences of batches"
-    printed = refute("(C.8)", made, cases(), verify_c8, applies=applies)
+    printed = context.refute("(C.8)", made, cases(), applies=applies)
     corrected = examine(
         "(C.8) with b more, between any two slots", made, cases(), bounded, applies
     )
@@ -609,7 +608,7 @@ def _c9_check(context: Context, *, one_prompt: bool = False, with_prompts: bool 
         return _breaks_c9(data, own) is None
 
     made = "random requests, budgets, K_p and K_d; prompts in order or fewest tokens first"
-    printed = refute("(C.9) for decode", made, cases(), verify_c9)
+    printed = context.refute("(C.9) for decode", made, cases())
     corrected = examine("(C.9) with K_p + K_d − 1 for K_d in decode", made, cases(), holds)
     return printed, corrected
 
@@ -678,8 +677,8 @@ def _lemma2_check(
     states = rng.integers(1, 40, size=(context.choose(20, 100, 1000), 2)).tolist()
     if not fresh:
         states = [(1, 10**6)]
-    printed = refute(
-        "(C.29) at t = 0", "states with one request of k, 2k, ... tokens", states, verify_lemma2
+    printed = context.refute(
+        "(C.29) at t = 0", "states with one request of k, 2k, ... tokens", states
     )
     cases = [
         ((int(p), int(d)), int(b), policy)

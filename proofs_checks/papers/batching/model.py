@@ -15,7 +15,7 @@ import numpy as np
 from formulations.batching import BatchTime
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome, dismiss_if, verifier
-from proofs_checks.search import examine, refute
+from proofs_checks.search import examine
 
 #: Prompt and decode tokens left, (p, d).
 Request: TypeAlias = tuple[int, int]
@@ -401,7 +401,7 @@ def _oldest_check(context: Context, *, least: int = 1, enough: bool = True) -> O
         return bool(Fraction(*data["chance"]) * tokens < data["budget"])
 
     made = "t = 1, one size, at most one arrival a slot, loads below 1"
-    printed = refute("any K_d serves what arrives", made, cases(), verify_oldest, applies=below)
+    printed = context.refute("any K_d serves what arrives", made, cases(), applies=below)
     corrected = examine(
         "K_d >= b does",
         made,

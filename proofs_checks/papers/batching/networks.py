@@ -19,7 +19,7 @@ from proofs_checks.papers.batching.model import (
     slowed,
 )
 from proofs_checks.papers.batching.theorem1 import linear
-from proofs_checks.search import Domain, examine, refute
+from proofs_checks.search import examine
 from proofs_checks.statistics import mean_estimate
 
 CLAIMS = Claims()
@@ -142,11 +142,10 @@ def _proposition_check(
         work = Fraction(*data["chance"]) * data["tokens"]
         return bool(work < data["engines"] * data["budget"])
 
-    printed = refute(
+    printed = context.refute(
         "stable under any load balancing",
         "t = 1, one size; all requests to the first engine",
         unfair(),
-        verify_balancer,
         applies=below,
     )
 
@@ -266,12 +265,8 @@ def _fewest_check(
         return index.index(min(index)) != work.index(max(work))
 
     made = "random engines, the one with the most work alone so"
-    printed = refute(
-        "under join-lowest-request it gets no arrivals",
-        made,
-        cases(),
-        verify_fewest,
-        applies=unique,
+    printed = context.refute(
+        "under join-lowest-request it gets no arrivals", made, cases(), applies=unique
     )
     corrected = examine("under join-lowest-tokens it gets none", made, cases(), avoids, unique)
     return printed, corrected
@@ -381,7 +376,9 @@ def _rybko_check(context: Context, *, last_first: bool = True, last: int = LONG)
         *_, end = peaks(RybkoStolyar(rate_of(load), not last_first), start, 200)
         return not any(end)
 
-    domain = Domain(f"loads {loads[0]} to {loads[-1]} of either agent, in fractions", loads)
+    domain = context.domain(
+        f"loads {loads[0]} to {loads[-1]} of either agent, in fractions", loads
+    )
     grown = domain.examine(
         "last stages first: a backlog comes back λ/(768/544 − λ) times as large",
         half_cycle

@@ -28,7 +28,7 @@ from proofs_checks.papers.batching.model import (
     slowed,
     vllm,
 )
-from proofs_checks.search import Domain, examine, refute
+from proofs_checks.search import examine
 
 CLAIMS = Claims()
 
@@ -227,11 +227,10 @@ def _b1_check(context: Context, *, constant: int = 8, least: int = 1) -> Outcome
             engine = simple_engine(budget, size, chance)
             yield engine, State(0, ((int(Quadratic(engine, 4).bound) + 1, 1),))
 
-    printed = refute(
+    printed = context.refute(
         "(B.1) with 4Lλ",
         "one size, at most one arrival a slot, one long prompt",
         simple(),
-        verify_b1,
         lambda pair: as_data(*pair),
     )
     number = context.choose(40, 300, 6000)
@@ -278,8 +277,8 @@ def _square_check(context: Context, *, least: int = 1, factor: int = 4) -> Outco
         for _ in range(context.choose(60, 600, 20_000))
     ]
     lengths += [[least + k] for k in range(most)]
-    domain = Domain(f"lengths >= {least}, equally likely", lengths)
-    printed = domain.refute("E[(d+1)²] <= 2E[d²]", verify_square)
+    domain = context.domain(f"lengths >= {least}, equally likely", lengths)
+    printed = domain.refute("E[(d+1)²] <= 2E[d²]")
     corrected = domain.examine(
         "E[(d+1)²] <= 4E[d²]",
         lambda d: sum((x + 1) ** 2 for x in d) <= factor * sum(x * x for x in d),
@@ -365,11 +364,10 @@ def _theorem1b_check(context: Context, *, assumed: bool = True, slow: bool = Fal
         batch is loaded.
     """
     rng = context.rng
-    printed = refute(
+    printed = context.refute(
         "|X| grows beyond all bounds",
         "one size, a request in 9 of 10 slots, c = 1, Sarathi-Serve from an empty engine",
         _small_engines(context, slow=slow),
-        verify_1b,
         lambda engine: as_data(engine, State(0, ())),
         applies=lambda engine: engine.load > 1,
     )
@@ -448,11 +446,8 @@ def _empties_check(context: Context, *, most_budget: int = 8, strict: bool = Tru
         (random_queue(rng, int(rng.integers(1, 6))), int(rng.integers(1, most_budget + 1)))
         for _ in range(context.choose(100, 2000, 40_000))
     ]
-    domain = Domain("random queues and budgets, no arrivals", queues)
-    printed = domain.refute(
-        "a policy with (2.6) empties the queue",
-        verify_empties,
-    )
+    domain = context.domain("random queues and budgets, no arrivals", queues)
+    printed = domain.refute("a policy with (2.6) empties the queue")
     corrected = domain.examine(
         "one with min(b, eligible tokens) in every batch does",
         lambda pair: _slots_to_empty(pair[0], pair[1], strict=strict) is not None,

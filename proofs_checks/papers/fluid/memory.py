@@ -30,7 +30,7 @@ from proofs_checks.papers.fluid.equilibrium import (
     stage_sum,
 )
 from proofs_checks.papers.fluid.queues import binomial_law
-from proofs_checks.search import Domain, examine, plain, refute
+from proofs_checks.search import examine, plain
 from proofs_checks.statistics import mean_estimate
 
 CLAIMS = Claims()
@@ -122,7 +122,7 @@ def _eq11_check(context: Context, *, half: bool = True, printed: bool = True) ->
     """
     rng = context.rng
     fulls = list(_fulls(context))
-    domain = Domain(
+    domain = context.domain(
         "the thresholds of section 6.2, a small instance, random ones; stage by stage", fulls
     )
 
@@ -140,7 +140,6 @@ def _eq11_check(context: Context, *, half: bool = True, printed: bool = True) ->
     )  # fmt: skip
     as_printed = domain.refute(
         "(11) is the memory of a full batch",
-        verify_eq11,
         holds=lambda f: (
             (printed_policy_memory(*f) if printed else closed_form(f)) == full_batch(f)
         ),
@@ -280,16 +279,15 @@ def _eq14_check(context: Context, *, first: int = 1, second: bool = False) -> Ou
         terms = (n * width * ((i * width) + 1) for i, n in enumerate(thresholds))
         return lacking == thresholds[0] * merged[0] + Fraction(sum(terms), 2)
 
-    printed = refute(
+    printed = context.refute(
         "M^π of (14)",
         "random segments, stage by stage",
         cases,
-        verify_eq14,
         holds=lambda c: (
             (exact_memory(c) if second else printed_segment_memory(*c)) == exact_memory(c)
         ),
     )
-    domain = Domain("the same", cases)
+    domain = context.domain("the same", cases)
     as_corrected = domain.examine("the corrected form", corrected)
     more = domain.examine("what (14) lacks", too_small)
     another = examine("with L = m and l'_j = j, (14) is (10)", "the same sizes", cases, alike)
@@ -365,13 +363,11 @@ def _remark1_check(
         few, many = required(longest, types, number), required(longest, types**2, number)
         return few is not None and many is not None and many <= 2 * few
 
-    domain = Domain(
+    domain = context.domain(
         "lengths 1..m² spread evenly, least thresholds (n_1 = 51); m and m² types", cases
     )
     as_printed = domain.refute(
-        "a segment per type: (12) at most doubles",
-        verify_remark1,
-        holds=lambda c: at_most_double(c, printed),
+        "a segment per type: (12) at most doubles", holds=lambda c: at_most_double(c, printed)
     )
     corrected = domain.examine(
         "two segments: (15) at most doubles", lambda c: at_most_double(c, segments)
@@ -677,12 +673,11 @@ def _check(
     context: Context,
     *,
     rates: Sequence[tuple[tuple[int, int], ...]],
-    verify: Callable[[Data], str | None],
     buffer: float = 1,
     fixed: bool = False,
 ) -> Outcome:
     cases = _two_segments(context, rates)
-    domain = Domain(
+    domain = context.domain(
         "l = 1, 5, l'_1 = 1, 2, four pairs of thresholds, some P_2, δ = 1/10; by convolution",
         cases,
     )
@@ -695,7 +690,6 @@ def _check(
     suffices = partial(buffer_suffices, buffer=buffer)
     as_printed = domain.refute(
         "exceeded with probability at most δ, or even 2δ",
-        verify,
         lambda c: {name: part for name, part in plain(c).items() if name != "width"},
         holds=printed,
         applies=lambda c: c.applies,
@@ -713,14 +707,13 @@ def _claim(
     claim_id: str, rates: Sequence[tuple[tuple[int, int], ...]], *, varying: bool
 ) -> Callable[[C], C]:
     """Decorate the texts of a theorem on memory: claim it for these rates of two segments."""
-    verify = partial(verify_overflow, varying=varying)
     return CLAIMS.result(
         claim_id,
         Mutation("an eighth of the deviation in the correction", buffer=0.125),
         Mutation("the full batch's memory as printed", fixed=True),
-        check=partial(_check, rates=rates, verify=verify),
+        check=partial(_check, rates=rates),
         defect=Defect.FORMULA,
-        verify=verify,
+        verify=partial(verify_overflow, varying=varying),
     )
 
 

@@ -14,7 +14,7 @@ from bfio.wait.chains import nested_policy, queue_lengths
 from bfio.wait.run import StageRun
 from formulations.arrays import IntArray
 from proofs_checks.claim import Claims, Context, Defect, Mutation
-from proofs_checks.evidence import Data, Findings, Outcome, Verifier, dismiss_if, verifier
+from proofs_checks.evidence import Data, Findings, Outcome, dismiss_if, verifier
 from proofs_checks.papers.fluid.equilibrium import printed_policy_memory
 from proofs_checks.papers.fluid.memory import full_batch
 from proofs_checks.papers.fluid.runs import (
@@ -24,7 +24,7 @@ from proofs_checks.papers.fluid.runs import (
     reference,
     waiting_at,
 )
-from proofs_checks.search import Domain, examine, refute
+from proofs_checks.search import examine
 from proofs_checks.statistics import binomial_chance, gathered
 
 CLAIMS = Claims()
@@ -115,7 +115,9 @@ def _memory_check(context: Context, *, queues: bool = True, printed: bool = True
     """
     number, most = context.choose((40, 25), (400, 40), (4000, 100))
     loads = [load for load in _loads(context, number, most, least=1) if len(load.ends) > 1]
-    domain = Domain("runs of Nested WAIT on random small engines, thresholds of any size", loads)
+    domain = context.domain(
+        "runs of Nested WAIT on random small engines, thresholds of any size", loads
+    )
 
     def exact(load: Load) -> int:
         return full_batch((load.prompt, load.ends, load.thresholds))
@@ -127,7 +129,6 @@ def _memory_check(context: Context, *, queues: bool = True, printed: bool = True
 
     as_printed = domain.refute(
         "memory ≤ M^π of (11) + Σ W_k(l + l'_{k−1})",
-        verify_memory,
         holds=lambda c: (
             c.worst(printed_policy_memory(c.prompt, c.ends, c.thresholds) if printed else exact(c))
             <= 0
@@ -356,7 +357,6 @@ def _check(
     context: Context,
     *,
     room: Room,
-    verify: Verifier,
     bounded: Callable[[Load, int], bool],
     what: str,
     outputs: tuple[int, ...] = (1, 5, 20),
@@ -369,12 +369,11 @@ def _check(
             outputs, ((3, 2), (4, 3), (5, 3)), (10, 100), intervals
         )
     ]
-    printed = refute(
+    printed = context.refute(
         "the display leaves room for what a prompt needs",
         f"two segments, l'_1 in {outputs}, three pairs of thresholds, 1/Λ in {intervals} "
         "times ΔT; exactly",
         cases,
-        verify,
         holds=room,
         applies=lambda c: c.applies,
     )
@@ -416,7 +415,7 @@ def _claim(
             claim_id,
             broken,
             Mutation("nobody under way", stages=0),
-            check=partial(_check, room=room, verify=verify, bounded=bounded, what=what),
+            check=partial(_check, room=room, bounded=bounded, what=what),
             hypotheses=("(10)", "d0, d1 > 0", "the bounds of appendix C on E[W_k]"),
             defect=Defect.FORMULA,
             verify=verify,

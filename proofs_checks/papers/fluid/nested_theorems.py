@@ -33,7 +33,7 @@ from proofs_checks.papers.fluid.memory import TwoSegments, buffer_suffices, full
 from proofs_checks.papers.fluid.queues import binomial_law, mean_path, poisson_law, queue_laws
 from proofs_checks.papers.fluid.runs import exponent_estimate
 from proofs_checks.papers.fluid.theorem1_proof import SingleClass, mean_queues
-from proofs_checks.search import Domain, examine, plain, refute
+from proofs_checks.search import examine, plain
 
 CLAIMS = Claims()
 
@@ -423,11 +423,10 @@ def _equality_check(
             return means[-1] < 3 * means[steps // 16]
         return max(means) <= 2 * n + share * n / (2 * room) + _MARGIN
 
-    as_printed = refute(
+    as_printed = context.refute(
         "with ≤ in (14) the mean queue is O(1)",
         "equality, one segment of one type, n = 1, 2, 3, d0 = 10, d1 = 1; laws by convolution",
         cases,
-        verify_equality,
         lambda c: plain(c[0]) | {"batches": c[1]},
         holds=bounded,
     )
@@ -564,11 +563,10 @@ def _check(context: Context, *, fixed: Fraction = Fraction(1, 2), printed: bool 
     Correction: With M^π the memory of a full batch (fluid.eq14) and < in (14), as in (10)
         (fluid.theorem4-equality).
     """
-    printed_bears = refute(
+    printed_bears = context.refute(
         "thresholds that satisfy (14) mean a load of 1 at most",
         "two segments of one or two types, equal rates, n_1 up to 60 and more, d1 around 1/A",
         _choices(context),
-        verify,
         holds=lambda m: m.keeps_up,
         applies=lambda m: m.applies(printed=printed),
     )
@@ -677,7 +675,7 @@ def _merged_check(context: Context, *, buffer: float = 1, exact: bool = False) -
             context.choose((30,), (30, 60), (30, 60, 200)),
         )
     ]
-    domain = Domain(
+    domain = context.domain(
         "l = 1, 5, ΔL = 2, 4, three pairs of thresholds, P_2 = 1/2; by convolution", cases
     )
 
@@ -698,7 +696,6 @@ def _merged_check(context: Context, *, buffer: float = 1, exact: bool = False) -
     ]
     printed = domain.refute(
         "exceeded with probability at most δ, or even 2δ",
-        verify_merged,
         lambda c: {
             "prompt": c.prompt,
             "width": c.output,

@@ -41,7 +41,7 @@ from proofs_checks.papers.fluid.runs import (
     sundry_policies,
     wait_replicas,
 )
-from proofs_checks.search import Domain, examine
+from proofs_checks.search import examine
 from proofs_checks.statistics import mean_estimate
 
 CLAIMS = Claims()
@@ -273,10 +273,9 @@ def _overflow_check(context: Context, *, iterations: int = 2, prompts: int = 1) 
         constant, which is what the proof needs.
     """
     most = context.choose(12, 12, 20)
-    domain = Domain(f"all pairs below {most}", list(product(range(most), range(most))))
+    domain = context.domain(f"all pairs below {most}", list(product(range(most), range(most))))
     printed = domain.refute(
         "safe for two iterations are (0,0), (1,0), (0,1), (1,1), (2,0) only",
-        verify_overflow,
         holds=lambda pair: is_safe(pair, iterations) == (pair in _PRINTED)
     )  # fmt: skip
     six = domain.examine(

@@ -15,7 +15,7 @@ import numpy as np
 from formulations.arrays import FloatArray
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Findings, Outcome, dismiss_if, verifier
-from proofs_checks.search import Domain, examine, refute
+from proofs_checks.search import Domain, examine
 from proofs_checks.statistics import CUT_OFF, convolved, gathered, mean, sum_law
 
 CLAIMS = Claims()
@@ -109,7 +109,7 @@ Path = tuple[tuple[int, ...], int]
 def _paths(context: Context) -> Domain[Path]:
     """Yield all short sequences of small arrival numbers."""
     steps, most = context.choose((5, 4), (6, 5), (8, 6))
-    return Domain(
+    return context.domain(
         f"every sequence of {steps} arrivals up to {most - 1}, λ = 1, 2, 3",
         (
             (arrivals, rate)
@@ -283,9 +283,7 @@ def _display_check(context: Context, *, as_printed: bool = True, still: bool = F
     Correction: The sum begins at r = k.
     """
     printed = _paths(context).refute(
-        "sum from r = 1",
-        verify_display,
-        holds=lambda p: display_holds(*p, printed=as_printed),
+        "sum from r = 1", holds=lambda p: display_holds(*p, printed=as_printed)
     )
     corrected = _paths(context).examine(
         "sum from r = k", lambda p: display_holds(*p, printed=still)
@@ -428,10 +426,9 @@ def _constant_check(context: Context, *, half: float = 0.5, limit: float = 1.5) 
     """
     most = context.choose(400, 5000, 50_000)
     sums = list(accumulate(k**-0.5 for k in range(1, most + 1)))
-    printed = refute(
+    printed = context.refute(
         "Σ k^{−1/2} comes within 1.5·√T", f"T = 16..{most}", range(16, most + 1),
-        verify_constant, holds=lambda t: sums[t - 1] <= limit * sqrt(t),
-        found="every T in turn",
+        holds=lambda t: sums[t - 1] <= limit * sqrt(t), found="every T in turn",
     )  # fmt: skip
 
     def corrected(case: tuple[int, int]) -> bool:

@@ -19,7 +19,7 @@ from formulations.fluid import FluidProblem, FluidWorker, RequestClass
 from proofs_checks.claim import Claims, Context, Mutation
 from proofs_checks.evidence import Estimate, Outcome
 from proofs_checks.papers.fluid.equilibrium import stage_sum
-from proofs_checks.search import Domain, examine
+from proofs_checks.search import examine
 from proofs_checks.statistics import mean_estimate
 
 CLAIMS = Claims()
@@ -440,7 +440,7 @@ def _wait_check(context: Context, *, extra: int = 0, draining: bool = False) -> 
         )
 
     cases = list(runs())
-    domain = Domain("runs on random small engines, arrivals in bunches and alone", cases)
+    domain = context.domain("runs on random small engines, arrivals in bunches and alone", cases)
     cohorts = domain.examine(
         "stage 0 of a batch and every later stage hold 0 or n_j",
         lambda c: _cohorts_hold(*c)

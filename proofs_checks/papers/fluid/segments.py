@@ -21,7 +21,7 @@ from proofs_checks.papers.fluid.queues import (
     reflected_path,
     tail,
 )
-from proofs_checks.search import Domain, examine, refute
+from proofs_checks.search import Domain, examine
 from proofs_checks.statistics import ExactLaw, binomial, gathered
 
 CLAIMS = Claims()
@@ -64,7 +64,7 @@ def drift(triple: Triple) -> Fraction:
 
 def _domain(context: Context) -> Domain[Triple]:
     """The domain of these triples."""
-    return Domain(
+    return context.domain(
         f"all with n_(k−1) < {context.choose(7, 14, 30)}, P = 1/8 .. 7/8, and random ones "
         "below 300",
         list(triples(context)),
@@ -164,9 +164,7 @@ def _bound_check(context: Context, *, swapped: bool = False) -> Outcome:
         return cumulant(triple, float(8 * drift(triple) / denominator)) <= _DOUBT
 
     printed = domain.refute(
-        "θ_k ≥ 8(n_k − n_{k−1}P)/n_k",
-        verify_bound,
-        holds=lambda t: over(t, t[0] if swapped else t[1]),
+        "θ_k ≥ 8(n_k − n_{k−1}P)/n_k", holds=lambda t: over(t, t[0] if swapped else t[1])
     )
     corrected = domain.examine(
         "θ_k ≥ 8(n_k − n_{k−1}P)/n_{k−1}", lambda t: over(t, t[1] if swapped else t[0])
@@ -221,7 +219,7 @@ Path = tuple[tuple[int, ...], int, int]
 def _paths(context: Context) -> Domain[Path]:
     """Yield all short sequences of small transfer numbers."""
     steps, below = context.choose((5, 4), (6, 5), (7, 6))
-    return Domain(
+    return context.domain(
         f"every sequence of {steps} transfers, n_(k−1) below {below}",
         (
             (moved, before, threshold)
@@ -284,9 +282,7 @@ def _lemma9_check(context: Context, *, printed: bool = True, corrected: bool = T
     Correction: X = Y − n_k, as in Lemma 7 and as the proof goes on.
     """
     as_printed = _paths(context).refute(
-        "X = Y − n_1",
-        verify_lemma9,
-        holds=lambda p: walk_dominates(p, p[1] if printed else p[2]),
+        "X = Y − n_1", holds=lambda p: walk_dominates(p, p[1] if printed else p[2])
     )
     as_corrected = _paths(context).examine(
         "X = Y − n_k", lambda p: walk_dominates(p, p[2] if corrected else p[1])
@@ -366,11 +362,10 @@ def _maximum_check(context: Context, *, late: int = 0) -> Outcome:
         reached, most = laws_of(walk, sums=sums)
         return reached == most
 
-    printed = refute(
+    printed = context.refute(
         "W̃^{s+1} = n_k + max{0, S^1, ..., S^s}",
         "small n, P = 1/4 and 1/2, all transfers; in fractions",
         cases,
-        verify_maximum,
         holds=lambda c: agree(c, c[3]),
         applies=drifts_down,
     )
@@ -551,11 +546,12 @@ def _domination_check(
         for many in product(range(4), repeat=steps)
         if all(a <= b for a, b in zip(few, many, strict=True))
     ]
-    domain = Domain(f"every pair of sequences of {steps} arrivals up to 3, n_1 = 1, 2, 3", cases)
+    domain = context.domain(
+        f"every pair of sequences of {steps} arrivals up to 3, n_1 = 1, 2, 3", cases
+    )
     shorter, longer = (mean_after_one(6, rate) for rate in (4.0, 5.0))
     printed = domain.refute(
         "W ≤ W̄",
-        verify_domination,
         lambda c: {"arrivals": [list(c[0]), list(c[1])], "threshold": c[2]},
         holds=lambda c: longer_dominate(c, reflected=reflected),
     )

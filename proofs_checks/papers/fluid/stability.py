@@ -16,7 +16,7 @@ from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Findings, Outcome, dismiss_if, verifier
 from proofs_checks.papers.fluid.equilibrium import Case, random_cases, stage_sum
 from proofs_checks.papers.fluid.runs import Setting, reference
-from proofs_checks.search import Domain, examine, refute
+from proofs_checks.search import examine
 
 CLAIMS = Claims()
 
@@ -276,11 +276,10 @@ def _proposition1_check(
         grow with √T, and the argument gives √T only.)
     """
     cases = product((2, 4, 8, 16), (1, 2), (1, 2), (1, 2, 3), per_token)
-    printed = refute(
+    printed = context.refute(
         "d0·λ·w ≥ 1 makes latencies grow",
         "one class with small lengths, arrivals evenly spaced",
         list(cases),
-        verify_printed,
         holds=lambda c: not latency_is_constant(c),
         applies=lambda c: c[3] * stage_sum(c[1], c[2]) >= c[0],
     )
@@ -355,12 +354,11 @@ def _a1_check(context: Context, *, stages_agree: bool = True) -> Outcome:
     """
     most = context.choose(5, 10, 25)
     cases = list(product(range(1, 4 * most), *(range(1, most),) * 2, (1, 2, 3)))
-    domain = Domain(
+    domain = context.domain(
         f"lengths below {most}, λ and d1 in small fractions; exactly, for every n", cases
     )
     printed = domain.refute(
         "l' stages",
-        verify_a1,
         holds=lambda c: a1_holds(*c, printed=True),
         applies=lambda c: a1_applies(*c, printed=True),
     )

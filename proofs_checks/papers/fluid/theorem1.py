@@ -22,7 +22,7 @@ from proofs_checks.papers.fluid.runs import (
     reference,
     wait_replicas,
 )
-from proofs_checks.search import Domain, examine, plain, refute
+from proofs_checks.search import examine, plain
 
 CLAIMS = Claims()
 
@@ -129,11 +129,10 @@ def looked_through(context: Context, *, ample: bool = False) -> Examination[Choi
     ample : bool
         Whether C = M^π instead of C = M*.
     """
-    return refute(
+    return context.refute(
         "strict (9) and C ≥ M* leave room for bounded latencies",
         "one or two classes, least strict thresholds, C = " + ("M^π" if ample else "M*"),
         _choices(context, ample=ample),
-        verify_theorem1,
         lambda choice: choice.data,
         holds=lambda choice: choice.keeps_up,
         applies=lambda choice: choice.applies,
@@ -493,14 +492,13 @@ def _lemma6_check(
         walk's last step.
     """
     cases = list(_settings(context))
-    domain = Domain(
+    domain = context.domain(
         "random small engines with 2 classes; in half of them a bunch of one comes while the "
         "other is served, just before a step of the walk",
         cases,
     )
     printed = domain.refute(
         "W̃ ≥ W, batches leave at their ends",
-        verify_lemma6,
         _data,
         holds=lambda c: excess(*c, leave_at_start=start[0]) is None,
         applies=lambda c: not has_ties(*c),

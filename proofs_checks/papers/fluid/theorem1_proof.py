@@ -20,7 +20,7 @@ from proofs_checks.papers.fluid.runs import (
     reference,
     waiting_at,
 )
-from proofs_checks.search import Domain, examine, plain, refute
+from proofs_checks.search import examine, plain
 
 CLAIMS = Claims()
 
@@ -148,7 +148,7 @@ def _critical_check(
     cases = [
         SingleClass(1, output, n, d0, 1) for output, n, d0 in product((1, 2), (1, 2, 3, 5), fixed)
     ]
-    domain = Domain(
+    domain = context.domain(
         f"one class, l' = 1, 2, n = 1, 2, 3, 5, d0 in {fixed}, d1 = 1, S up to {batches}", cases
     )
 
@@ -176,7 +176,6 @@ def _critical_check(
 
     printed = domain.refute(
         "E[W^S] ≤ λ + √(λS)",
-        verify_critical,
         lambda c: plain(c) | {"batches": first_failure(c)},
         holds=lambda c: first_failure(c) is None,
     )
@@ -217,11 +216,10 @@ def _walk_check(context: Context, *, base: int = 2, allowed: int = 2) -> Outcome
     steps = context.choose(40, 200, 1000)
     cases = list(product(range(1, most + 1), range(1, most + 1)))
     means = {n: mean_path(reflected_laws([poisson_law(n)] * steps, n)) for n in range(1, most + 1)}
-    printed = refute(
+    printed = context.refute(
         "E[W̃^S] ≤ λ + √(λS)",
         f"ΔT = 1, λ = n and S up to {most}",
         cases,
-        verify_walk,
         holds=lambda c: base * c[0] <= c[0] + sqrt(c[0] * c[1]),
     )
     corrected = examine(
@@ -330,12 +328,8 @@ def _scaled_check(context: Context, *, power: bool = True, part: float = 1) -> O
         bound = power_bound(*case) if power else linear(case)
         return scaled_gap(*case) <= bound + MARGIN
 
-    as_printed = refute(
-        "with powers of ζ",
-        "λ = 1, 2, T = 4, 16; laws by convolution",
-        cases,
-        verify_scaled,
-        holds=printed,
+    as_printed = context.refute(
+        "with powers of ζ", "λ = 1, 2, T = 4, 16; laws by convolution", cases, holds=printed
     )
     corrected = examine(
         "with factors ζ", "the same", cases, lambda c: scaled_gap(*c) <= linear(c) + MARGIN
@@ -501,12 +495,10 @@ def _check(
         for factor in ((0,) if critical else (1, 2, 4))
         for steps in context.choose((50, 200), (50, 100, 200), (50, 100, 200, 500))
     ]
-    verify = partial(verify_gap if room is gap_leaves_room else verify_latency, critical=critical)
-    printed = refute(
+    printed = context.refute(
         "the display leaves room for what a prompt needs",
         f"one class, l' in {outputs}, n = 1..3, d0 = 10, 100, d1 = 1; exactly",
         cases,
-        verify,
         lambda c: c.data,
         holds=room,
         applies=lambda c: c.applies,

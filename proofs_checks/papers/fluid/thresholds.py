@@ -23,7 +23,7 @@ from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Examination, Findings, Outcome, dismiss_if, verifier
 from proofs_checks.papers.fluid.equilibrium import Case, all_cases, random_cases, stage_sum
 from proofs_checks.papers.fluid.runs import canonical, instance_of, reference
-from proofs_checks.search import Domain, examine, refute
+from proofs_checks.search import examine
 
 CLAIMS = Claims()
 
@@ -273,16 +273,12 @@ def _section61_check(
         *all_cases(longest),
         *random_cases(context.rng, context.choose(10, 300, 3000)),
     ]
-    domain = Domain(
+    domain = context.domain(
         f"every case of 1 or 2 classes with rate 1, prompts 1 and 2, outputs up to {longest}, at "
         "three loads, random stable cases; limits 1, 4, 16, ...",
         cases,
     )
-    as_printed = domain.refute(
-        "some limit B meets (9)",
-        verify_section61,
-        holds=lambda c: _suits(c, printed),
-    )
+    as_printed = domain.refute("some limit B meets (9)", holds=lambda c: _suits(c, printed))
     as_corrected = domain.examine("some limit B meets (9)", lambda c: _suits(c, corrected))
     return as_printed, as_corrected
 
@@ -359,11 +355,10 @@ def _section62_check(context: Context, *, more: int = 1, raise_printed: int = 0)
         for _ in range(context.choose(30, 300, 3000))
     ]
     published = [rates for rates, _ in _PRINTED]
-    printed = refute(
+    printed = context.refute(
         "66:43:32:24:17:11:7:4:2:1 at rates 23:11:...:1",
         "the paper's thresholds; they are the segments' rates",
         _PRINTED,
-        verify_section62,
         holds=lambda case: drifts(
             case[0], raised(case[0], raise_printed) if raise_printed else case[1]
         ),
@@ -451,15 +446,13 @@ def _figure6_check(context: Context, *, expected: tuple[Any, ...] = _CORRECTED) 
     agreeing = [
         types for types in cases if is_as_shown(types) and trace(types)[:2] == _PRINTED_ROWS[:2]
     ]
-    domain = Domain(
+    domain = context.domain(
         f"types of P{11 - free} to P10 in all ways that give the rows before, P7 and P8 of type "
         "2, P9 of type 1",
         agreeing,
     )
     printed = domain.refute(
-        "the row after t = 14 as printed",
-        verify_figure6,
-        holds=lambda t: trace(t)[2] == _PRINTED_ROWS[2],
+        "the row after t = 14 as printed", holds=lambda t: trace(t)[2] == _PRINTED_ROWS[2]
     )
     corrected = domain.examine("the corrected row", lambda t: trace(t) == expected)
     return printed, corrected
@@ -570,12 +563,11 @@ def _algorithm1_check(context: Context, *, snapshot: bool = True, recount: bool 
     """
     most = context.choose(3, 4, 6)
     cases = list(product(product(range(most + 1), repeat=3), range(1, most + 1)))
-    domain = Domain(f"up to {most} prompts at each of 3 stages, thresholds 1..{most}", cases)
+    domain = context.domain(
+        f"up to {most} prompts at each of 3 stages, thresholds 1..{most}", cases
+    )
     printed = domain.refute(
-        "lines 9 and 10",
-        verify_algorithm1,
-        holds=lambda c: keeps_prompts(c, printed=recount),
-        applies=is_served,
+        "lines 9 and 10", holds=lambda c: keeps_prompts(c, printed=recount), applies=is_served
     )
     corrected = domain.examine(
         "with the batch's own counts", lambda c: keeps_prompts(c, printed=not snapshot), is_served
@@ -634,15 +626,11 @@ def _algorithm2_check(context: Context, *, first: int = 0) -> Outcome:
         for number in range(2, 5)
         for outputs in combinations(range(1, longest + 1), number)
     ]
-    domain = Domain(f"every set of 2 to 4 output lengths in 1..{longest}", cases)
+    domain = context.domain(f"every set of 2 to 4 output lengths in 1..{longest}", cases)
 
     def shifted(outputs: Sequence[int]) -> list[range]:
         return [range(s.start + first, s.stop + first) for s in corrected_stages(outputs)]
 
-    printed = domain.refute(
-        "stages of line 1",
-        verify_algorithm2,
-        holds=lambda o: cuts_well(o, printed_stages(o)),
-    )
+    printed = domain.refute("stages of line 1", holds=lambda o: cuts_well(o, printed_stages(o)))
     corrected = domain.examine("0..l'_1, l'_{i−1}+1..l'_i", lambda o: cuts_well(o, shifted(o)))
     return printed, corrected

@@ -16,7 +16,7 @@ from formulations.hindsight_latency import Convention, LatencyProblem, brute_for
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Examination, Findings, Outcome, dismiss_if, verifier
 from proofs_checks.papers.kv.model import algorithm, jobs
-from proofs_checks.search import Domain, examine
+from proofs_checks.search import examine
 
 CLAIMS = Claims()
 
@@ -299,8 +299,8 @@ def _costs_check(
         problem = theorem_6_2(steps, steps, 0).problem(convention)
         return total_latency(problem, algorithm(jobs(problem)))
 
-    domain = Domain("ε = 1/3, 1/4, ..., M = k/ε² for k = 1, 2, 10, 1000", cases)
-    printed = domain.refute("TEL(A1) ≥, TEL(A2) ≥, TEL(A3) = the printed sums", verify_costs)
+    domain = context.domain("ε = 1/3, 1/4, ..., M = k/ε² for k = 1, 2, 10, 1000", cases)
+    printed = domain.refute("TEL(A1) ≥, TEL(A2) ≥, TEL(A3) = the printed sums")
     corrected = domain.examine("they differ by at most M, so the terms in M² are right", leading)
     small = range(3, 8)
     engine = examine(
@@ -351,8 +351,8 @@ def _ratio_check(context: Context, *, goal: Fraction = Fraction(99, 100)) -> Out
     Correction: It tends to 1/ε from below as M grows: any smaller number is exceeded.
     """
     cases = list(product(range(3, context.choose(12, 60, 300)), (1, 10)))
-    domain = Domain("ε = 1/3, 1/4, ..., printed formulas", cases)
-    printed = domain.refute("the ratio reaches 1/ε for M large", verify_ratio)
+    domain = context.domain("ε = 1/3, 1/4, ..., printed formulas", cases)
+    printed = domain.refute("the ratio reaches 1/ε for M large")
     corrected = domain.examine(
         "the ratio exceeds 0.99/ε for M large",
         lambda c: printed_ratio(c[0], 10**9) > goal * c[0],

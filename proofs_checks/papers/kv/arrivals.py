@@ -10,7 +10,7 @@ from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome, dismiss_if, verifier
 from proofs_checks.papers.kv.adversary import ADVERSARY, theorem_6_2
 from proofs_checks.papers.kv.model import Jobs, algorithm
-from proofs_checks.search import Domain, examine, refute
+from proofs_checks.search import examine
 from proofs_checks.statistics import ExactLaw, binomial, gathered, of_sum
 from proofs_checks.statistics import exact_mean as mean
 
@@ -118,10 +118,10 @@ def _mean_check(context: Context, *, up_to: int = 1) -> Outcome:
         chance = Fraction(window.below - up_to, window.longest)
         return window.mean() == Fraction(window.most, 2) * window.rounds * chance
 
-    domain = Domain(
+    domain = context.domain(
         "arrivals 0..B and outputs 1..K uniform, small B, C, K, ô, exact laws", windows
     )
-    printed = domain.refute("E N over C rounds = λ·C·F(ô)", verify_mean)
+    printed = domain.refute("E N over C rounds = λ·C·F(ô)")
     as_corrected = domain.examine("E N over C rounds = λ·C·F(ô − 1)", corrected)
     return printed, as_corrected
 
@@ -220,11 +220,10 @@ def _tail_check(context: Context, *, factor: float = 1) -> Outcome:
         rounds = int(factor * log(duration) / float(2 * delta**2 * p**2)) + 1
         return tail(binomial(rounds, p), (1 + delta) * rounds * p) <= Fraction(1, duration)
 
-    printed = refute(
+    printed = context.refute(
         f"for some C up to {_LONGEST}, Pr(N ≥ (1 + 1/T)·E N) halves from T = 10 to 1000",
         "one arrival a round, shorter than ô with a probability in tenths, exact",
         context.choose((5,), (2, 5, 8), range(1, 10)),
-        verify_tail,
     )
     corrected = examine(
         "with a fixed δ and C = B²·log T/(2δ²λ²F²) the probability is at most 1/T",
@@ -294,7 +293,7 @@ def _ends_check(
         )
 
     made = f"1/ε in {list(sizes)}"
-    domain = Domain(f"{made}, M = 10^6/ε", sizes)
+    domain = context.domain(f"{made}, M = 10^6/ε", sizes)
     least = domain.examine("one short request: ratio at most 1 + 2ε", negligible)
     many = domain.examine(f"{far}·M short requests: ratio at most 1.01", near_one)
     sums = examine("the sums are those of the runs", f"{made}, small M", sizes, by_attack)
@@ -350,11 +349,10 @@ def _balance_check(
         expected = 1 + Fraction(2 * (steps - 1)) / share**power
         return abs(exact - expected) <= expected / 50
 
-    printed = refute(
+    printed = context.refute(
         "at εM/2 the ratio is below 3/2, or at 2εM below 1/2, of that at εM",
         "1/ε = 5, 6, ..., M = 2h/ε for h = 10, 1000, 10^5",
         product(sizes, (10, 1000, 10**5)),
-        verify_balance,
     )
     corrected = examine(
         "with x·εM short requests the ratio is 1 + 2(1/ε − 1)/x within 2 %",
@@ -451,11 +449,10 @@ def _minimum_check(
         }
         return formula_fails(law, longest) is None
 
-    printed = refute(
+    printed = context.refute(
         "Pr(o_min ≤ x) = 1 − (1 − F(x))^{|R|} for R(t) of Algorithm 2",
         "small M, all output sequences of the first rounds",
         cases,
-        verify_minimum,
     )
     corrected = examine(
         "the same for |R| independent draws",

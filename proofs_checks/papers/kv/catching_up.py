@@ -26,7 +26,7 @@ from proofs_checks.papers.kv.model import (
     problem_of,
     random_problem,
 )
-from proofs_checks.search import examine, refute
+from proofs_checks.search import examine
 
 CLAIMS = Claims()
 
@@ -322,12 +322,11 @@ def _lemma55_check(context: Context, *, less: int = 0, share: float = 1, more: i
         T)² if λ·ℓ < m and rounds without arrivals occur. From there up to μ* no proof is known to
         us.
     """
-    printed = refute(
+    printed = context.refute(
         "the optimum serves what Algorithm 2 has started before the end of a burst",
         "one request in round 0, then bursts of short ones; small M and outputs, conventions A, "
         "B, C, all optimal schedules",
         _single(context),
-        verify,
         Burst.to_data,
     )
     move = examine(
@@ -440,12 +439,11 @@ def _lemma56_check(
     """
     lengths = context.choose((3, 4), (3, 4, 5), (3, 4, 5))
     kinds = context.choose((0, 1), (0, 1, 2), (0, 1, 2))
-    printed = refute(
+    printed = context.refute(
         "the optimum serves what Algorithm 2 has started before the end of a burst",
         "one request of two units and two of three in round 0, then a burst of units; one fits at "
         "a time; conventions B and C (normal also A), all optimal schedules",
         [queued(kind, others, 4) for kind in kinds],
-        verify_queue,
         Burst.to_data,
     )
     corrected = examine(

@@ -22,7 +22,7 @@ from proofs_checks.papers.kv.model import (
     random_problem,
     selected,
 )
-from proofs_checks.search import examine, refute
+from proofs_checks.search import examine
 
 CLAIMS = Claims()
 
@@ -236,11 +236,10 @@ def _margin_check(context: Context, *, sign: int = 1) -> Outcome:
     """
     cases = [_drawn(context) for _ in range(context.choose(300, 3000, 30_000))]
     runs = range(context.choose(60, 600, 5000))
-    printed = refute(
+    printed = context.refute(
         "ô − δ in place of o keeps the memory, under one convention at least",
         "random requests at 0, |ô − o| ≤ δ ≤ 2, ô − δ ≥ 1",
         cases,
-        verify_margin,
     )
     corrected = examine(
         "ô + δ does, in whole runs",
@@ -294,10 +293,9 @@ def _limit_check(context: Context, *, layers: int = _LAYERS) -> Outcome:
     Correction: The size per token is right; the quotient is 7,629 tokens (8,192 with GB of 2^30
         bytes throughout, 12,130 with the model in bytes).
     """
-    del context
     cases = list(product((10**9, 2**30), (0, 1)))
-    printed = refute(
-        "(160 GB − 140 GB)/(2·L·H·D) = 16,492", "GB of 10^9 and of 2^30 bytes", cases, verify_limit
+    printed = context.refute(
+        "(160 GB − 140 GB)/(2·L·H·D) = 16,492", "GB of 10^9 and of 2^30 bytes", cases
     )
     corrected = examine(
         "2·L·H·D = 2,621,440 bytes and 20·10^9 of them hold 7,629 tokens",
@@ -364,12 +362,10 @@ def _slopes_check(context: Context, *, high: int = 2) -> Outcome:
     Correction: The ratios 3 and 8 are right; the slopes or their unit are not those of the figure
         that section 8.2 reads.
     """
-    del context
-    printed = refute(
+    printed = context.refute(
         "Algorithm 2 below and the best benchmark above 200 s at 10,000 arrivals",
         "slopes per arrival, and per second of arrivals",
         [(10_000, 50)],
-        verify_cap,
     )
     corrected = examine(
         "the slopes are in ratio 3 (1/2 to 1/6) and 8 (1/100 to 1/800)",

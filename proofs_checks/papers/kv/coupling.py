@@ -33,7 +33,7 @@ from proofs_checks.papers.kv.model import (
     selected,
     shortest_first,
 )
-from proofs_checks.search import Domain, examine
+from proofs_checks.search import examine
 
 CLAIMS = Claims()
 
@@ -282,7 +282,7 @@ def _examined(
         "starts nothing else then, of random runs on 4 requests that are not optimal, s = 1; A "
         "and B with M = 6, C with M = 8, in turn"
     )
-    domain = Domain(made, cases)
+    domain = context.domain(made, cases)
     printed = examine("the statement", made, cases, lambda case: part(*case), keep=len(cases))
     corrected = domain.examine(
         "the corrected statement", lambda case: part(*case), lambda case: alike(*case)

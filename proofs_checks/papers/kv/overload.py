@@ -21,7 +21,7 @@ from proofs_checks.papers.kv.model import (
     problem_of,
     random_problem,
 )
-from proofs_checks.search import examine, refute
+from proofs_checks.search import examine
 from proofs_checks.statistics import slope_estimate
 
 CLAIMS = Claims()
@@ -246,11 +246,10 @@ def _regret_check(
         )
 
     cases = list(_streams(context, rates))
-    printed = refute(
+    printed = context.refute(
         "the excess over a steady start does not grow like T, under one convention at least",
         f"equal requests, a fixed number in every round, small domain, T = {_ROUNDS}",
         cases,
-        verify_regret,
     )
     corrected = examine(
         "no request starts after max a + Σ d: AEL, and so the regret, is at most linear in T",
@@ -369,11 +368,10 @@ def _stability_check(
         for memory in range(prompt + output, largest + 1)
     ]
     made = f"equal requests, s = 1, 2, o up to {longest}, M up to {largest}"
-    printed = refute(
+    printed = context.refute(
         "Algorithm 2 sustains the rate of a steady start, under one convention at least",
         made,
         cases,
-        verify_stability,
         holds=lambda case: any(
             saturated_rate(kind) * asked >= kind.steady for kind in kinds_of(*case).values()
         ),

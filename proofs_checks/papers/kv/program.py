@@ -17,7 +17,7 @@ from formulations.hindsight_latency import (
 from proofs_checks.claim import Claims, Context, Defect, Effort, Kind, Mutation
 from proofs_checks.evidence import Data, Outcome, dismiss_if, verifier
 from proofs_checks.papers.kv.model import Jobs, as_data, from_data, peak, problem_of
-from proofs_checks.search import Domain, examine, refute
+from proofs_checks.search import examine
 
 CLAIMS = Claims()
 
@@ -178,11 +178,10 @@ def _rules_check(context: Context, *, longer: int = 1, larger: int = 1) -> Outco
         f"every schedule of two requests with a common prompt s = 1, 2, o up to {longest}, M up "
         f"to {3 + 2 * longest}, the second up to {latest} rounds later"
     )
-    printed = refute(
+    printed = context.refute(
         "the three rules allow the same schedules",
         made,
         _schedules(context),
-        verify_rules,
         lambda s: {
             "memory": s[0].memory,
             "requests": np.stack([s[0].prompt, s[0].output, s[1]], 1).tolist(),
@@ -298,10 +297,8 @@ def _objective_check(context: Context, *, share: int = 1) -> Outcome:
         return printed_objective(schedule) - share * arrivals == total_latency(*schedule)
 
     schedules = list(_program_schedules(context))
-    domain = Domain(_made(context), schedules)
-    printed = domain.refute(
-        "objective = total latency", verify_objective, _with_starts, holds=latency
-    )
+    domain = context.domain(_made(context), schedules)
+    printed = domain.refute("objective = total latency", _with_starts, holds=latency)
     corrected = domain.examine("objective − Σ a_i = total latency", shifted)
     return printed, corrected
 
@@ -355,10 +352,9 @@ def _round_0_check(context: Context, *, first: int = 0) -> Outcome:
     def legal(schedule: Schedule) -> bool:
         return not violations(*schedule)
 
-    domain = Domain(_made(context), schedules)
+    domain = context.domain(_made(context), schedules)
     printed = domain.refute(
         "rows of rounds 1..T keep the memory",
-        verify_round_0,
         _with_starts,
         holds=legal,
         applies=lambda s: fits_from(s, 1),

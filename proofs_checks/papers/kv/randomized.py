@@ -12,7 +12,7 @@ from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Findings, Outcome, dismiss_if, verifier
 from proofs_checks.papers.kv.adversary import Attack, theorem_6_2
 from proofs_checks.papers.kv.model import CONVENTIONS, algorithm, jobs
-from proofs_checks.search import Domain, examine, refute
+from proofs_checks.search import examine
 
 CLAIMS = Claims()
 
@@ -122,11 +122,8 @@ def _distribution_check(context: Context, *, extra: int = 1) -> Outcome:
         chance = Fraction(1, steps * constant + extra)
         return len(printed_values(steps, constant)) * chance == 1
 
-    printed = refute(
-        "ε/c for each k adds up to 1",
-        "ε = 1/3, 1/4, ..., c = 1, 2, ...",
-        cases,
-        verify_distribution,
+    printed = context.refute(
+        "ε/c for each k adds up to 1", "ε = 1/3, 1/4, ..., c = 1, 2, ...", cases
     )
     corrected = examine("ε/(c + ε) for each k does", "the same", cases, one)
     return printed, corrected
@@ -168,11 +165,10 @@ def _conditional_check(context: Context, *, missing: int = 2) -> Outcome:
         weight = Fraction(steps - missing, steps * constant)
         return all(len(hit(steps, k)) * Fraction(1, steps * constant) == weight for k in inside)
 
-    printed = refute(
+    printed = context.refute(
         "one of k = k′ + ε..k′ + 1 − 2ε comes with probability 1/c",
         "ε = 1/3, 1/4, ..., c = 1, 2, ...",
         cases,
-        verify_conditional,
     )
     as_corrected = examine(
         "with probability (1 − 2ε)/c",
@@ -227,8 +223,8 @@ def _room_check(context: Context, *, prompts: int = 1) -> Outcome:
         held = problem.prompt.tolist()[0] + later * prompt
         return bool(problem.memory - held == (steps - later - prompts) * prompt)
 
-    printed = refute(
-        "(k − k′)M tokens are left at kM", "ε = 1/3, 1/4, ..., all k − k′", cases, verify_room
+    printed = context.refute(
+        "(k − k′)M tokens are left at kM", "ε = 1/3, 1/4, ..., all k − k′", cases
     )
     as_corrected = examine("(k′ + 1 − k)M − s are", "the same", cases, corrected)
     return printed, as_corrected
@@ -402,7 +398,9 @@ def _bound_check(
         most = 1 + short * Fraction(2, case[1])
         return max(expected_ratio(*case, 10_000), *limits(*case).values()) <= most
 
-    domain = Domain(f"1/ε in {list(sizes)}, c in {list(constants)}, conventions A, B, C", cases)
+    domain = context.domain(
+        f"1/ε in {list(sizes)}, c in {list(constants)}, conventions A, B, C", cases
+    )
     engine = examine(
         "the sums = Algorithm 2's total latency",
         "small instances",
@@ -410,7 +408,7 @@ def _bound_check(
         by_engine,
     )
     printed = domain.refute(
-        "starting at once has a ratio of (1 − 1/c) + (1/c)(H_{1/ε−1} − 1) at least", verify_bound
+        "starting at once has a ratio of (1 − 1/c) + (1/c)(H_{1/ε−1} − 1) at least"
     )
     corrected = domain.examine("it has a ratio of at most 1 + 2/c", at_most)
     return printed, corrected, engine

@@ -27,7 +27,7 @@ from proofs_checks.papers.kv.model import (
     problem_of,
     random_problem,
 )
-from proofs_checks.search import Domain, examine, refute
+from proofs_checks.search import examine
 
 CLAIMS = Claims()
 
@@ -138,10 +138,9 @@ def _subset_check(context: Context, *, spare: int = 0) -> Outcome:
     Correction: It starts no more requests than Algorithm 2 does, |V| ≤ |U|, but may start others.
     """
     cases = list(moments(context, 2 * draws(context)))
-    domain = Domain(MADE, cases)
+    domain = context.domain(MADE, cases)
     printed = domain.refute(
         "some optimum starts a subset of what Algorithm 2 starts",
-        verify_subset,
         lambda m: as_data(m.problem, now=m.now),
         holds=lambda m: not leaves_the_batch(m),
     )
@@ -262,10 +261,10 @@ def _expectation_check(context: Context, *, share: int = 1, power: int = 1) -> O
     """
     largest = context.choose(8, 20, 40)
     cases = list(product(range(1, largest), range(1, largest), range(2, largest)))
-    domain = Domain(
+    domain = context.domain(
         f"CP = C_1·K̄ or, with probability 1/T, q·T; whole C_1·K̄, q, T below {largest}", cases
     )
-    printed = domain.refute("E CP ≤ C_1·K̄", verify_expectation)
+    printed = domain.refute("E CP ≤ C_1·K̄")
     corrected = domain.examine(
         "E CP ≤ C_1·K̄ + q",
         # The sum is at most q·T; the mutation uses q·T².
@@ -348,7 +347,7 @@ def _offline_check(context: Context, *, consistent: bool = True) -> Outcome:
         terms = differences(problem, path)
         return terms == [moment.pending(path, t) for t in range(len(terms))]
 
-    domain = Domain(_MADE, problems)
+    domain = context.domain(_MADE, problems)
     total = domain.examine("L^OFF_1 = Σ_t (L^OFF_t − L^OFF_{t+1})", sums_up)
     each = domain.examine("along OFF's own path each term is |S ∪ R|", pending)
     return total, each
@@ -443,11 +442,10 @@ def _decomposition_check(context: Context, *, rate: int = 2, from_round: int = 0
         skipped = sum(Moment(problem, now).compensated for now in range(from_round))
         return gap == terms - skipped
 
-    printed = refute(
+    printed = context.refute(
         "E[AEL − OPT/n] = (1/T)·Σ_t CP_{t+1}",
         f"streams of {rate} arrivals a round, s = 1, small M, all sequences of outputs",
         cases,
-        verify_decomposition,
         found="exhaustive search",
     )
     corrected = examine(

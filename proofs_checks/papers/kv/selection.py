@@ -27,7 +27,7 @@ from proofs_checks.papers.kv.model import (
     selected,
     used,
 )
-from proofs_checks.search import Domain, examine, refute
+from proofs_checks.search import examine
 
 CLAIMS = Claims()
 
@@ -268,18 +268,16 @@ def _check(
     context: Context,
     *,
     holds: Statement,
-    verify: Verifier,
     what: str,
     common: bool = False,
     corrected: str = "agreeable",
 ) -> Outcome:
     count = context.choose(500, 3000, 30_000)
     draws = [_drawn(context, common=common) for _ in range(count)]
-    printed = refute(
+    printed = context.refute(
         f"{what}, under one convention at least",
         "three random requests of different outputs on an empty worker",
         draws,
-        verify,
     )
     grow = f"{what}, prompts that grow with the outputs"
     as_corrected = on_states(context, grow, "random states", corrected, count, holds)
@@ -294,7 +292,7 @@ def _claim(claim_id: str, verify: Verifier, what: str) -> Callable[[Statement], 
             claim_id,
             Mutation("common prompts only", common=True),
             Mutation("any prompts in the correction", corrected="mixed"),
-            check=partial(_check, holds=holds, verify=verify, what=what),
+            check=partial(_check, holds=holds, what=what),
             hypotheses=("a prompt s_i for each request", "outputs known", "s_i + o_i ≤ M"),
             summary="A short output with a large prompt blocks longer ones with small prompts.",
             defect=Defect.INFERENCE,
@@ -449,10 +447,10 @@ def _listed_check(
         state = listed_state(data)
         return not state.passes(test) or state.passes(equation_1)
 
-    domain = Domain("random workers with one or two requests running, convention A", states)
-    as_printed = domain.refute(
-        "what passes never exceeds M", verify_listed, holds=partial(sound, test=printed)
+    domain = context.domain(
+        "random workers with one or two requests running, convention A", states
     )
+    as_printed = domain.refute("what passes never exceeds M", holds=partial(sound, test=printed))
     as_corrected = domain.examine(
         "the same with the candidate's own completion", partial(sound, test=corrected)
     )
@@ -541,11 +539,10 @@ def _count_check(context: Context, *, keep_finished: bool = False) -> Outcome:
         return max(work) <= (new + 1) * (held + new + 1)
 
     made = "runs of Algorithm 1 on random and on many equal requests"
-    printed = refute(
+    printed = context.refute(
         "at most 4·M² inequalities a round with S(t) as the pseudo-code has it",
         made,
         [*runs, *many],
-        verify_count,
         lambda data: {
             "memory": data.memory,
             "prompt": data.first[0],

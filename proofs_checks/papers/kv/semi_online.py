@@ -27,7 +27,7 @@ from proofs_checks.papers.kv.model import (
     shortest_first,
 )
 from proofs_checks.papers.kv.overload import EqualRequests, started
-from proofs_checks.search import Domain, examine, refute
+from proofs_checks.search import examine
 
 CLAIMS = Claims()
 
@@ -344,11 +344,10 @@ def _limit_check(
         ends = sum((now + kind.length) * c for now, c in enumerate(started(kind, [num])))
         return ends <= factor * area_bound(kind, num)
 
-    printed = refute(
+    printed = context.refute(
         "Algorithm 1 within a quarter of a steady start for some M, under A, B or C",
         f"s = 1, o up to {longest}, M = 60·k, {list(batches)} times M/3 requests, k ≤ 1000",
         cases,
-        verify_limit,
     )
     corrected = examine(
         "the slots at which requests end sum up to at most twice the least that areas allow",
@@ -423,7 +422,7 @@ def _exchange_check(context: Context, *, sign: int = 1) -> Outcome:
         place, and a swap may exceed M later.
     """
     cases = list(_disagreements(context))
-    domain = Domain(
+    domain = context.domain(
         f"every better schedule of every instance of 4 requests, {small_domain(context)}", cases
     )
 
@@ -446,7 +445,6 @@ def _exchange_check(context: Context, *, sign: int = 1) -> Outcome:
 
     printed = domain.refute(
         "some j, k of case 1 have c_j(A) = c_k(S)",
-        verify_exchange,
         lambda case: with_starts(case[0], case[2]),
         holds=equation,
         applies=case_1,
@@ -523,11 +521,10 @@ def _figure_check(context: Context, *, others: bool = True, arrival: int = 1) ->
         schedules = optima(jobs(problem))
         return any(p[1] < p[0] for p in schedules) and any(p[0] < p[1] for p in schedules)
 
-    printed = refute(
+    printed = context.refute(
         "some optimum waits for P4",
         "P1 to P5 as in the figure, every o_1, o_2, o_5 > 3 in a small domain",
         cases if others else [(3, 3, 3)],
-        verify_figure,
         found="exhaustive search",
     )
     corrected = examine(

@@ -20,7 +20,7 @@ from proofs_checks.claim import Claims, Context, Defect, Effort, Kind, Mutation
 from proofs_checks.evidence import Data, Outcome, dismiss_if, verifier
 from proofs_checks.papers.route.probes import discounted
 from proofs_checks.runs import imbalance, multisets, vectors
-from proofs_checks.search import Domain, examine
+from proofs_checks.search import examine
 
 CLAIMS = Claims()
 
@@ -357,10 +357,11 @@ def _stage1_check(
         if not alike
         or len({size for row in (*data["active"], data["waiting"]) for size in row}) == 1
     ]
-    domain = Domain("two workers with a few active requests, two waiting, small sizes", cases)
+    domain = context.domain(
+        "two workers with a few active requests, two waiting, small sizes", cases
+    )
     printed = domain.refute(
-        "stage 1 sends a safe request, or the largest one, or to the lightest worker",
-        verify_stage1,
+        "stage 1 sends a safe request, or the largest one, or to the lightest worker"
     )
 
     def corrected_holds(data: Data) -> bool:

@@ -15,7 +15,7 @@ from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Outcome, dismiss_if, verifier
 from proofs_checks.papers.route.br0 import f_score
 from proofs_checks.runs import imbalance
-from proofs_checks.search import Domain, examine, refute
+from proofs_checks.search import examine
 
 CLAIMS = Claims()
 
@@ -194,10 +194,9 @@ def _mean_check(context: Context, *, known: bool = False, until: int = 0) -> Out
         load at h is (s + a + h)·P(R > h).
     """
     cases = [law for law in laws(context) if not known or sum(map(bool, law.weights)) == 1]
-    printed = refute(
+    printed = context.refute(
         "(7) with ŷ = y is the expected load at every h", f"{_made(context)}; s + a = 1", cases,
-        verify_profile,
-        lambda law: {"weights": list(law.weights), "look_ahead": law.look_ahead, "size": 1},
+        lambda law: {"weights": list(law.weights), "look_ahead": law.look_ahead, "size": 1}
     )  # fmt: skip
     corrected = examine(
         "the expected number of steps in the window is y: Σ_{h<H} P(R > h) = E min(R, H)",
@@ -289,11 +288,11 @@ def _decrement_check(context: Context, *, inside: bool = False, share: int = 1) 
         for j in range(1, min(r, h))
         if not inside or r <= h
     ]
-    domain = Domain(
+    domain = context.domain(
         f"remaining steps and windows below {most}, all elapsed steps before the end of either",
         cases,
     )
-    printed = domain.refute("min(R − j, H) = min(R, H) − j", verify_decrement)
+    printed = domain.refute("min(R − j, H) = min(R, H) − j")
 
     def short(case: tuple[int, int, int]) -> bool:
         r, h, j = case

@@ -8,7 +8,7 @@ from bfio.step.two_stage.fscore import ScoreWeights, right_end, score
 from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Findings, Outcome, dismiss_if, verifier
 from proofs_checks.runs import multisets
-from proofs_checks.search import Domain, examine
+from proofs_checks.search import examine
 
 CLAIMS = Claims()
 
@@ -64,7 +64,7 @@ def _check(context: Context, *, upwards: bool = False, fewer: int = 0) -> Outcom
         for sizes in multisets(n, largest)
         for slots in range(1, n + 1)
     ]
-    domain = Domain(
+    domain = context.domain(
         f"all pools of up to {count} sizes in 1..{largest}, all numbers of slots", cases
     )
     exact = domain.examine(
@@ -286,14 +286,11 @@ def _kink_check(context: Context, *, look_ahead: int = 3, probes: int = 2) -> Ou
         (route.margin-probes); both are exact, neither is needed.
     """
     cases = list(_cases(context, look_ahead))
-    domain = Domain(
+    domain = context.domain(
         f"up to two requests of small sizes, small margins over {look_ahead} steps, α = 1, β = 2",
         cases,
     )
-    printed = domain.refute(
-        "probes around the first margin find the best subset",
-        verify_kinks,
-    )
+    printed = domain.refute("probes around the first margin find the best subset")
     corrected = domain.examine(
         "probes around the right end of the maximising interval do",
         lambda c: best_by_probes(c[0], len(c[0]), c[1], _unit(c[1]), probes)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Outcome, dismiss_if, verifier
 from proofs_checks.runs import gap, imbalance
-from proofs_checks.search import examine, refute
+from proofs_checks.search import examine
 
 CLAIMS = Claims()
 
@@ -119,15 +119,12 @@ def _lowest_check(
     Correction: Of any method without an oracle: both deployed rows are lower than BR-0 and all
         baselines, on both traces.
     """
-    del context
     cases = [
         (_tenths(rows, DEPLOYED), _tenths(rows, (name,)))
         for rows in _TRACES.values()
         for name in (*others, "BR-0", *rivals)
     ]
-    printed = refute(
-        "no other method is lower", "all rows of Table 1, both traces", cases, verify_lowest
-    )
+    printed = context.refute("no other method is lower", "all rows of Table 1, both traces", cases)
     corrected = examine(
         "both deployed rows are lower than every row without an oracle",
         "all rows of Table 1 but the oracle's, both traces",
@@ -298,12 +295,11 @@ def _metric_check(
     most = context.choose(3, 4, 6)
     loads = {G: list(product(range(most + 1), repeat=G)) for G in workers}
     made = f"all pairs of loads up to {most} of {' and '.join(map(str, workers))} workers"
-    printed = refute(
+    printed = context.refute(
         "less Σ(max − L_g) means no more max − min", made,
         [(a, b) for G in workers for a, b in product(loads[G], repeat=2)],
-        verify_metric,
         holds=lambda pair: imbalance(pair[0]) >= imbalance(pair[1])
-        or gap(pair[0]) <= gap(pair[1]),
+        or gap(pair[0]) <= gap(pair[1])
     )  # fmt: skip
     corrected = examine(
         "max − min ≤ Σ(max − L_g) ≤ (G − 1)·(max − min)", made,
