@@ -19,6 +19,11 @@ WORK_LIMIT = 40_000_000
 _NONE = -(1 << 59)
 
 
+def malformed(field: str, what: str) -> InputError:
+    """Return the error of a certificate that cannot be read as a proof, by the field at fault."""
+    return InputError(f"certificate.{field}", what, "solve again")
+
+
 class WorkBudget:
     """A counter of search steps, which raises an error beyond its limit."""
 
