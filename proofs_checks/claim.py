@@ -103,7 +103,7 @@ class Context:
         what: str,
         made: str,
         instances: Iterable[T],
-        as_data: Callable[[T], Data] | None = None,
+        as_data: Callable[..., Data] | None = None,
         **options: Any,
     ) -> Examination[T]:
         """Try the printed statement on instances; see `proofs_checks.search.refute`."""

@@ -28,10 +28,10 @@ def dismiss_if(excluded: bool) -> None:
         raise DismissedError("no counterexample")
 
 
-def argument_names(function: Callable[..., object]) -> list[str]:
-    """Return the names of a function's arguments, without those by keyword only."""
-    arguments = signature(function).parameters.values()
-    return [each.name for each in arguments if each.kind is not Parameter.KEYWORD_ONLY]
+def arguments_of(function: Callable[..., object]) -> list[Parameter]:
+    """Return the arguments that a function needs by position."""
+    needed = [a for a in signature(function).parameters.values() if a.default is Parameter.empty]
+    return [argument for argument in needed if argument.kind is not Parameter.KEYWORD_ONLY]
 
 
 def verifier(why: Callable[..., str | None]) -> Verifier:
@@ -39,7 +39,7 @@ def verifier(why: Callable[..., str | None]) -> Verifier:
 
     Its arguments are the entries of the data; a single one called ``data`` is all of them.
     """
-    names = argument_names(why)
+    names = [argument.name for argument in arguments_of(why)]
 
     @wraps(why)
     def verify(data: Data) -> str | None:

@@ -8,8 +8,10 @@ counterexample. The result is locally minimal: after any single move it is not a
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
 from fractions import Fraction
+from inspect import Parameter
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from formulations.errors import InputError
@@ -27,7 +29,7 @@ from proofs_checks.evidence import (
     Verifier,
     accepted,
     agreed,
-    argument_names,
+    arguments_of,
 )
 
 if TYPE_CHECKING:
@@ -130,6 +132,7 @@ def _closer_to_zero(value: int) -> Iterator[int]:
 
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 def plain(instance: Any) -> Any:
@@ -147,7 +150,7 @@ def as_arguments(verify: Verifier) -> Callable[[Any], Data]:
     A dataclass has its fields, a tuple the names of the verifier's arguments; another instance is
     its only argument.
     """
-    names = argument_names(verify)
+    names = [argument.name for argument in arguments_of(verify)]
 
     def turned(instance: Any) -> Data:
         data = plain(instance)
@@ -158,16 +161,28 @@ def as_arguments(verify: Verifier) -> Callable[[Any], Data]:
     return turned
 
 
+def _of_parts(function: Callable[..., R]) -> Callable[[Any], R]:
+    """Return a function of one instance, a tuple of its arguments if it needs several."""
+    # Some built-in functions have no signature; they take the instance.
+    with suppress(ValueError):
+        arguments = arguments_of(function)
+        if len(arguments) > 1 or any(a.kind is Parameter.VAR_POSITIONAL for a in arguments):
+            return lambda instance: function(*instance)
+    return function
+
+
 def examine(
     what: str,
     made: str,
     instances: Iterable[T],
-    holds: Callable[[T], bool],
-    applies: Callable[[T], bool] | None = None,
+    holds: Callable[..., bool],
+    applies: Callable[..., bool] | None = None,
     *,
     keep: int = 100,
 ) -> Examination[T]:
     """Try a statement on instances.
+
+    Functions of an instance may have one argument, or one for each part of a tuple.
 
     Parameters
     ----------
@@ -182,14 +197,16 @@ def examine(
     keep : int
         Largest number of failures to keep.
     """
+    met = _of_parts(holds)
+    meant = None if applies is None else _of_parts(applies)
     tried = applied = failed = 0
     failures: list[T] = []
     for instance in instances:
         tried += 1
-        if applies is not None and not applies(instance):
+        if meant is not None and not meant(instance):
             continue
         applied += 1
-        if not holds(instance):
+        if not met(instance):
             failed += 1
             if len(failures) < keep:
                 failures.append(instance)
@@ -201,10 +218,10 @@ def refute(
     made: str,
     instances: Iterable[T],
     verify: Verifier,
-    as_data: Callable[[T], Data] | None = None,
+    as_data: Callable[..., Data] | None = None,
     *,
-    holds: Callable[[T], bool] | None = None,
-    applies: Callable[[T], bool] | None = None,
+    holds: Callable[..., bool] | None = None,
+    applies: Callable[..., bool] | None = None,
     found: str = "search",
 ) -> Examination[T]:
     """Try a printed statement on instances, and keep violating ones as counterexamples.
@@ -222,7 +239,7 @@ def refute(
     found : str
         How the instances are searched.
     """
-    turned = as_data or as_arguments(verify)
+    turned = as_arguments(verify) if as_data is None else _of_parts(as_data)
 
     def stands(instance: T) -> bool:
         return verify(turned(instance)) is None
@@ -253,8 +270,8 @@ class Domain(Generic[T]):
     def examine(
         self,
         what: str,
-        holds: Callable[[T], bool],
-        applies: Callable[[T], bool] | None = None,
+        holds: Callable[..., bool],
+        applies: Callable[..., bool] | None = None,
     ) -> Examination[T]:
         """Try a statement on the instances; see `examine`."""
         return examine(what, self.made, self.instances, holds, applies)
@@ -262,7 +279,7 @@ class Domain(Generic[T]):
     def refute(
         self,
         what: str,
-        as_data: Callable[[T], Data] | None = None,
+        as_data: Callable[..., Data] | None = None,
         **options: Any,
     ) -> Examination[T]:
         """Try a printed statement on the instances; see `refute`."""

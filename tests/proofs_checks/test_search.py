@@ -102,6 +102,15 @@ def test_a_verifier_takes_the_entries_of_the_data_by_name() -> None:
     assert as_arguments(above)((3, (1, 2))) == {"value": 3, "least": [1, 2]}
 
 
+def test_a_function_of_several_arguments_takes_the_parts_of_an_instance() -> None:
+    """Of one argument it takes the instance, as a built-in function without a signature does."""
+    pairs = [(1, 2), (2, 1), (3, 3)]
+    assert examine("a <= b", "pairs", pairs, lambda a, b: a <= b).failures == ((2, 1),)
+    assert examine("ascending", "pairs", pairs, lambda *ab: max(ab) == ab[1]).tally.failed == 1
+    assert examine("a != b", "pairs", pairs, lambda ab: len(set(ab)) == 2).tally.failed == 1
+    assert examine("not empty", "pairs", pairs, bool, lambda a, b: a > b).tally.applied == 1
+
+
 def test_examining_counts_what_applies() -> None:
     """Of 0..9 the even ones apply; of these 6 and 8 fail."""
     seen = examine("below 5", "0..9", range(10), lambda i: i < 5, lambda i: i % 2 == 0)

@@ -157,7 +157,7 @@ def _admission_check(context: Context, *, spare: int = 2, free_choice: bool = Fa
 
     corrected = domain.examine(
         "for a fixed admitted set both optima are the same",
-        lambda case: _same_optima(*case, free_choice)
+        lambda base, pool: _same_optima(base, pool, free_choice)
     )  # fmt: skip
     return printed, corrected
 
@@ -190,7 +190,7 @@ def _throughput_check(context: Context, *, free_choice: bool = False) -> Outcome
         "for given requests least imbalance and least maximum load have the same allocations",
         f"every step of 2 and 3 workers with one free slot, base loads 0..2, sizes 1..{largest}",
         cases,
-        lambda case: _same_optima(*case, free_choice),
+        lambda base, pool: _same_optima(base, pool, free_choice),
     )
 
 
@@ -249,8 +249,7 @@ def _round_robin_check(
     ]
     printed = context.refute("H/⌈H/G⌉ ≥ G", f"all G and H ≥ G below {most} and {2 * most}", cases)
 
-    def as_corrected(case: tuple[int, int]) -> bool:
-        G, H = case
+    def as_corrected(G: int, H: int) -> bool:
         share = -(-H // G)
         # Short requests of one token shift the peaks by less than one heavy request.
         piled = heavy_peaks(policy, G, H) // _HEAVY.prompt_tokens
@@ -324,7 +323,7 @@ def _jsq_check(context: Context, *, policy: str = "jsq", burst: int = 0) -> Outc
         "spread has a largest share k/⌈k/G⌉ times smaller, G times for k = G, 2G",
         f"join the shortest queue by hand, G = 2..{largest} k = 1, G − 1, G, G + 1, 2G",
         [(G, k) for G in range(2, largest + 1) for k in (1, G - 1, G, G + 1, 2 * G)],
-        lambda c: heavies_by_counts(*c, burst=burst) == [c[1], *[0] * (c[0] - 1)],
+        lambda G, k: heavies_by_counts(G, k, burst=burst) == [k, *[0] * (G - 1)],
     )
     runs = [
         examine(

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import partial
 from itertools import product
 from math import ceil, log
 from typing import TypeAlias
@@ -43,9 +44,8 @@ _POOLS: dict[Admission, str] = {
 }
 
 
-def described(pool: Pool) -> str:
+def described(c: Cell, admission: Admission) -> str:
     """Return a short text that names a setting and its pool of prompt sizes."""
-    c, admission = pool
     return (
         f"G = {c.workers}, B = {c.slots}, p = {c.completion}, s_max = {c.largest}, drift "
         f"{tuple(c.increments)}, {_POOLS.get(admission, 'independent sizes')} [tokens]"
@@ -70,7 +70,7 @@ def pool_estimates(
         gaps, imbalances = mean_gaps(cell, *effort, context.rng, admission)
         estimates.append(
             bounded_mean(
-                f"mean {name}, {described((cell, admission))}",
+                f"mean {name}, {described(cell, admission)}",
                 gaps if per_gap else imbalances,
                 bound if share == 1 else f"{share:g}·{bound}",
                 share * (1 if per_gap else cell.workers - 1) * cell.largest / cell.completion,
@@ -151,8 +151,7 @@ def _tail_check(context: Context, *, power: int = 2) -> Outcome:
     """
     terms = context.choose(30, 100, 300)
 
-    def holds(case: tuple[int, int]) -> bool:
-        tenths, x = case
+    def holds(tenths: int, x: int) -> bool:
         p = Fraction(tenths, 10)
         # E Σ_{r<o} (r+1−x)₊ from the law of o truncated at R, plus the exact remainder.
         last = x + terms
@@ -280,7 +279,7 @@ def _condition_check(context: Context, *, limit: int = 20_000) -> Outcome:
         "every B, in blocks on which both sides are bounded for all p; G = 2, 16 and 64, s_max = "
         "1, 10, 1000 (larger G and s_max only ask for more)",
         product((2, 16, 64), (1, 10, 1000)),
-        lambda c: fails_up_to(limit, *c),
+        partial(fails_up_to, limit),
     )
     return Findings(
         seen,
@@ -425,14 +424,12 @@ def _step_check(
         cases,
     )
 
-    def applies(case: tuple[int, int, int, int, int]) -> bool:
-        tenths, workers, k, largest, increment = case
+    def applies(tenths: int, workers: int, k: int, largest: int, increment: int) -> bool:
         return meets(2**k, workers, tenths / 10, largest, increment)
 
     printed = domain.refute("(1 − p)^{y*} ≤ (GB)^{−3} with y* = ⌊x*/δ_max⌋", applies=applies)
 
-    def corrected_holds(case: tuple[int, int, int, int, int]) -> bool:
-        tenths, workers, k, _, increment = case
+    def corrected_holds(tenths: int, workers: int, k: int, _: int, increment: int) -> bool:
         size = log(workers * 2**k)
         threshold = age_threshold(tenths, size, 1 if stretched else increment)
         return small_enough(tenths, workers, 2**k, threshold)
@@ -495,8 +492,7 @@ def _average_check(context: Context, *, slopes: Sequence[int] = (1, 2), keep: in
         product(slopes, range(1, most), (2 * most + 2,)),
     )
 
-    def contracts(case: tuple[int, int, int]) -> bool:
-        tenths, start, added = case
+    def contracts(tenths: int, start: int, added: int) -> bool:
         value, most_seen = Fraction(start), max(Fraction(start), Fraction(10 * added, tenths))
         for _ in range(context.choose(15, 60, 200)):
             value = (keep - Fraction(tenths, 10)) * value + added
@@ -563,6 +559,6 @@ def _remainder_check(
     printed = domain.refute("D = s + r implies Imb ≤ (G − 1)·s + r")
     corrected = domain.examine(
         "D = s + r implies Imb ≤ (G − 1)·(s + r)",
-        lambda case: factor * imbalance(case[0]) <= (len(case[0]) - 1) * gap(case[0]),
+        lambda loads, _: factor * imbalance(loads) <= (len(loads) - 1) * gap(loads),
     )
     return printed, corrected

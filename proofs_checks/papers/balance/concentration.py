@@ -167,7 +167,7 @@ def _check(
         "u_A makes the bound at most 2G·e^{−α_B} ≤ 2G^{−2}B^{−3}",
         "Λ = 1, 5, 100, G = 2, 16, B = 8, 128, 1024, p = 1/10 to 9/10",
         product((1, 5, 100), (2, 16), (8, 128, 1024), range(1, 10)),
-        lambda c: _choice_holds(bound, largest_increment, *c),
+        partial(_choice_holds, bound, largest_increment),
     )
     drift = 0 if bound is bernstein3 else largest_increment
     slots = context.choose((256,), (256, 1024), (256, 1024, 4096))
@@ -311,7 +311,7 @@ def _exponent_check(context: Context, *, factor: float = 8, wanted: float = 1) -
     printed = domain.refute(
         "the exponent is at least 2α_B",
         holds=lambda c: reached(c, 2),
-        applies=lambda c: c[2] * (10 - c[2]) * c[1] >= 100 * 3 * log(c[0] * c[1]),
+        applies=lambda G, B, tenths: tenths * (10 - tenths) * B >= 100 * 3 * log(G * B),
     )
     corrected = domain.examine("it is at least α_B", lambda c: reached(c, wanted))
     return printed, corrected

@@ -136,8 +136,7 @@ def _table_check(context: Context, *, last: str = "BF-IO (H=20)") -> Outcome:
     """
     del context
 
-    def holds(quoted: tuple[str, int, str, bool, bool]) -> bool:
-        _, column, text, is_ratio, from_h0 = quoted
+    def holds(_: str, column: int, text: str, is_ratio: bool, from_h0: bool) -> bool:
         first = "BF-IO (H=0)" if from_h0 else "FCFS"
         before, after = (rounding_interval(_TABLE[row][column]) for row in (first, last))
         ratios = (before[0] / after[1], before[1] / after[0])
@@ -262,8 +261,7 @@ def _runs(context: Context, steps: int | None) -> Iterator[tuple[Run, list[int]]
 def _metric_check(
     context: Context, *, name: str, formula: Formula, steps: int | None = None
 ) -> Outcome:
-    def agrees(case: tuple[Run, list[int]]) -> bool:
-        run, outputs = case
+    def agrees(run: Run, outputs: list[int]) -> bool:
         value = measure(run)[name]
         return isinstance(value, float) and isclose(value, formula(run, outputs), rel_tol=1e-9)
 
@@ -462,7 +460,9 @@ def _formula_check(context: Context, *, averaged: bool = True) -> Outcome:
         f"all loads of 1 to {context.choose(*_LOADS)} tokens of two and three workers with two "
         "requests each",
         _steps(context),
-        lambda step: abs(energy(*step, reading, 0.7) - by_formula(*step)) < 1e-6,
+        lambda loads, running: (
+            abs(energy(loads, running, reading, 0.7) - by_formula(loads, running)) < 1e-6
+        ),
     )
 
 
@@ -493,8 +493,7 @@ def _idle_check(context: Context, *, exponent: float = 0.7, same_work: bool = Tr
         and (sum(less) == sum(loads) or not same_work)
     ]
 
-    def saves(pair: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]) -> bool:
-        loads, less, running = pair
+    def saves(loads: tuple[int, ...], less: tuple[int, ...], running: tuple[int, ...]) -> bool:
         return all(
             energy(less, running, reading, exponent) < energy(loads, running, reading, exponent)
             for reading in EnergyReading

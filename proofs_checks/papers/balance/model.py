@@ -66,8 +66,7 @@ def _profile_check(context: Context, *, weight: Weight = printed_weight) -> Outc
     runs = context.choose(5, 100, 2000)
     cases = [([3], [4]), *(random_requests(context.rng, 12, 9, 5) for _ in range(runs))]
 
-    def holds(case: tuple[list[int], list[int]]) -> bool:
-        prompts, outputs = case
+    def holds(prompts: list[int], outputs: list[int]) -> bool:
         run = small_run(prompts, outputs, "fcfs", 2, 2)
         return bool(step_loads(run).tolist() == loads_by_definition(run, prompts, weight))
 
@@ -126,8 +125,7 @@ def _steps_check(context: Context, *, extra: int = 0) -> Outcome:
         requests,
     )
 
-    def runs_as_corrected(request: tuple[int, int]) -> bool:
-        prompt, output = request
+    def runs_as_corrected(prompt: int, output: int) -> bool:
         loads = step_loads(small_run([prompt], [output], "fcfs", 1, 1))[:, 0].tolist()
         return bool(loads == [prompt + j for j in range(output + extra)])
 
@@ -390,8 +388,7 @@ def _drift_check(
     )
     printed = domain.refute("all running requests share the increment (printed formula)")
 
-    def corrected_holds(case: tuple[tuple[int, ...], tuple[int, ...]]) -> bool:
-        deltas, starts = case
+    def corrected_holds(deltas: tuple[int, ...], starts: tuple[int, ...]) -> bool:
         last = len(deltas)
         gains = {
             weight(deltas, _PROMPT, x, last) - weight(deltas, _PROMPT, x, last - 1) for x in starts
@@ -417,9 +414,9 @@ def _drift_check(
             )
             for n in range(context.choose(6, 60, 1000))
         ],
-        lambda case: (
-            _run_agrees(*case, DriftReading.GLOBAL_STEP, weight)
-            and _run_agrees(*case, DriftReading.AGE, weight_by_age)
+        lambda increments, rows: (
+            _run_agrees(increments, rows, DriftReading.GLOBAL_STEP, weight)
+            and _run_agrees(increments, rows, DriftReading.AGE, weight_by_age)
         ),
     )
     return printed, corrected, runs

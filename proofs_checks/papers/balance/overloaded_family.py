@@ -52,12 +52,14 @@ def _definition_check(context: Context, *, skip: int = 1) -> Outcome:
     )
     words = domain.examine(
         "formula and sentence agree",
-        lambda c: by_definition(*c, largest) == in_words(*c, skip)
+        lambda pool, free: by_definition(pool, free, largest) == in_words(pool, free, skip)
     )  # fmt: skip
     checker = domain.examine(
         "the toolkit's checker agrees",
-        lambda c: by_definition(*c, largest) == (not overload_violations([c[0]], [c[1]]))
-    )  # fmt: skip
+        lambda pool, free: (
+            by_definition(pool, free, largest) == (not overload_violations([pool], [free]))
+        ),
+    )
     return words, checker
 
 
@@ -85,8 +87,7 @@ def _generator_check(
         for _ in range(context.choose(3, 20, 200))
     ]
 
-    def holds(case: tuple[str, int, int, int]) -> bool:
-        policy, G, B, steps = case
+    def holds(policy: str, G: int, B: int, steps: int) -> bool:
         law = Empirical([1, 2, 5], [0.5, 0.3, 0.2])
         workload = overloaded(spare(steps), G * B, law, Geometric(2.0), rng=rng)
         prompts, outputs = workload.prompt_tokens.tolist(), workload.output_tokens.tolist()
@@ -192,11 +193,10 @@ def _pool_check(context: Context, *, plenty: bool = False, outside: bool = False
         "an overloaded pool has jobs of each size",
         f"all overloaded pools of up to {count} sizes in 1..{largest}",
         cases,
-        lambda case: {"pool": list(case[0]), "free": case[1], "largest": largest},
+        lambda pool, free: {"pool": list(pool), "free": free, "largest": largest},
     )
 
-    def exchange(case: tuple[tuple[int, ...], int]) -> bool:
-        pool, free = case
+    def exchange(pool: tuple[int, ...], free: int) -> bool:
         return all(
             Counter(_swapped(chosen, outside)) <= Counter(pool)
             for chosen in combinations(pool, min(free, len(pool)))
@@ -252,9 +252,8 @@ def _equal_steps(
                         yield pool, free, common, largest
 
 
-def _another(case: tuple[tuple[int, ...], int, int, int]) -> bool:
+def _another(pool: tuple[int, ...], free: int, common: int, _: int) -> bool:
     """Whether a request of another size is left whenever two of the common size are admitted."""
-    pool, free, common, _ = case
     others = len(pool) - pool.count(common)
     # At most free − 2 of the admitted requests have another size.
     return others - (free - 2) >= 1
@@ -284,20 +283,19 @@ def _strict_check(context: Context, *, weak: bool = False, overloaded: bool = Tr
     pairs: list[_Pair] = [(heavy, light) for heavy in groups for light in groups]
     domain = context.domain(f"all groups S_p, S_q of up to {longest} sizes in 1..{largest}", pairs)
 
-    def stands(pair: _Pair) -> bool:
-        heavy, light = pair
+    def stands(heavy: tuple[int, ...], light: tuple[int, ...]) -> bool:
         if separated(heavy, light, largest):
             return True
         return max(heavy) >= min(light) if weak else max(heavy) > min(light)
 
     printed = domain.refute(
         "no θ: then some x in S_p exceeds some y in S_q",
-        lambda pair: {"heavy": list(pair[0]), "light": list(pair[1]), "largest": largest},
+        lambda heavy, light: {"heavy": list(heavy), "light": list(light), "largest": largest},
         holds=stands,
     )
     loose = domain.examine(
         "no θ: then some x in S_p is at least some y in S_q",
-        lambda pair: separated(*pair, largest) or max(pair[0]) >= min(pair[1]),
+        lambda heavy, light: separated(heavy, light, largest) or max(heavy) >= min(light),
     )
     count, top = context.choose(*_POOLS)
     helped = examine(

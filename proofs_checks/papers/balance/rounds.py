@@ -59,9 +59,8 @@ def optimal_rounds(
                     yield slots, sizes, loads
 
 
-def gap_within_largest(instance: OptimalRound) -> bool:
+def gap_within_largest(_: tuple[int, ...], sizes: tuple[int, ...], loads: Loads) -> bool:
     """Return ``M − m ≤ s_max`` with ``s_max`` the largest size in the round."""
-    _, sizes, loads = instance
     return gap(loads) <= max(sizes)
 
 
@@ -204,7 +203,7 @@ def _imbalance_check(
         f"every assignment of least maximum of every round with sizes 1..{largest}, slots "
         f"{shapes}",
         optimal_rounds(shapes, largest, least_maximum),
-        lambda i: imbalance(i[2]) <= bound(len(i[0]), max(i[1])),
+        lambda slots, sizes, loads: imbalance(loads) <= bound(len(slots), max(sizes)),
     )
 
 
@@ -231,8 +230,7 @@ def _lockstep_check(context: Context, *, equal: bool = True) -> Outcome:
         outputs = [o if equal else int(rng.integers(1, 5)) for _ in prompts]
         cases.append((G, B, o, prompts, outputs))
 
-    def holds(case: tuple[int, int, int, list[int], list[int]]) -> bool:
-        G, B, o, prompts, outputs = case
+    def holds(G: int, B: int, o: int, prompts: list[int], outputs: list[int]) -> bool:
         for policy in _POLICIES:
             loads = step_loads(small_run(prompts, outputs, policy, G, B)).tolist()
             values = [imbalance(row) for row in loads]
@@ -338,8 +336,7 @@ def _selection_check(context: Context, *, by_program: bool = True, factor: int =
         for pool in multisets(sum(slots) + spare, largest)
     ]
 
-    def bounded(case: tuple[tuple[int, ...], tuple[int, ...]]) -> bool:
-        slots, pool = case
+    def bounded(slots: tuple[int, ...], pool: tuple[int, ...]) -> bool:
         reached = reachable_loads([0] * len(slots), slots, pool)
         return factor * min(map(imbalance, reached)) <= (len(slots) - 1) * max(pool)
 
@@ -408,9 +405,8 @@ def _above(context: Context, slots: Callable[[int, int], int]) -> Iterator[Round
         yield from smallest_overloaded(workers, max(1, slots(sizes, workers)), sizes)
 
 
-def _generic(case: Round) -> list[int]:
+def _generic(slots: int, counts: tuple[int, ...]) -> list[int]:
     """Return sizes for which all multisets of up to B have different sums."""
-    _, slots, counts = case
     return [(slots + 1) ** j for j in range(len(counts))]
 
 
@@ -463,8 +459,7 @@ def _perfect_check(
     )
     shapes = [(G, K) for G, K in product(range(2, 9), range(3, 12)) if threshold(K, G) >= 1]
 
-    def without_layers(shape: tuple[int, int]) -> bool:
-        G, K = shape
+    def without_layers(G: int, K: int) -> bool:
         workers, B, counts = sharp_round(G, K)
         case = workers, B + more, counts
         return is_overloaded(case) and not has_layers(case)
@@ -479,7 +474,7 @@ def _perfect_check(
         "its least imbalance is positive for sizes 1, B + 1, (B + 1)², ...",
         "the same by all assignments, for the smallest (G, K)",
         [sharp_round(G, K) for G, K in ((2, 3), (3, 3), (2, 4), (4, 3))],
-        lambda case: not is_perfect(case, _generic(case)),
+        lambda G, B, counts: not is_perfect((G, B, counts), _generic(B, counts)),
     )
     return layers, perfect, sharp, imbalanced
 
@@ -553,8 +548,9 @@ def _monotone_check(context: Context, *, saturated: bool = True) -> Outcome:
         f"two workers with 1 or 2 slots, loads up to {spread}, sizes up to {largest}, pools that "
         "fill all slots",
         pools,
-        lambda c: all(
-            optimum(c[0], c[1], (*c[2], extra)) <= optimum(*c) for extra in range(1, largest + 1)
+        lambda base, slots, pool: all(
+            optimum(base, slots, (*pool, extra)) <= optimum(base, slots, pool)
+            for extra in range(1, largest + 1)
         ),
     )
 
@@ -590,15 +586,15 @@ def _sharp_check(context: Context, *, tie_break: bool = True, shift: int = 0) ->
         "M − m ≤ s_max − s_min for the tie-broken optimum",
         f"every round with sizes 1..{largest}, slots {shapes}",
         rounds,
-        lambda i: gap(i[2]) <= max(i[1]) - min(i[1]) - shift,
-        lambda i: max(i[1]) - min(i[1]) >= shift,
+        lambda _, sizes, loads: gap(loads) <= gap(sizes) - shift,
+        lambda _, sizes, __: gap(sizes) >= shift,
     )
     bound = examine(
         "Imb ≤ (G − 1)·(s_max − s_min)",
         "the same",
         rounds,
-        lambda i: imbalance(i[2]) <= (len(i[0]) - 1) * (max(i[1]) - min(i[1]) - shift),
-        lambda i: max(i[1]) - min(i[1]) >= shift,
+        lambda slots, sizes, loads: imbalance(loads) <= (len(slots) - 1) * (gap(sizes) - shift),
+        lambda _, sizes, __: gap(sizes) >= shift,
     )
     return spread, bound
 

@@ -196,9 +196,8 @@ def _lemma2_check(
     solved = [(step, step.minimisers(measure)) for step in steps]
     met = 0
 
-    def holds(case: tuple[Step, list[Loads]]) -> bool:
+    def holds(step: Step, minimisers: list[Loads]) -> bool:
         nonlocal met
-        step, minimisers = case
         bound = step.bound - sharper * (step.bound > max(step.pool))
         met += any(gap(loads) == bound > max(step.pool) for loads in minimisers)
         return all(gap(loads) <= bound for loads in minimisers)
@@ -206,11 +205,11 @@ def _lemma2_check(
     made = f"{domain(context)}; random steps of 2 to 4 workers with loads far apart"
     level = examine(
         "D ≤ max{s_max, A_pre − γBp} for every minimiser of D, where D ≤ s_max can be had", made,
-        solved, holds, lambda case: min(map(gap, case[1])) <= max(case[0].pool),
+        solved, holds, lambda step, minima: min(map(gap, minima)) <= max(step.pool),
     )  # fmt: skip
     apart = examine(
         "D ≤ A_pre − γBp for every minimiser of D, where D ≤ s_max cannot be had", made,
-        solved, holds, lambda case: min(map(gap, case[1])) > max(case[0].pool),
+        solved, holds, lambda step, minima: min(map(gap, minima)) > max(step.pool),
     )  # fmt: skip
     return Findings(
         level,
@@ -230,8 +229,7 @@ def _chernoff(
     slots = context.choose((8, 40), (8, 40, 100, 200), (8, 40, 100, 200, 500))
     chances = [Fraction(k, 10) for k in (1, 3, 5, 8)]
 
-    def bound(case: Completions) -> float:
-        B, p, delta, G = case
+    def bound(B: int, p: Fraction, delta: Fraction, G: int) -> float:
         return 2 * G * exp(-float(rate * delta**2 * B * p))
 
     def holds(case: Completions) -> bool:
@@ -240,7 +238,7 @@ def _chernoff(
         inside = range(least, floor((1 + delta) * B * p / together) + 1)
         outside = binomial_tail(B // together, p, inside)
         some = 1 - (1 - outside) ** G
-        return float(some) <= bound(case) * (1 - 1e-9)
+        return float(some) <= bound(*case) * (1 - 1e-9)
 
     cases = [
         (B, p, d, G)
@@ -252,7 +250,7 @@ def _chernoff(
         f"{_TIGHT[1]}, G = 2 and 16; where the bound is below 1",
         cases,
         holds,
-        lambda case: bound(case) < 1,
+        lambda *case: bound(*case) < 1,
     )
 
 
@@ -294,8 +292,7 @@ def _lemma5_check(context: Context, *, shared: bool = True) -> Outcome:
     """
     steps = list(_drift_steps(context))
 
-    def keeps_gap(case: Drifting) -> bool:
-        sizes, increment, _ = case
+    def keeps_gap(sizes: IntArray, increment: int, _: Step) -> bool:
         grows = shared | (np.indices(sizes.shape).sum(axis=0) % 2 > 0)
         after = sizes + increment * grows
         return bool(np.ptp(sizes.sum(axis=1)) == np.ptp(after.sum(axis=1)))
@@ -310,8 +307,8 @@ def _lemma5_check(context: Context, *, shared: bool = True) -> Outcome:
         "D ≤ max{s_max, A_pre − γBp}",
         "the same steps, some requests ending",
         steps,
-        lambda case: all(gap(loads) <= case[2].bound for loads in case[2].minimisers(gap)),
-        lambda case: within(case[2]),
+        lambda _, __, step: all(gap(loads) <= step.bound for loads in step.minimisers(gap)),
+        lambda _, __, step: within(step),
     )
     return unaffected, contracted
 

@@ -81,12 +81,11 @@ def _stationary_check(
     )
     law = domain.examine(
         "the law of S + A solves πP = π",
-        lambda c: stationary_by_substitution(*c, states)
-        == [snapshot_chance(*c, y - extra_age) for y in range(states)]
+        lambda prompts, p: stationary_by_substitution(prompts, p, states)
+        == [snapshot_chance(prompts, p, y - extra_age) for y in range(states)]
     )  # fmt: skip
 
-    def moments(case: tuple[ExactLaw, Fraction]) -> bool:
-        prompts, p = case
+    def moments(prompts: ExactLaw, p: Fraction) -> bool:
         return stationary_moments(prompts, p) == (
             mean(prompts) + (1 - p) / p,
             variance(prompts) + spread * (1 - p) / p**2,
@@ -125,16 +124,14 @@ def _age_check(context: Context, *, faster: int = 0, constant: int = 3) -> Outco
     cases = list(product(_CHANCES, range(1, steps)))
     domain = context.domain(f"p = 1/10, 3/10, 1/2, 9/10 and steps 1..{steps - 1}, exactly", cases)
 
-    def tails(case: tuple[Fraction, int]) -> bool:
-        p, k = case
+    def tails(p: Fraction, k: int) -> bool:
         law = age_law(p, k)
         return all(
             sum(chance for a, chance in law.items() if a >= n) <= (1 - p) ** (n + faster)
             for n in range(k + 2)
         )
 
-    def third(case: tuple[Fraction, int]) -> bool:
-        p, k = case
+    def third(p: Fraction, k: int) -> bool:
         law = age_law(p, k)
         moment = sum(a**3 * chance for a, chance in law.items())
         total = sum(

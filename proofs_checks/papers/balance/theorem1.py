@@ -65,8 +65,7 @@ def constant(
     """Bound the constant of the normal limit on both sides; ``spread`` scales σ."""
     low, high = _CONSTANT
 
-    def holds(cell: tuple[FloatArray, int, int]) -> bool:
-        slot, B, G = cell
+    def holds(slot: FloatArray, B: int, G: int) -> bool:
         scale = spread * G * deviation(slot) * sqrt(B * log(G))
         return low * scale <= expected_imbalance(slot, B, G) <= high * scale
 
@@ -156,8 +155,7 @@ def _fcfs_check(
     prompts = laws or prompt_laws()
     ratios = []
 
-    def holds(cell: tuple[str, FloatArray, int, int]) -> bool:
-        _, pmf, B, G = cell
+    def holds(_: str, pmf: FloatArray, B: int, G: int) -> bool:
         exact = expected_imbalance(pmf, B, G)
         bound = C * G * deviation(pmf) * sqrt(B * log(G))
         ratios.append(exact / bound)
@@ -248,8 +246,7 @@ def _theorem_check(
         product((2, 3, 4), doublings, (67, 7)),
     )
 
-    def holds(cell: tuple[str, FloatArray, int, int]) -> bool:
-        _, pmf, B, G = cell
+    def holds(_: str, pmf: FloatArray, B: int, G: int) -> bool:
         largest = len(pmf) - 1
         # The proof's bound on the ratio; BF-IO itself does better (balance.eq12).
         ratio = expected_imbalance(pmf, B, G) / ((G - 1) * largest)
@@ -328,7 +325,7 @@ def _constant_check(context: Context, *, rarest: int | None = None, factor: floa
     )
     printed = domain.refute(
         "one constant, 3, for all laws of prompts",
-        lambda c: {"odds": c[0], "slots": c[1], "hundredths": 300},
+        lambda odds, slots: {"odds": odds, "slots": slots, "hundredths": 300},
     )
 
     def within(case: tuple[int, int]) -> bool:
@@ -536,8 +533,7 @@ def _alike(context: Context) -> Iterator[LoadsAndLevel]:
                 yield (values,) * workers, t
 
 
-def _alike_data(case: LoadsAndLevel) -> Data:
-    variables, t = case
+def _alike_data(variables: tuple[tuple[int, ...], ...], t: int) -> Data:
     return {"values": list(variables[0]), "workers": len(variables), "t": t}
 
 
@@ -577,13 +573,12 @@ def _maximum_check(
             # Without centring the loads are positive, and the inequality reduces to Markov's.
             share = Fraction(sum(max(x) >= t for x in product(*variables)))
             return expected_maximum(variables) >= t * share / prod(map(len, variables))
-        return verify_maximum(_alike_data(case)) is None
+        return verify_maximum(_alike_data(*case)) is None
 
     tight = 0
 
-    def corrected_holds(case: LoadsAndLevel) -> bool:
+    def corrected_holds(variables: tuple[tuple[int, ...], ...], t: int) -> bool:
         nonlocal tight
-        variables, t = case
         right = _means(variables)[0] + t * chance_of_excess(variables, t)
         room = expected_maximum(variables) - right + with_correction * left_out(variables)
         tight += room == 0
@@ -652,8 +647,7 @@ def _family_check(
     )
     printed = domain.refute("E max X ≥ max a + t·P(max (X − a) ≥ t)")
 
-    def corrected_holds(case: LoadsAndLevel) -> bool:
-        variables, t = case
+    def corrected_holds(variables: tuple[tuple[int, ...], ...], t: int) -> bool:
         level = (min if floor else max)(_means(variables))
         right = level + t * chance_of_excess(variables, t)
         return expected_maximum(variables) >= right - with_correction * left_out(variables)

@@ -95,8 +95,7 @@ def _stationary_check(
     def sigma_snap(prompts: FloatArray, p: float) -> float:
         return sqrt(deviation(prompts) ** 2 + (1 - p) / p**2)
 
-    def holds(cell: tuple[FloatArray, float, int, int]) -> bool:
-        prompts, p, B, G = cell
+    def holds(prompts: FloatArray, p: float, B: int, G: int) -> bool:
         exact = expected_imbalance(slot_law(prompts, p), B, G)
         bound = C * G * sigma_snap(prompts, p) * sqrt(B * log(G))
         ratios.append(exact / bound)
@@ -115,7 +114,7 @@ def _stationary_check(
         "σ_snap is the deviation of a slot's size",
         "all those laws of prompts, p = 1/10 and 1/2",
         product(prompt_laws().values(), _CHANCES),
-        lambda case: isclose(deviation(slot_law(*case)), sigma_snap(*case), rel_tol=1e-6),
+        lambda *case: isclose(deviation(slot_law(*case)), sigma_snap(*case), rel_tol=1e-6),
     )
     return Findings(
         seen, both, named, numbers={"least_ratio": min(ratios), "largest_ratio": max(ratios)}
@@ -244,8 +243,7 @@ def _check(
     """
     printed = _printed(context, outputs)
 
-    def holds(cell: tuple[FloatArray, float, int, int]) -> bool:
-        prompts, p, B, G = cell
+    def holds(prompts: FloatArray, p: float, B: int, G: int) -> bool:
         largest = len(prompts) - 1
         sigma = sqrt(deviation(prompts) ** 2 + (1 - p) / p**2)
         ratio = expected_imbalance(snapshot_law(prompts, p), B, G) / ((G - 1) * largest / p)
@@ -349,8 +347,7 @@ def _theorem3_check(
     laws = list(prompt_laws().values())[: context.choose(1, 4, 4)]
     cells = list(product(laws, _CHANCES, _DRIFTS, slots, workers))
 
-    def holds(cell: tuple[FloatArray, float, tuple[int, ...], int, int]) -> bool:
-        prompts, p, drift, B, G = cell
+    def holds(prompts: FloatArray, p: float, drift: tuple[int, ...], B: int, G: int) -> bool:
         bound = factor * C * G * deviation(prompts) * sqrt(B * log(G)) * (1 + 1e-9)
         return all(
             expected_imbalance(drift_law(prompts, p, drift, step), B, G) >= bound

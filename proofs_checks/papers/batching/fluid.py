@@ -163,8 +163,7 @@ def _proposition2a_check(context: Context, *, wasted: bool = False, load: int = 
         phases are empty where it meets 0.
     """
 
-    def empties(pair: tuple[Fluid, list[Point]]) -> bool:
-        fluid, points = pair
+    def empties(fluid: Fluid, points: list[Point]) -> bool:
         begin = workload(fluid, points[0], printed=False)
         on_line = all(
             workload(fluid, x, printed=False) == begin + fluid.drift * x.time for x in points
@@ -310,8 +309,7 @@ def _weights_check(context: Context, *, printed_again: bool = False, least: int 
         flows.append((rate, p, d, decoded))
     printed = context.refute("f' = λ(m_p+m_d) − (B_p' + B_d')", "constant flows", flows)
 
-    def kept(pair: tuple[Fluid, list[Point]]) -> bool:
-        fluid, points = pair
+    def kept(fluid: Fluid, points: list[Point]) -> bool:
         begin = workload(fluid, points[0], printed=printed_again)
         arriving = fluid.rate * (fluid.prefill + fluid.decode)
         return all(
@@ -686,8 +684,7 @@ def _lemma2_check(
         for policy in policies
     ]
 
-    def shrinks(case: tuple[tuple[int, int], int, Policy]) -> bool:
-        size, budget, policy = case
+    def shrinks(size: tuple[int, int], budget: int, policy: Policy) -> bool:
         most = Fraction(budget * size[1], sum(size))
         return all(_fresh_gap(size, n, budget, policy) <= most / n for n in numbers)
 

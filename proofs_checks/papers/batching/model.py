@@ -7,6 +7,7 @@ batch still takes, and the requests in order of arrival with their prompt and de
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from itertools import product
 from typing import TypeAlias
 
@@ -311,7 +312,7 @@ def _conserving_check(
             f"every batch of {policy.__name__} is full or has all there is",
             made,
             states,
-            lambda pair, policy=policy: _is_full(policy, *pair),  # type: ignore[misc]
+            partial(_is_full, policy),
         )
         for policy in mixing
     ]
@@ -320,7 +321,7 @@ def _conserving_check(
             f"{policy.__name__} leaves room in some state with b eligible tokens",
             "all those states at once",
             [states],
-            lambda all_of, policy=policy: any(  # type: ignore[misc]
+            lambda all_of, policy=policy: any(
                 eligible(queue) >= budget and not _is_full(policy, queue, budget)
                 for queue, budget in all_of
             ),
@@ -442,12 +443,10 @@ def _vllm_check(context: Context, *, policy: Policy = vllm) -> Outcome:
         for tenths in range(1, 10)
     ]
 
-    def overwhelmed(case: tuple[Fraction, int, int, int]) -> bool:
-        rate, v_p, v_d, b = case
+    def overwhelmed(rate: Fraction, v_p: int, v_d: int, b: int) -> bool:
         return rate * (v_p + v_d) < b and rate * v_d > (1 - rate) * b
 
-    def grows(case: tuple[Fraction, int, int, int]) -> bool:
-        rate, v_p, v_d, b = case
+    def grows(rate: Fraction, v_p: int, v_d: int, b: int) -> bool:
         engine = simple_engine(b, (v_p, v_d), rate)
 
         def decode(state: State) -> Fraction:

@@ -159,8 +159,7 @@ def _proposition_check(
             if engine.counts[-1][0] <= 3:
                 yield engine, states, balancers[k % len(balancers)]
 
-    def falls(case: tuple[Engine, list[State], Balancer]) -> bool:
-        engine, states, balancer = case
+    def falls(engine: Engine, states: list[State], balancer: Balancer) -> bool:
         each = drifts(engine, states, balancer)
         expected = engine.rate * engine.tokens - len(states) * engine.full_rate
         alike = balancer is not uniform or len(set(each)) == 1

@@ -99,12 +99,10 @@ def _sketch_check(
             remaining = int(rng.integers(0, 4)) * int(rng.integers(0, 2))
             yield engine, State(remaining, queue), policies[k % len(policies)]
 
-    def outside(instance: Instance) -> bool:
-        engine, state, _ = instance
+    def outside(engine: Engine, state: State, _: Policy) -> bool:
         return state.remaining > 0 or eligible(state.queue) >= engine.budget
 
-    def falls(instance: Instance) -> bool:
-        engine, state, policy = instance
+    def falls(engine: Engine, state: State, policy: Policy) -> bool:
         drift = engine.drift(linear(engine, counts_running=running), state, policy)
         return drift == engine.rate * engine.tokens - engine.full_rate < 0
 
@@ -174,7 +172,9 @@ def _theorem1a_check(
         "random engines with a load below 1, any batch times; states with f >= B",
         _far_instances(context, context.choose(25, 300, 6000), constant, policies),
         lambda instance: _descends(instance, constant),
-        lambda i: Quadratic(i[0], constant)(i[1]) >= Quadratic(i[0], constant).bound,
+        lambda engine, state, _: (
+            Quadratic(engine, constant)(state) >= Quadratic(engine, constant).bound
+        ),
     )
 
 
@@ -231,7 +231,7 @@ def _b1_check(context: Context, *, constant: int = 8, least: int = 1) -> Outcome
         "(B.1) with 4Lλ",
         "one size, at most one arrival a slot, one long prompt",
         simple(),
-        lambda pair: as_data(*pair),
+        as_data,
     )
     number = context.choose(40, 300, 6000)
     corrected = examine(
@@ -378,8 +378,7 @@ def _theorem1b_check(context: Context, *, assumed: bool = True, slow: bool = Fal
             remaining = int(rng.integers(0, 3)) * int(rng.integers(0, 2))
             yield engine, State(remaining, random_queue(rng, int(rng.integers(0, 7))))
 
-    def grows(instance: tuple[Engine, State]) -> bool:
-        engine, state = instance
+    def grows(engine: Engine, state: State) -> bool:
         drift = engine.drift(linear(engine), state, partial(_any_batch, rng=rng))
         return drift >= engine.rate * engine.tokens - engine.full_rate > 0
 
@@ -388,7 +387,7 @@ def _theorem1b_check(context: Context, *, assumed: bool = True, slow: bool = Fal
         "random overloaded engines, states and feasible batches",
         instances(),
         grows,
-        lambda pair: not assumed or pair[0].time.rate_check(pair[0].budget).holds,
+        lambda engine, *_: not assumed or engine.time.rate_check(engine.budget).holds,
     )
     return printed, corrected
 
@@ -450,6 +449,6 @@ def _empties_check(context: Context, *, most_budget: int = 8, strict: bool = Tru
     printed = domain.refute("a policy with (2.6) empties the queue")
     corrected = domain.examine(
         "one with min(b, eligible tokens) in every batch does",
-        lambda pair: _slots_to_empty(pair[0], pair[1], strict=strict) is not None,
+        lambda queue, budget: _slots_to_empty(queue, budget, strict=strict) is not None,
     )
     return printed, corrected

@@ -156,9 +156,8 @@ def _eq11_check(context: Context, *, half: bool = True, printed: bool = True) ->
     )
 
 
-def waiting_tokens(full: Full) -> int:
+def waiting_tokens(prompt: int, outputs: tuple[int, ...], thresholds: tuple[int, ...]) -> int:
     """Return ``Σ_{j >= 2} n_j (l + l'_{j−1})``: the second term of (12)."""
-    prompt, outputs, thresholds = full
     return sum(n * (prompt + end) for n, end in zip(thresholds[1:], outputs, strict=False))
 
 
@@ -180,7 +179,7 @@ def _eq12_check(context: Context, *, first_too: bool = False, part: int = 1) -> 
     """
 
     def holds(full: Full) -> bool:
-        tokens = waiting_tokens(full)
+        tokens = waiting_tokens(*full)
         if first_too:
             # A sum from j = 1 would include the queue of fresh prompts before segment 1.
             tokens += full[2][0] * (full[0] + full[1][0])
@@ -198,15 +197,13 @@ def _eq12_check(context: Context, *, first_too: bool = False, part: int = 1) -> 
 Merged = tuple[int, int, tuple[int, ...]]
 
 
-def exact_memory(merged: Merged) -> int:
+def exact_memory(prompt: int, width: int, thresholds: tuple[int, ...]) -> int:
     """Tokens of a full batch, ``l'_j = j``: segment i ends at stage iΔ, segment 1 has stage 0."""
-    prompt, width, thresholds = merged
     ends = tuple(width * (i + 1) for i in range(len(thresholds)))
     return full_batch((prompt, ends, thresholds))
 
 
-def _as_problem(merged: Merged) -> NestedProblem:
-    prompt, width, thresholds = merged
+def _as_problem(prompt: int, width: int, thresholds: tuple[int, ...]) -> NestedProblem:
     outputs = tuple(range(1, width * len(thresholds) + 1))
     rates = (Fraction(1),) * len(outputs)
     ends = equal_boundaries(outputs, len(thresholds))
@@ -221,8 +218,8 @@ def verify_eq14(prompt: int, width: int, thresholds: list[int]) -> str:
     merged = prompt, width, tuple(thresholds)
     dismiss_if(len(thresholds) < 2 or min(prompt, width, *thresholds) < 1)
     printed = printed_segment_memory(*merged)
-    dismiss_if(printed == exact_memory(merged))
-    return f"printed {printed}, a full batch has {exact_memory(merged)} tokens"
+    dismiss_if(printed == exact_memory(*merged))
+    return f"printed {printed}, a full batch has {exact_memory(*merged)} tokens"
 
 
 @CLAIMS.formula(
@@ -264,18 +261,18 @@ def _eq14_check(context: Context, *, first: int = 1, second: bool = False) -> Ou
             )
             + first * thresholds[0] * prompt
         )
-        weights = _as_problem(merged).weights
+        weights = _as_problem(*merged).weights
         weighed = sum(n * w for n, w in zip(thresholds, weights, strict=True))
-        return total == exact_memory(merged) == weighed
+        return total == exact_memory(*merged) == weighed
 
     def alike(merged: Merged) -> bool:
-        problem = _as_problem((merged[0], 1, merged[2]))
+        problem = _as_problem(merged[0], 1, merged[2])
         own = problem.with_boundaries(problem.group.outputs)
         return problem.conditions == own.conditions
 
     def too_small(merged: Merged) -> bool:
         _, width, thresholds = merged
-        lacking = Fraction(exact_memory(merged)) - printed_segment_memory(*merged)
+        lacking = Fraction(exact_memory(*merged)) - printed_segment_memory(*merged)
         terms = (n * width * ((i * width) + 1) for i, n in enumerate(thresholds))
         return lacking == thresholds[0] * merged[0] + Fraction(sum(terms), 2)
 
@@ -284,7 +281,7 @@ def _eq14_check(context: Context, *, first: int = 1, second: bool = False) -> Ou
         "random segments, stage by stage",
         cases,
         holds=lambda c: (
-            (exact_memory(c) if second else printed_segment_memory(*c)) == exact_memory(c)
+            (exact_memory(*c) if second else printed_segment_memory(*c)) == exact_memory(*c)
         ),
     )
     domain = context.domain("the same", cases)

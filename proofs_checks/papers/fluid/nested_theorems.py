@@ -272,8 +272,7 @@ def _varying_check(context: Context, *, largest: bool = True) -> Outcome:
     """
     steps = context.choose(60, 300, 2000)
 
-    def segment(case: tuple[int, int, tuple[Fraction, Fraction]]) -> bool:
-        before, threshold, shares = case
+    def segment(before: int, threshold: int, shares: tuple[Fraction, Fraction]) -> bool:
         star = max(shares) if largest else min(shares)
         laws = [binomial_law(before, float(p)) for p in shares]
         # Alternating high and low rates.
@@ -282,8 +281,7 @@ def _varying_check(context: Context, *, largest: bool = True) -> Outcome:
         bound = threshold * largest + float(before * star * (1 - star) / (2 * drift))
         return max(mean_path(queue_laws(arrivals, threshold))) <= bound + _MARGIN
 
-    def first(case: tuple[int, float, float]) -> bool:
-        threshold, high, low = case
+    def first(threshold: int, high: float, low: float) -> bool:
         laws = (poisson_law(high), poisson_law(low))
         means = mean_path(queue_laws([laws[(s // 7) % 2] for s in range(steps)], threshold))
         return max(means) <= 2 * threshold + high / (2 * (threshold - high)) + _MARGIN
@@ -332,8 +330,7 @@ def _windows_check(context: Context, *, moments: bool = True) -> Outcome:
                 Fraction(int(rng.integers(1, 40)), 4),
             )
 
-    def holds(case: tuple[RateProfile, Fraction, Fraction]) -> bool:
-        profile, start, length = case
+    def holds(profile: RateProfile, start: Fraction, length: Fraction) -> bool:
         stay, go = (profile.integral(j, start, start + length) for j in (0, 1))
         share = go / (stay + go)
         now = profile.rates_at(start)
@@ -406,8 +403,7 @@ def _equality_check(
     singles = [SingleClass(1, 1, n, 10, 1) for n in (1, 2, 3)]
     cases = list(product(singles, context.choose((16,), (16, 32), (16, 32, 64))))
 
-    def bounded(case: tuple[SingleClass, int]) -> bool:
-        single, batches = case
+    def bounded(single: SingleClass, batches: int) -> bool:
         if printed == 1:
             early, late = growth(single, batches)
             return late < 3 * early
@@ -427,7 +423,7 @@ def _equality_check(
         "with ≤ in (14) the mean queue is O(1)",
         "equality, one segment of one type, n = 1, 2, 3, d0 = 10, d1 = 1; laws by convolution",
         cases,
-        lambda c: plain(c[0]) | {"batches": c[1]},
+        lambda single, batches: plain(single) | {"batches": batches},
         holds=bounded,
     )
     corrected = examine(

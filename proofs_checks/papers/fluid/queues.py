@@ -7,6 +7,7 @@ A queue receives arrivals X and serves n prompts at once if at least n wait:
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
+from functools import partial
 from itertools import accumulate, product
 from math import ceil, exp, lgamma, log, pi, prod, sqrt
 
@@ -138,15 +139,14 @@ def _lemma1_check(context: Context, *, strict: bool = True, rate: float = 1) -> 
     Summary: An identity of paths; its mean needs E[X] = λ, and λ an integer.
     """
 
-    def stuck(path: Path) -> int:
-        arrivals, service = path
+    def stuck(arrivals: tuple[int, ...], service: int) -> int:
         queue = queue_path(arrivals, service)[:-1]
         there = [w + x for w, x in zip(queue, arrivals, strict=True)]
         return sum(n < service if strict else n <= service for n in there)
 
     def holds(path: Path) -> bool:
         arrivals, service = path
-        served = service * (len(arrivals) - stuck(path))
+        served = service * (len(arrivals) - stuck(*path))
         return queue_path(arrivals, service)[-1] == sum(arrivals) - served
 
     def means_agree(service: int) -> bool:
@@ -183,8 +183,7 @@ def _lemma2_check(context: Context, *, base: int = 2, ahead: int = 1) -> Outcome
     Summary: Path by path, whatever the arrivals.
     """
 
-    def holds(path: Path) -> bool:
-        arrivals, service = path
+    def holds(arrivals: tuple[int, ...], service: int) -> bool:
         pairs = zip(
             reflected_path(arrivals, service, base * service),
             queue_path(arrivals, service),
@@ -218,13 +217,11 @@ def _lemma3_check(context: Context, *, base: int = 2, alike: bool = True) -> Out
     Summary: The first part path by path, the second in law only: it reverses time.
     """
 
-    def holds(path: Path) -> bool:
-        arrivals, service = path
+    def holds(arrivals: tuple[int, ...], service: int) -> bool:
         end = reflected_path(arrivals, service, 2 * service)[-1]
         return end == base * service + max(_late_sums(arrivals, service))
 
-    def same_law(case: tuple[int, tuple[Fraction, ...]]) -> bool:
-        service, chances = case
+    def same_law(service: int, chances: tuple[Fraction, ...]) -> bool:
         length = context.choose(4, 5, 6)
         paths = product(range(len(chances)), repeat=length)
         weighed = [(x, prod((chances[k] for k in x), start=Fraction(1))) for x in paths]
@@ -283,11 +280,9 @@ def _display_check(context: Context, *, as_printed: bool = True, still: bool = F
     Correction: The sum begins at r = k.
     """
     printed = _paths(context).refute(
-        "sum from r = 1", holds=lambda p: display_holds(*p, printed=as_printed)
+        "sum from r = 1", holds=partial(display_holds, printed=as_printed)
     )
-    corrected = _paths(context).examine(
-        "sum from r = k", lambda p: display_holds(*p, printed=still)
-    )
+    corrected = _paths(context).examine("sum from r = k", partial(display_holds, printed=still))
     return printed, corrected
 
 
@@ -317,8 +312,7 @@ def _lemma4_check(context: Context, *, power: int = 1) -> Outcome:
         for _ in range(context.choose(2, 6, 20))
     ]
 
-    def exact(case: tuple[tuple[int, ...], int]) -> bool:
-        weights, service = case
+    def exact(weights: tuple[int, ...], service: int) -> bool:
         left, right = Fraction(0), Fraction(0)
         for arrivals in product(range(3), repeat=length):
             sums = list(accumulate(x - service for x in arrivals))
@@ -431,8 +425,7 @@ def _constant_check(context: Context, *, half: float = 0.5, limit: float = 1.5) 
         holds=lambda t: sums[t - 1] <= limit * sqrt(t), found="every T in turn",
     )  # fmt: skip
 
-    def corrected(case: tuple[int, int]) -> bool:
-        rate, steps = case
+    def corrected(rate: int, steps: int) -> bool:
         mean = sum(positive_part(rate, k) / k for k in range(1, steps + 1))
         bound = half * sqrt(rate) * sums[steps - 1]
         return bool(mean <= bound + MARGIN and bound <= sqrt(rate * steps) + MARGIN)

@@ -1,6 +1,6 @@
 """Queues between segments: the exponent θ (Lemma 8), dominating walks (Lemmas 7, 9), tails."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import accumulate, pairwise, product
 from math import exp, log, prod
@@ -100,8 +100,7 @@ def _lemma8_check(context: Context, *, factor: int = 8, from_zero: bool = False)
         # θ exceeds a number iff g is not positive there.
         return cumulant(triple, float(factor * drift(triple) / triple[0])) <= _DOUBT
 
-    def increases(case: tuple[int, Fraction]) -> bool:
-        before, share = case
+    def increases(before: int, share: Fraction) -> bool:
         least = 1 if from_zero else int(before * share) + 1
         some = range(least, before, max(1, (before - least) // 6))
         thetas = [drift_exponent(before, n, share) for n in some]
@@ -185,8 +184,7 @@ def _eq17_check(context: Context, *, largest: bool = True) -> Outcome:
     Reading: the printed 'p* = argmin {n_j − p_j n_{j−1}}' means the largest p that occurs.
     """
 
-    def holds(case: tuple[int, int, tuple[Fraction, ...]]) -> bool:
-        before, threshold, shares = case
+    def holds(before: int, threshold: int, shares: tuple[Fraction, ...]) -> bool:
         star = drift_exponent(before, threshold, max(shares) if largest else min(shares))
         # With θ* every transfer's generating function is at most 1.
         return all(cumulant((before, threshold, p), star) <= _DOUBT for p in shares) and all(
@@ -240,13 +238,13 @@ def _lemma7_check(context: Context, *, base: int = 1) -> Outcome:
     Summary: Path by path, whatever is moved.
     """
     return _paths(context).examine(
-        "W̃_k^s ≥ W_k^s for all s", lambda path: walk_dominates(path, path[2], base)
+        "W̃_k^s ≥ W_k^s for all s",
+        lambda moved, _, threshold: walk_dominates(moved, threshold, threshold, base),
     )
 
 
-def walk_dominates(path: Path, service: int, base: int = 1) -> bool:
+def walk_dominates(moved: Sequence[int], threshold: int, service: int, base: int = 1) -> bool:
     """Whether the walk with ``X = Y − service``, reflected at ``base·n_k``, is above the queue."""
-    moved, _, threshold = path
     walk = reflected_path(moved, service, base * threshold)
     return all(v >= w for v, w in zip(walk, queue_path(moved, threshold), strict=True))
 
@@ -258,7 +256,7 @@ def verify_lemma9(moved: list[int], first: int, threshold: int) -> str:
         min(first, threshold) < 1 or min(moved, default=0) < 0 or max(moved, default=0) > first
     )
     # Segment 2 follows segment 1: (10) requires n_2 > p·n_1, which holds for some p < 1.
-    dismiss_if(threshold > first or walk_dominates((tuple(moved), first, threshold), first))
+    dismiss_if(threshold > first or walk_dominates(moved, threshold, first))
     queue = queue_path(moved, threshold)
     walk = reflected_path(moved, first, threshold)
     return f"transfers {moved}: W = {queue}, W̃ = {walk} with X = Y − {first}"
@@ -282,10 +280,12 @@ def _lemma9_check(context: Context, *, printed: bool = True, corrected: bool = T
     Correction: X = Y − n_k, as in Lemma 7 and as the proof goes on.
     """
     as_printed = _paths(context).refute(
-        "X = Y − n_1", holds=lambda p: walk_dominates(p, p[1] if printed else p[2])
+        "X = Y − n_1",
+        holds=lambda moved, first, own: walk_dominates(moved, own, first if printed else own),
     )
     as_corrected = _paths(context).examine(
-        "X = Y − n_k", lambda p: walk_dominates(p, p[2] if corrected else p[1])
+        "X = Y − n_k",
+        lambda moved, first, own: walk_dominates(moved, own, own if corrected else first),
     )
     return as_printed, as_corrected
 
@@ -310,9 +310,8 @@ def laws_of(walk: Walk, *, sums: int) -> tuple[ExactLaw, ExactLaw]:
     return reached, most
 
 
-def drifts_down(walk: Walk) -> bool:
+def drifts_down(before: int, threshold: int, share: Fraction, _: int) -> bool:
     """Return whether ``n_{k−1} > n_k > n_{k−1}P_k``, of appendix C."""
-    before, threshold, share, _ = walk
     return 0 < share < 1 and before > threshold > before * share
 
 
@@ -320,7 +319,7 @@ def drifts_down(walk: Walk) -> bool:
 def verify_maximum(before: int, threshold: int, share: list[int], s: int) -> str:
     """Confirm that ``W̃^{s+1}`` is not ``n_k + max{0, S^1, ..., S^s}`` in law."""
     walk = before, threshold, Fraction(*share), s
-    dismiss_if(not drifts_down(walk) or not 0 <= s <= 3 or before > 4)
+    dismiss_if(not drifts_down(*walk) or not 0 <= s <= 3 or before > 4)
     reached, most = laws_of(walk, sums=s)
     dismiss_if(reached == most)
     more, printed = (
@@ -552,7 +551,7 @@ def _domination_check(
     shorter, longer = (mean_after_one(6, rate) for rate in (4.0, 5.0))
     printed = domain.refute(
         "W ≤ W̄",
-        lambda c: {"arrivals": [list(c[0]), list(c[1])], "threshold": c[2]},
+        lambda few, many, own: {"arrivals": [list(few), list(many)], "threshold": own},
         holds=lambda c: longer_dominate(c, reflected=reflected),
     )
     corrected = domain.examine(

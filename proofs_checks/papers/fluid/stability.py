@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from itertools import compress, product
 
 import numpy as np
@@ -42,8 +43,7 @@ def _scaling_check(
     """
     cases = random_cases(context.rng, context.choose(40, 400, 4000))
 
-    def holds(pair: tuple[Case, Fraction]) -> bool:
-        case, zeta = pair
+    def holds(case: Case, zeta: Fraction) -> bool:
         worker = case.worker()
         classes = [replace(kind, rate=kind.rate * zeta) for kind in case.classes]
         faster = FluidWorker(worker.d0 / zeta, worker.d1 / (zeta if scale_d1 else 1), 1)
@@ -96,7 +96,7 @@ def _region_check(context: Context, *, fixed_too: bool = True) -> Outcome:
         "M* ≤ C iff A ≤ C/(d0 + d1·C)",
         "random cases with loads on both sides of 1; C from 1 to 10⁶ and next to M*",
         cases,
-        lambda pair: fits(*pair) == allowed(*pair),
+        lambda *pair: fits(*pair) == allowed(*pair),
     )
     return Findings(seen, numbers={"within": sum(fits(*pair) for pair in cases)})
 
@@ -281,11 +281,12 @@ def _proposition1_check(
         "one class with small lengths, arrivals evenly spaced",
         list(cases),
         holds=lambda c: not latency_is_constant(c),
-        applies=lambda c: c[3] * stage_sum(c[1], c[2]) >= c[0],
+        applies=lambda interval, prompt, output, fixed, _: (
+            fixed * stage_sum(prompt, output) >= interval
+        ),
     )
 
-    def grows(instance: tuple[Steady, int, StagePolicy, int]) -> bool:
-        case, memory, policy, duration = instance
+    def grows(case: Steady, memory: int, policy: StagePolicy, duration: int) -> bool:
         setting = steady_setting(case, duration // case[0])
         run = reference(setting.instance(memory), policy, duration)
         assert run.overflows == 0
@@ -359,11 +360,11 @@ def _a1_check(context: Context, *, stages_agree: bool = True) -> Outcome:
     )
     printed = domain.refute(
         "l' stages",
-        holds=lambda c: a1_holds(*c, printed=True),
-        applies=lambda c: a1_applies(*c, printed=True),
+        holds=partial(a1_holds, printed=True),
+        applies=partial(a1_applies, printed=True),
     )
     corrected = domain.examine(
-        "l' + 1 stages", lambda c: a1_holds(*c, printed=not stages_agree),
-        lambda c: a1_applies(*c, printed=False)
+        "l' + 1 stages", partial(a1_holds, printed=not stages_agree),
+        partial(a1_applies, printed=False)
     )  # fmt: skip
     return printed, corrected

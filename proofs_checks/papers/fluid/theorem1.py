@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -448,8 +448,7 @@ def _staggered(rng: np.random.Generator) -> tuple[Setting, Kinds]:
     return Setting(_LENGTHS, tuple(sorted(times)), fixed, 1), kinds
 
 
-def _data(case: tuple[Setting, Kinds]) -> Data:
-    setting, kinds = case
+def _data(setting: Setting, kinds: Kinds) -> Data:
     return {
         "classes": [list(kind) for kind in kinds],
         "arrivals": [
@@ -500,16 +499,16 @@ def _lemma6_check(
     printed = domain.refute(
         "W̃ ≥ W, batches leave at their ends",
         _data,
-        holds=lambda c: excess(*c, leave_at_start=start[0]) is None,
-        applies=lambda c: not has_ties(*c),
+        holds=lambda *c: excess(*c, leave_at_start=start[0]) is None,
+        applies=lambda *c: not has_ties(*c),
     )
     corrected = domain.examine(
         "W̃ ≥ W if batches leave at their starts, W̃ + n_j ≥ W otherwise",
-        lambda c: excess(*c, leave_at_start=start[1], pace=pace) is None
+        lambda *c: excess(*c, leave_at_start=start[1], pace=pace) is None
         and excess(*c, leave_at_start=False, base=3, pace=pace) is None
     )  # fmt: skip
     ends = examine(
         "W ≤ W̃ + what came since its last step, at ends of batches", "the same", cases,
-        lambda c: keeps_at_ends(*c, since=since),
+        partial(keeps_at_ends, since=since),
     )  # fmt: skip
     return printed, corrected, ends

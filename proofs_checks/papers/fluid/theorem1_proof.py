@@ -220,7 +220,7 @@ def _walk_check(context: Context, *, base: int = 2, allowed: int = 2) -> Outcome
         "E[W̃^S] ≤ λ + √(λS)",
         f"ΔT = 1, λ = n and S up to {most}",
         cases,
-        holds=lambda c: base * c[0] <= c[0] + sqrt(c[0] * c[1]),
+        holds=lambda rate, batches: base * rate <= rate + sqrt(rate * batches),
     )
     corrected = examine(
         "E[W̃^S] ≤ 2n + √(nS)",
@@ -256,8 +256,7 @@ def _kingman_check(
     """
     steps = context.choose(150, 2000, 20_000)
 
-    def holds(case: tuple[int, float]) -> bool:
-        threshold, share = case
+    def holds(threshold: int, share: float) -> bool:
         arrival = poisson_law(share * threshold)
         room = threshold * (1 - share)
         bound = part * share * threshold / (2 * room) if room else share * threshold
@@ -320,19 +319,18 @@ def _scaled_check(context: Context, *, power: bool = True, part: float = 1) -> O
     """
     cases = list(product((1, 2), (4, 16), context.choose((2, 4), (2, 4, 8), (2, 4, 8, 16))))
 
-    def linear(case: tuple[int, int, int]) -> float:
-        rate, duration, scale = case
+    def linear(rate: int, duration: int, scale: int) -> float:
         return part * (rate / (scale * duration) + sqrt(rate / (scale * duration)))
 
     def printed(case: tuple[int, int, int]) -> bool:
-        bound = power_bound(*case) if power else linear(case)
+        bound = power_bound(*case) if power else linear(*case)
         return scaled_gap(*case) <= bound + MARGIN
 
     as_printed = context.refute(
         "with powers of ζ", "λ = 1, 2, T = 4, 16; laws by convolution", cases, holds=printed
     )
     corrected = examine(
-        "with factors ζ", "the same", cases, lambda c: scaled_gap(*c) <= linear(c) + MARGIN
+        "with factors ζ", "the same", cases, lambda *c: scaled_gap(*c) <= linear(*c) + MARGIN
     )
     return as_printed, corrected
 
@@ -449,13 +447,12 @@ def verify_latency(data: Data, *, critical: bool) -> str | None:
 # The statement that holds: queue plus pipeline.
 
 
-def under_way_is_bounded(load: tuple[Setting, list[int]], *, spare: int = 0) -> bool:
+def under_way_is_bounded(setting: Setting, thresholds: list[int], *, spare: int = 0) -> bool:
     """Whether the prompts in progress are within ``min(N_j, n_j·l'_j)`` and ``n_j·l'_j``.
 
     The lower bound is on prompts that have arrived and not completed. The upper bound is on
     prompts that wait for a stage beyond the first.
     """
-    setting, thresholds = load
     run = reference(setting.instance(), setting.wait(thresholds), setting.requests[-1][0] + 60)
     instance, ends = run.instance, run.batches.end
     for (prompt, output), n in zip(setting.classes, thresholds, strict=True):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from functools import partial
 from itertools import accumulate, combinations, pairwise, product
 from math import floor
 from typing import Any
@@ -71,8 +72,7 @@ def _memory_check(context: Context, *, feasible: bool = True) -> Outcome:
     Summary: Multiply (9) by λ_j w_j and sum over j.
     """
 
-    def holds(choice: Choice) -> bool:
-        case, thresholds = choice
+    def holds(case: Case, thresholds: tuple[Fraction, ...]) -> bool:
         memory = sum(n * kind.work for kind, n in zip(case.classes, thresholds, strict=True))
         state = equilibrium(case.classes, case.worker())
         is_equilibrium = thresholds == state.per_stage
@@ -83,7 +83,7 @@ def _memory_check(context: Context, *, feasible: bool = True) -> Outcome:
         "random cases; thresholds on the ray n = cλ and beside it; exactly",
         _choices(context),
         holds,
-        lambda c: not feasible or meets_condition9(c[0].classes, c[0].worker(), c[1]),
+        lambda case, n: not feasible or meets_condition9(case.classes, case.worker(), n),
     )
 
 
@@ -102,8 +102,7 @@ def _ray_check(context: Context, *, slack: int = 1) -> Outcome:
     Summary: So (9) has solutions if and only if the load is below 1.
     """
 
-    def holds(pair: tuple[Case, Fraction]) -> bool:
-        case, factor = pair
+    def holds(case: Case, factor: Fraction) -> bool:
         thresholds = [factor * row[0] for row in case.rows]
         work, load = case.work_rate, case.d1 * case.work_rate
         memory = sum(n * kind.work for kind, n in zip(case.classes, thresholds, strict=True))
@@ -193,7 +192,7 @@ def _least_check(context: Context, *, enumerate_strict: bool | None = None) -> O
         "WAIT and Nested WAIT, both forms; all vectors from 2 below to 1 above it"
         + ("" if method is None else "; CP-SAT returns the same"),
         pairs(),
-        lambda pair: _is_least(pair[0], method, pair[1]),
+        lambda problem, other: _is_least(problem, method, other),
     )
     vectors = {
         f"{name} least thresholds of the instance of A.3": str(
@@ -359,10 +358,10 @@ def _section62_check(context: Context, *, more: int = 1, raise_printed: int = 0)
         "66:43:32:24:17:11:7:4:2:1 at rates 23:11:...:1",
         "the paper's thresholds; they are the segments' rates",
         _PRINTED,
-        holds=lambda case: drifts(
-            case[0], raised(case[0], raise_printed) if raise_printed else case[1]
+        holds=lambda rates, thresholds: drifts(
+            rates, raised(rates, raise_printed) if raise_printed else thresholds
         ),
-        applies=lambda case: case[1] == suffix_sums(case[0]),
+        applies=lambda rates, thresholds: thresholds == suffix_sums(rates),
     )
     corrected = examine(
         "n_{i+1} = ⌊p_i n_i⌋ + 1", "the paper's rates and random ones", published + drawn,
@@ -507,18 +506,16 @@ def advanced(counts: Sequence[int], threshold: int, *, printed: bool) -> list[in
     return [n + m for n, m in zip([*left, 0], moved, strict=True)]
 
 
-def keeps_prompts(case: tuple[Sequence[int], int], *, printed: bool) -> bool:
+def keeps_prompts(counts: Sequence[int], threshold: int, *, printed: bool) -> bool:
     """Return whether no prompt is lost and each batch member advances one stage."""
-    counts, threshold = case
     after = advanced(counts, threshold, printed=printed)
     batch = [min(threshold, n) for n in counts]
     stays = [n - b for n, b in zip(counts, batch, strict=True)]
     return after == [s + b for s, b in zip([*stays, 0], [0, *batch], strict=True)]
 
 
-def is_served(case: tuple[Sequence[int], int]) -> bool:
+def is_served(counts: Sequence[int], threshold: int) -> bool:
     """Return whether the type is in the batch: ``n_j0 >= n_j``."""
-    counts, threshold = case
     return counts[0] >= threshold
 
 
@@ -527,9 +524,9 @@ def verify_algorithm1(counts: list[int], threshold: int) -> str:
     """Confirm that lines 9 and 10 misplace prompts of a type that is in the batch."""
     # There are at least two stages (prefill and one decode), and no count is negative.
     dismiss_if(
-        len(counts) < 2 or min(counts) < 0 or threshold < 1 or not is_served((counts, threshold))
+        len(counts) < 2 or min(counts) < 0 or threshold < 1 or not is_served(counts, threshold)
     )
-    dismiss_if(keeps_prompts((counts, threshold), printed=True))
+    dismiss_if(keeps_prompts(counts, threshold, printed=True))
     after = advanced(counts, threshold, printed=True)
     right = advanced(counts, threshold, printed=False)
     return (
@@ -567,10 +564,10 @@ def _algorithm1_check(context: Context, *, snapshot: bool = True, recount: bool 
         f"up to {most} prompts at each of 3 stages, thresholds 1..{most}", cases
     )
     printed = domain.refute(
-        "lines 9 and 10", holds=lambda c: keeps_prompts(c, printed=recount), applies=is_served
+        "lines 9 and 10", holds=partial(keeps_prompts, printed=recount), applies=is_served
     )
     corrected = domain.examine(
-        "with the batch's own counts", lambda c: keeps_prompts(c, printed=not snapshot), is_served
+        "with the batch's own counts", partial(keeps_prompts, printed=not snapshot), is_served
     )
     return printed, corrected
 

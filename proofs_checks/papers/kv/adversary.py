@@ -289,8 +289,7 @@ def _costs_check(
     """
     cases = list(product(range(3, context.choose(8, 20, 60)), (1, 2, 10, 1000)))
 
-    def leading(case: tuple[int, int]) -> bool:
-        steps, multiple = case
+    def leading(steps: int, multiple: int) -> bool:
         prompt = steps * multiple
         pairs = zip(program_costs(steps, prompt), printed_costs(steps, prompt), strict=True)
         return all(abs(exact - printed) <= share * steps * prompt for exact, printed in pairs)
@@ -311,7 +310,7 @@ def _costs_check(
         "under Equation (1) and section 3 keeping costs as much as printed at least",
         "k = 1, 1/ε below 8, by Algorithm 2",
         list(product(small, others)),
-        lambda c: kept(*c) >= printed_costs(c[0], c[0])[0],
+        lambda n, convention: kept(n, convention) >= printed_costs(n, n)[0],
     )
     return printed, corrected, engine, first
 
@@ -355,6 +354,6 @@ def _ratio_check(context: Context, *, goal: Fraction = Fraction(99, 100)) -> Out
     printed = domain.refute("the ratio reaches 1/ε for M large")
     corrected = domain.examine(
         "the ratio exceeds 0.99/ε for M large",
-        lambda c: printed_ratio(c[0], 10**9) > goal * c[0],
+        lambda steps, _: printed_ratio(steps, 10**9) > goal * steps,
     )
     return printed, corrected

@@ -149,8 +149,7 @@ def _hoeffding_check(context: Context, *, power: float = 2.0) -> Outcome:
     """
     cases = [(w, Fraction(d, 10)) for w in _windows(context) for d in (1, 5, 10, 20)]
 
-    def bounded(case: tuple[ArrivalWindow, Fraction]) -> bool:
-        window, delta = case
+    def bounded(window: ArrivalWindow, delta: Fraction) -> bool:
         law, mean = window.law(), window.mean()
         exponent = power * float(delta * mean) ** 2 / (window.rounds * window.most**2)
         return float(tail(law, (1 + delta) * mean)) <= exp(-exponent) + 1e-12
@@ -214,8 +213,7 @@ def _tail_check(context: Context, *, factor: float = 1) -> Outcome:
         T/(2δ²λ²F²), which grows with T, give 1/T.
     """
 
-    def with_log(case: tuple[int, int]) -> bool:
-        tenths, duration = case
+    def with_log(tenths: int, duration: int) -> bool:
         p, delta = Fraction(tenths, 10), Fraction(1, 2)
         rounds = int(factor * log(duration) / float(2 * delta**2 * p**2)) + 1
         return tail(binomial(rounds, p), (1 + delta) * rounds * p) <= Fraction(1, duration)
@@ -343,8 +341,7 @@ def _balance_check(
     sizes = range(5, context.choose(12, 40, 200))
     shares = [Fraction(k, 10) for k in (1, 2, 5, 10, 20, 50)] + [largest]
 
-    def formula(case: tuple[int, Fraction]) -> bool:
-        steps, share = case
+    def formula(steps: int, share: Fraction) -> bool:
         exact = ratio(steps, 10**10, int(share * 10**10))
         expected = 1 + Fraction(2 * (steps - 1)) / share**power
         return abs(exact - expected) <= expected / 50
@@ -440,8 +437,7 @@ def _minimum_check(
         if k < m and k ** (a * (t + 1)) <= context.choose(100, 1000, 1000)
     ]
 
-    def independent(case: tuple[int, int]) -> bool:
-        longest, size = case
+    def independent(longest: int, size: int) -> bool:
         draws = list(product(range(1, longest + 1), repeat=size))
         law = {
             (size + shift, o): Fraction(sum(min(d) == o for d in draws), len(draws))

@@ -398,9 +398,8 @@ def _streams(context: Context, behind: int) -> Iterator[tuple[int, tuple[Round, 
                 yield kind, rounds
 
 
-def _outlasts(case: tuple[int, tuple[Round, ...]]) -> bool:
+def _outlasts(kind: int, rounds: tuple[Round, ...]) -> bool:
     """Return whether Algorithm 2 starts J at 0, but each optimum after all short requests."""
-    kind, rounds = case
     data, unit = jobs(stream(kind, rounds)), _ONE_AT_A_TIME[kind][3]
     after = 1 + unit * sum(short for short, _ in rounds)
     return algorithm(data)[0] == 0 and all(starts[0] >= after for starts in optima(data))

@@ -150,8 +150,7 @@ def _clearing_check(context: Context, *, tenths: int = 3) -> Outcome:
     problems = list(filter(_loops, _small(context)))
     seeds = context.choose(2, 5, 20)
 
-    def ends(case: tuple[LatencyProblem, int]) -> bool:
-        problem, seed = case
+    def ends(problem: LatencyProblem, seed: int) -> bool:
         return run_of(problem, BetaClearing(Fraction(0), beta=share), seed).is_finished
 
     return examine(
@@ -371,6 +370,6 @@ def _slopes_check(context: Context, *, high: int = 2) -> Outcome:
         "the slopes are in ratio 3 (1/2 to 1/6) and 8 (1/100 to 1/800)",
         "section 8.2",
         [((high, 6), 3), ((100, 800), 8)],
-        lambda c: Fraction(c[0][1], c[0][0]) == c[1],
+        lambda slopes, ratio: Fraction(slopes[1], slopes[0]) == ratio,
     )
     return printed, corrected

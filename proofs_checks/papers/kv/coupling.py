@@ -283,10 +283,8 @@ def _examined(
         "and B with M = 6, C with M = 8, in turn"
     )
     domain = context.domain(made, cases)
-    printed = examine("the statement", made, cases, lambda case: part(*case), keep=len(cases))
-    corrected = domain.examine(
-        "the corrected statement", lambda case: part(*case), lambda case: alike(*case)
-    )
+    printed = examine("the statement", made, cases, part, keep=len(cases))
+    corrected = domain.examine("the corrected statement", part, alike)
     seen = Counter(moment.problem.convention for moment, _ in cases)
     under = Counter(moment.problem.convention for moment, _ in printed.failures)
     everywhere = examine(

@@ -236,8 +236,7 @@ def _regret_check(
         latest = max(data.arrival) + sum(data.length)
         return max(algorithm(data)) <= share * latest
 
-    def counted_alike(case: tuple[int, int, int, int]) -> bool:
-        memory, prompt, output, per_round = case
+    def counted_alike(memory: int, prompt: int, output: int, per_round: int) -> bool:
         arrivals = [per_round] * 3
         return all(
             algorithm(jobs(stream(memory, prompt, output, convention, arrivals)))
@@ -372,7 +371,7 @@ def _stability_check(
         "Algorithm 2 sustains the rate of a steady start, under one convention at least",
         made,
         cases,
-        holds=lambda case: any(
+        holds=lambda *case: any(
             saturated_rate(kind) * asked >= kind.steady for kind in kinds_of(*case).values()
         ),
     )

@@ -54,8 +54,7 @@ def _together_check(
     """
     largest = context.choose(12, 24, 40)
 
-    def fits(pair: tuple[int, int, int, int]) -> bool:
-        memory, prompt, first, second = pair
+    def fits(memory: int, prompt: int, first: int, second: int) -> bool:
         lengths = (first - prompt + 1, second - prompt + 1)
         return peak(Jobs(memory, (0, 0), (prompt, prompt), lengths), (0, 0)) <= memory
 
@@ -64,7 +63,7 @@ def _together_check(
         f"all s ≤ t_1 ≤ M/2, t_1 ≤ t_2 ≤ M up to M = {largest}",
         _pairs(largest, most),
         fits,
-        applies=lambda pair: pair[2] + pair[3] > pair[0],
+        applies=lambda memory, _, first, second: first + second > memory,
     )
 
 
@@ -182,9 +181,9 @@ def _rules_check(context: Context, *, longer: int = 1, larger: int = 1) -> Outco
         "the three rules allow the same schedules",
         made,
         _schedules(context),
-        lambda s: {
-            "memory": s[0].memory,
-            "requests": np.stack([s[0].prompt, s[0].output, s[1]], 1).tolist(),
+        lambda problem, starts: {
+            "memory": problem.memory,
+            "requests": np.stack([problem.prompt, problem.output, starts], 1).tolist(),
         },
         holds=alike,
     )
@@ -233,8 +232,7 @@ def _made(context: Context) -> str:
     return f"every schedule of {_domain(context)}, starts up to two rounds late"
 
 
-def _with_starts(schedule: Schedule) -> Data:
-    problem, starts = schedule
+def _with_starts(problem: LatencyProblem, starts: tuple[int, ...]) -> Data:
     rows = as_data(problem)["requests"]
     return {
         "memory": problem.memory,
@@ -253,16 +251,15 @@ def _read_schedule(data: Data) -> Schedule:
     return problem, starts
 
 
-def printed_objective(schedule: Schedule) -> int:
+def printed_objective(problem: LatencyProblem, starts: tuple[int, ...]) -> int:
     """Return ``Σ_i (Σ_t t·x_{i,t} + o_i)``."""
-    problem, starts = schedule
     return sum(p + o for p, o in zip(starts, problem.output.tolist(), strict=True))
 
 
 def verify_objective(data: Data) -> str | None:
     """Confirm that the printed objective of a schedule differs from its total latency."""
     schedule = _read_schedule(data)
-    objective, latency = printed_objective(schedule), total_latency(*schedule)
+    objective, latency = printed_objective(*schedule), total_latency(*schedule)
     if objective == latency:
         return None
     return (
@@ -290,11 +287,11 @@ def _objective_check(context: Context, *, share: int = 1) -> Outcome:
     """
 
     def latency(schedule: Schedule) -> bool:
-        return printed_objective(schedule) == total_latency(*schedule)
+        return printed_objective(*schedule) == total_latency(*schedule)
 
     def shifted(schedule: Schedule) -> bool:
         arrivals = int(schedule[0].arrival.sum())
-        return printed_objective(schedule) - share * arrivals == total_latency(*schedule)
+        return printed_objective(*schedule) - share * arrivals == total_latency(*schedule)
 
     schedules = list(_program_schedules(context))
     domain = context.domain(_made(context), schedules)
@@ -381,8 +378,7 @@ def _running_check(context: Context, *, late: int = 0) -> Outcome:
     Reading: the linear form is ours; it is what `formulations.hindsight_latency` states.
     """
 
-    def linear(schedule: Schedule) -> bool:
-        problem, starts = schedule
+    def linear(problem: LatencyProblem, starts: tuple[int, ...]) -> bool:
         columns = zip(problem.prompt.tolist(), problem.output.tolist(), starts, strict=True)
         return all(
             (s + t - p) * running(p, o, t)
@@ -417,7 +413,7 @@ def _program_check(context: Context, *, first: int = 0) -> Outcome:
         last = sum(problem.output.tolist()) + int(problem.arrival.max())
         windows = [range(a, last + 1) for a in problem.arrival.tolist()]
         candidates = ((problem, starts) for starts in product(*windows))
-        least = min(printed_objective(c) for c in candidates if fits_from(c, first))
+        least = min(printed_objective(*c) for c in candidates if fits_from(c, first))
         return least - int(problem.arrival.sum()) == brute_force(problem)[0]
 
     def by_solver(problem: LatencyProblem) -> bool:

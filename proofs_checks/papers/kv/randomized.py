@@ -43,8 +43,7 @@ def _yao_check(context: Context, *, pick: str = "least") -> Outcome:
         rows = best + context.rng.integers(0, 12, (size, size))
         games.append((rows.tolist(), best.tolist()))
 
-    def inequality(game: tuple[list[list[int]], list[int]]) -> bool:
-        rows, best = game
+    def inequality(rows: list[list[int]], best: list[int]) -> bool:
         laws = list(_mixtures(size, parts))
         choose = min if pick == "least" else max
         instances: list[tuple[int, ...]] = list(zip(*rows, best, strict=True))
@@ -117,8 +116,7 @@ def _distribution_check(context: Context, *, extra: int = 1) -> Outcome:
     """
     cases = law_cases(context)
 
-    def one(case: tuple[int, int]) -> bool:
-        steps, constant = case
+    def one(steps: int, constant: int) -> bool:
         chance = Fraction(1, steps * constant + extra)
         return len(printed_values(steps, constant)) * chance == 1
 
@@ -158,8 +156,7 @@ def _conditional_check(context: Context, *, missing: int = 2) -> Outcome:
     """
     cases = law_cases(context)
 
-    def corrected(case: tuple[int, int]) -> bool:
-        steps, constant = case
+    def corrected(steps: int, constant: int) -> bool:
         values = printed_values(steps, constant)
         inside = [start for start in values if hit(steps, start)[-1] <= values[-1]]
         weight = Fraction(steps - missing, steps * constant)
@@ -217,8 +214,7 @@ def _room_check(context: Context, *, prompts: int = 1) -> Outcome:
         for j in range(1, n - 1)
     ]
 
-    def corrected(case: tuple[int, int, int]) -> bool:
-        steps, prompt, later = case
+    def corrected(steps: int, prompt: int, later: int) -> bool:
         problem = Attack(steps * prompt, prompt, 0, 0).problem()
         held = problem.prompt.tolist()[0] + later * prompt
         return bool(problem.memory - held == (steps - later - prompts) * prompt)
@@ -286,8 +282,7 @@ def _sum_check(context: Context, *, terms: int = 1, bound: Bound = printed_bound
         closed = sum_of_fractions(Fraction(1, j) for j in range(1, steps)) - terms
         return riemann_sum(steps) == closed
 
-    def as_displayed(case: tuple[int, int]) -> bool:
-        steps, constant = case
+    def as_displayed(steps: int, constant: int) -> bool:
         return bound(Fraction(1, steps), constant) == last_display(steps, constant)
 
     def exceeded(goal: int) -> bool:
@@ -386,8 +381,7 @@ def _bound_check(
     constants = context.choose((2, 3), range(2, 6), range(2, 11))
     cases = list(product(sizes, constants))
 
-    def by_engine(case: tuple[int, int]) -> bool:
-        steps, prompt = case
+    def by_engine(steps: int, prompt: int) -> bool:
         attack = theorem_6_2(steps, prompt, 0)
         problem = attack.problem()
         mine = total_latency(problem, algorithm(jobs(problem)))
@@ -496,9 +490,8 @@ def limit(steps: int) -> float:
     return 1 + constant / 2
 
 
-def _costs_at(case: tuple[int, int, int]) -> bool:
+def _costs_at(steps: int, prompt: int, later: int) -> bool:
     """Compare both parts of `least_growth` with exact costs under C, for a start at 0."""
-    steps, prompt, later = case
     attack = Attack(steps * prompt, prompt, prompt, later * prompt)
     together = Fraction(prompt**2, 2)
     rest = 2 * prompt + attack.release + attack.memory
@@ -545,7 +538,7 @@ def _theorem_check(
         "E[TEL/OPT] ≥ min{½ + ½·[1 − 1/(c + 1) + (H_{1/ε−1} − 1)/(c + 1)], 1 + c/2} for M large",
         f"1/ε in {list(sizes)}, c in {list(constants)}, k′ = 0, ε/2, ε, ..., c + 1",
         cases,
-        lambda case: mean_ratio(*case, law=law, growth=growth) >= least_ratio(*case[:2]),
+        lambda *case: mean_ratio(*case, law=law, growth=growth) >= least_ratio(*case[:2]),
     )
     costs = examine(
         "what it counts of TEL and OPT, up to terms linear in M, for k′ = 0",

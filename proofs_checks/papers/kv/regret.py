@@ -268,7 +268,7 @@ def _expectation_check(context: Context, *, share: int = 1, power: int = 1) -> O
     corrected = domain.examine(
         "E CP ≤ C_1·K̄ + q",
         # The sum is at most q·T; the mutation uses q·T².
-        lambda case: expected(*case, power) <= case[0] + share * case[1],
+        lambda usual, q, T: expected(usual, q, T, power) <= usual + share * q,
     )
     return printed, corrected
 

@@ -69,9 +69,8 @@ def verify_optimality(data: Data) -> str | None:
     )
 
 
-def beaten_everywhere(instance: Outputs) -> Data | None:
+def beaten_everywhere(memory: int, prompt: int, outputs: tuple[int, ...]) -> Data | None:
     """Return a better schedule for each convention as plain data; None if one has none."""
-    memory, prompt, outputs = instance
     columns: list[Sequence[int]] = []
     for convention in CONVENTIONS:
         data = jobs(problem_of(memory, [prompt] * len(outputs), outputs, convention))
@@ -88,7 +87,7 @@ def beaten(made: str, instances: Iterable[Outputs]) -> Examination[Outputs]:
     better: list[Data] = []
 
     def holds(instance: Outputs) -> bool:
-        example = beaten_everywhere(instance)
+        example = beaten_everywhere(*instance)
         if example is not None:
             better.append(example)
         return example is None
@@ -339,8 +338,7 @@ def _limit_check(
     example = {"memory": 600, "prompt": 1, "output": 2, "requests": 2000}
     mine, steady = totals(example, 1, Convention.CLOSED)
 
-    def at_most(case: tuple[EqualRequests, int]) -> bool:
-        kind, num = case
+    def at_most(kind: EqualRequests, num: int) -> bool:
         ends = sum((now + kind.length) * c for now, c in enumerate(started(kind, [num])))
         return ends <= factor * area_bound(kind, num)
 
@@ -426,8 +424,7 @@ def _exchange_check(context: Context, *, sign: int = 1) -> Outcome:
         f"every better schedule of every instance of 4 requests, {small_domain(context)}", cases
     )
 
-    def equation(case: tuple[LatencyProblem, list[int], list[int]]) -> bool:
-        problem, starts, other = case
+    def equation(problem: LatencyProblem, starts: list[int], other: list[int]) -> bool:
         _, theirs, ours = exchanged(starts, other)
         outputs = problem.output.tolist()
         return any(starts[j] + outputs[j] == other[k] + outputs[k] for j in theirs for k in ours)
@@ -436,8 +433,7 @@ def _exchange_check(context: Context, *, sign: int = 1) -> Outcome:
         _, theirs, ours = exchanged(*case[1:])
         return bool(theirs and ours)
 
-    def what_is_true(case: tuple[LatencyProblem, list[int], list[int]]) -> bool:
-        problem, starts, other = case
+    def what_is_true(problem: LatencyProblem, starts: list[int], other: list[int]) -> bool:
         _, theirs, ours = exchanged(starts, other)
         outputs = problem.output.tolist()
         ordered = all(sign * (outputs[j] - outputs[k]) >= 0 for j in theirs for k in ours)
@@ -445,7 +441,7 @@ def _exchange_check(context: Context, *, sign: int = 1) -> Outcome:
 
     printed = domain.refute(
         "some j, k of case 1 have c_j(A) = c_k(S)",
-        lambda case: with_starts(case[0], case[2]),
+        lambda problem, _, other: with_starts(problem, other),
         holds=equation,
         applies=case_1,
     )

@@ -176,8 +176,7 @@ def _eq1_check(context: Context, *, penalty: int = 0) -> Outcome:
         for added in range(most + 1)
     ]
 
-    def holds(case: tuple[tuple[int, ...], int, int]) -> bool:
-        loads, g, added = case
+    def holds(loads: tuple[int, ...], g: int, added: int) -> bool:
         G, margin = len(loads), max(loads) - loads[g]
         after = [load + added * (h == g) for h, load in enumerate(loads)]
         weights = ScoreWeights.of(Fraction(1), Fraction(G + penalty), (1,))
@@ -229,8 +228,7 @@ def _regimes_check(context: Context, *, safe: str = "window") -> Outcome:
         for beta in (1, 2, 5)
     ]
 
-    def holds(case: tuple[tuple[int, ...], int]) -> bool:
-        margins, beta = case
+    def holds(margins: tuple[int, ...], beta: int) -> bool:
         weights = discounted(margins, beta)
         values = [score([x] * len(margins), margins, weights) for x in range(2 * largest)]
         limit = min(margins) if safe == "window" else margins[0]

@@ -147,9 +147,9 @@ def _profile_check(context: Context, *, late: bool = False) -> Outcome:
         "with the remaining steps known, (7) is the load of the request in the window",
         f"all sizes s + a, remaining steps and windows below {most}",
         cases,
-        lambda case: (
-            profile(case[0], Fraction(case[1]), case[2], late=late)
-            == [case[0] + h if h + 1 <= case[1] else 0 for h in range(case[2])]
+        lambda size, remaining, window: (
+            profile(size, Fraction(remaining), window, late=late)
+            == [size + h if h + 1 <= remaining else 0 for h in range(window)]
         ),
     )
 
@@ -294,8 +294,7 @@ def _decrement_check(context: Context, *, inside: bool = False, share: int = 1) 
     )
     printed = domain.refute("min(R − j, H) = min(R, H) − j")
 
-    def short(case: tuple[int, int, int]) -> bool:
-        r, h, j = case
+    def short(r: int, h: int, j: int) -> bool:
         return min(r - j, h) - (min(r, h) - j) == share * min(j, max(0, r - h))
 
     corrected = domain.examine(
@@ -339,8 +338,9 @@ def _floor_check(context: Context, *, floor: int = 1) -> Outcome:
         "as long as a request runs, (7) gives it its load at h = 0",
         f"remaining steps, predictions and refreshes below {most}",
         cases,
-        lambda case: all(
-            profile(1, Fraction(value), 1) == [1] for value in projected(*case, floor)
+        lambda remaining, told, refresh: all(
+            profile(1, Fraction(value), 1) == [1]
+            for value in projected(remaining, told, refresh, floor)
         ),
     )
 

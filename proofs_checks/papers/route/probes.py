@@ -69,12 +69,12 @@ def _check(context: Context, *, upwards: bool = False, fewer: int = 0) -> Outcom
     )
     exact = domain.examine(
         "the bit sets hold the sums of all subsets, by cardinality",
-        lambda case: masks(*case, upwards=upwards)[0] == enumerated(*case)
+        lambda *case: masks(*case, upwards=upwards)[0] == enumerated(*case)
     )  # fmt: skip
     cost = domain.examine(
         "K·cap shift-ORs, none on more than cap·s_max + 1 bits",
-        lambda case: masks(*case)[1] == len(case[0]) * (case[1] - fewer)
-        and max(mask.bit_length() for mask in masks(*case)[0]) <= case[1] * largest + 1
+        lambda sizes, cap: masks(sizes, cap)[1] == len(sizes) * (cap - fewer)
+        and max(mask.bit_length() for mask in masks(sizes, cap)[0]) <= cap * largest + 1
     )  # fmt: skip
     numbers = {
         f"word operations over 2^K, K = {K}, cap = 8, s_max = 4096": word_operations(K, 8, 4096)
@@ -168,9 +168,9 @@ def _two_probes(context: Context, probes: int, look_ahead: int) -> Outcome:
         "the better of two reachable sums is the best subset",
         _MADE.format(look_ahead),
         choices(context, look_ahead),
-        lambda c: (
-            best_by_probes(*c[:3], discounted(*c[2:]), probes)
-            == best_by_enumeration(*c[:3], discounted(*c[2:]))
+        lambda sizes, cap, margins, beta: (
+            best_by_probes(sizes, cap, margins, discounted(margins, beta), probes)
+            == best_by_enumeration(sizes, cap, margins, discounted(margins, beta))
         ),
     )
 
@@ -227,9 +227,9 @@ def _margins_check(context: Context, *, kept: int | None = None) -> Outcome:
         "the best of the reachable sums next to all margins is the best subset",
         _MADE.format(4),
         choices(context, 4),
-        lambda c: (
-            best_near(points(c[2]), *c[:3], discounted(*c[2:]))
-            == best_by_enumeration(*c[:3], discounted(*c[2:]))
+        lambda sizes, cap, margins, beta: (
+            best_near(points(margins), sizes, cap, margins, discounted(margins, beta))
+            == best_by_enumeration(sizes, cap, margins, discounted(margins, beta))
         ),
     )
 
@@ -293,7 +293,7 @@ def _kink_check(context: Context, *, look_ahead: int = 3, probes: int = 2) -> Ou
     printed = domain.refute("probes around the first margin find the best subset")
     corrected = domain.examine(
         "probes around the right end of the maximising interval do",
-        lambda c: best_by_probes(c[0], len(c[0]), c[1], _unit(c[1]), probes)
-        == best_by_enumeration(c[0], len(c[0]), c[1], _unit(c[1]))
+        lambda sizes, margins: best_by_probes(sizes, len(sizes), margins, _unit(margins), probes)
+        == best_by_enumeration(sizes, len(sizes), margins, _unit(margins))
     )  # fmt: skip
     return printed, corrected

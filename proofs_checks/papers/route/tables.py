@@ -77,7 +77,9 @@ def _dominance_check(context: Context, *, below: Sequence[str] = BASELINES) -> O
         "it dominates",
         "all pairs of a BR row and a baseline row of Table 1, both traces",
         list(product(_TRACES, _OURS, below)),
-        lambda c: c[1] == c[2] or dominates(_TRACES[c[0]][c[1]], _TRACES[c[0]][c[2]]),
+        lambda trace, ours, other: (
+            ours == other or dominates(_TRACES[trace][ours], _TRACES[trace][other])
+        ),
     )
 
 
@@ -129,7 +131,7 @@ def _lowest_check(
         "both deployed rows are lower than every row without an oracle",
         "all rows of Table 1 but the oracle's, both traces",
         list(product(_TRACES.values(), DEPLOYED, (*others, "BR-0"))),
-        lambda c: c[0][c[1]].tpot < c[0][c[2]].tpot,
+        lambda rows, ours, other: rows[ours].tpot < rows[other].tpot,
     )
     return printed, corrected
 
@@ -180,8 +182,8 @@ def _scaling_check(
     least = examine(
         "BR-H has the least imbalance and TPOT", "all rows of Tables 2, 4 and 5",
         list(product(SCALING, (*BASELINES, "BR-0"))),
-        lambda c: SCALING[c[0]][smallest].imbalance < SCALING[c[0]][c[1]].imbalance
-        and SCALING[c[0]][smallest].tpot < SCALING[c[0]][c[1]].tpot,
+        lambda G, other: SCALING[G][smallest].imbalance < SCALING[G][other].imbalance
+        and SCALING[G][smallest].tpot < SCALING[G][other].tpot,
     )  # fmt: skip
     best, other = SCALING[16]["BR-H oracle"], OTHER_ORACLE_16
     two = examine(
@@ -213,7 +215,7 @@ def _sweep_check(context: Context, *, over: Sequence[str] = BASELINES) -> Outcom
         "every configuration improves on every baseline on every metric",
         "all seven configurations of Tables 6 and 7 against all four baselines",
         [(G, key, name) for G in SWEEPS for key in SWEEPS[G] for name in over],
-        lambda c: dominates(SWEEPS[c[0]][c[1]], SCALING[c[0]][c[2]]),
+        lambda G, key, name: dominates(SWEEPS[G][key], SCALING[G][name]),
     )
 
     def factor(G: int, name: str) -> float:
@@ -253,8 +255,8 @@ def _survival_check(context: Context, *, over: str = "BR-0") -> Outcome:
     tied = examine(
         "behind ExactMatch in imbalance, within 1 % in throughput",
         "all columns of Table 1, Proprietary Data", [(mine, exact)],
-        lambda pair: pair[0].imbalance > pair[1].imbalance
-        and abs(pair[0].throughput / pair[1].throughput - 1) < 0.01,
+        lambda mine, exact: mine.imbalance > exact.imbalance
+        and abs(mine.throughput / exact.throughput - 1) < 0.01,
     )  # fmt: skip
     return better, tied
 
@@ -298,8 +300,8 @@ def _metric_check(
     printed = context.refute(
         "less Σ(max − L_g) means no more max − min", made,
         [(a, b) for G in workers for a, b in product(loads[G], repeat=2)],
-        holds=lambda pair: imbalance(pair[0]) >= imbalance(pair[1])
-        or gap(pair[0]) <= gap(pair[1])
+        holds=lambda first, second: imbalance(first) >= imbalance(second)
+        or gap(first) <= gap(second)
     )  # fmt: skip
     corrected = examine(
         "max − min ≤ Σ(max − L_g) ≤ (G − 1)·(max − min)", made,
