@@ -27,7 +27,7 @@ import numpy as np
 from bfio.testing.balance import distance_bounds
 from formulations.arrays import IntArray
 from proofs_checks.claim import Claims, Context, Defect, Mutation
-from proofs_checks.evidence import Data, Examination, Findings, Outcome
+from proofs_checks.evidence import Data, Examination, Findings, Outcome, dismiss_if, verifier
 from proofs_checks.runs import Loads, gap, imbalance, multisets, reachable_loads
 from proofs_checks.search import examine
 from proofs_checks.statistics import binomial_tail
@@ -76,20 +76,15 @@ class Step:
         return {"workers": workers, "pool": list(self.pool)}
 
 
-def step_of(data: Data) -> Step | None:
-    """Read a step from plain data; None if the data are not a step."""
+def step_of(data: Data) -> Step:
+    """Read a step from plain data, and dismiss data that are not a step."""
     workers = data["workers"]
     step = Step(
         tuple(w["base"] for w in workers), tuple(w["slots"] for w in workers), tuple(data["pool"])
     )
-    sound = (
-        len(workers) >= 1
-        and min(step.base) >= 0
-        and min(step.slots) >= 1
-        and min(step.pool, default=0) >= 1
-        and len(step.pool) >= sum(step.slots)
-    )
-    return step if sound else None
+    dismiss_if(not workers or min(step.base) < 0 or min(step.slots) < 1)
+    dismiss_if(min(step.pool, default=0) < 1 or len(step.pool) < sum(step.slots))
+    return step
 
 
 def within(step: Step) -> bool:
@@ -396,23 +391,21 @@ def _check(
 # The same statement for the program that the policy solves.
 
 
-def verify_program(data: Data) -> str | None:
+@verifier
+def verify_program(data: Data) -> str:
     """Confirm that no minimiser of the imbalance meets the lemma's bound."""
     step = step_of(data)
-    if step is None or not within(step):
-        return None
+    dismiss_if(not within(step))
     minimisers = step.minimisers(imbalance)
-    if any(gap(loads) <= step.bound for loads in minimisers):
-        return None
+    dismiss_if(any(gap(loads) <= step.bound for loads in minimisers))
     return (
         f"the minimisers of the imbalance have the loads {[list(x) for x in minimisers]}, gaps "
         f"{[gap(x) for x in minimisers]}, all above the bound {step.bound}"
     )
 
 
-def imbalance_bounded(step: Step | None, sharper: int = 0) -> bool:
+def imbalance_bounded(step: Step, sharper: int = 0) -> bool:
     """Return whether the least imbalance is at most the sum of all bounds except the smallest."""
-    assert step is not None
     bounds = sorted(deficit_bounds(step, sharper))
     # The statement leaves worker p open; the sum is largest if the smallest bound is left out.
     return imbalance(step.minimisers(imbalance)[0]) <= sum(bounds[1:])
@@ -482,7 +475,7 @@ def _program_check(
         "loads far apart; and the step found above",
         steps,
         lambda step: imbalance_bounded(step, sharper),
-        lambda step: step is not None and applies(step),
+        applies,
     )
     return printed, corrected
 
@@ -490,15 +483,14 @@ def _program_check(
 # Does the program minimise the gap?
 
 
-def verify_objective(data: Data) -> str | None:
+@verifier
+def verify_objective(data: Data) -> str:
     """Confirm that no minimiser of the imbalance has the least gap."""
     step = step_of(data)
-    if step is None or not within(step):
-        return None
+    dismiss_if(not within(step))
     best = min(gap(x) for x in step.minimisers(gap))
     minimisers = step.minimisers(imbalance)
-    if best in map(gap, minimisers):
-        return None
+    dismiss_if(best in map(gap, minimisers))
     return (
         f"the least gap is {best}, of loads {list(step.minimisers(gap)[0])}; minimisers of the "
         f"imbalance have the loads {[list(x) for x in minimisers]}"

@@ -6,7 +6,7 @@ from fractions import Fraction
 from itertools import accumulate, product
 
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Outcome, dismiss_if, verifier
+from proofs_checks.evidence import Outcome, dismiss_if, verifier
 from proofs_checks.search import examine
 from proofs_checks.statistics import ExactLaw, in_whole_numbers, uniform, variance
 from proofs_checks.statistics import exact_mean as mean
@@ -199,15 +199,12 @@ def third_moment(law: ExactLaw) -> Fraction:
     return Fraction(sum(abs(v * whole - centre) ** 3 * w for v, w in weights.items()), whole**4)
 
 
-def slot_of(data: Data) -> Slot | None:
-    """Read a slot that starts from a given size; None if the data are not a slot."""
-    prompts, increments = tuple(data["prompts"]), tuple(data["increments"])
-    if len(set(prompts)) != len(prompts) or len(prompts) < 2 or min(prompts) < 1:
-        return None
+def slot_of(prompts: list[int], tenths: int, increments: list[int], start: int) -> Slot:
+    """Return a slot that starts from a given size; dismiss what is not a slot."""
+    dismiss_if(len(set(prompts)) != len(prompts) or len(prompts) < 2 or min(prompts) < 1)
     # Increments of 0 would work too; positive ones make a clearer counterexample.
-    if not increments or min(increments) < 1 or not 1 <= data["tenths"] <= 9 or data["start"] < 1:
-        return None
-    return Slot(prompts, data["tenths"], increments, data["start"])
+    dismiss_if(not increments or min(increments) < 1 or not 1 <= tenths <= 9 or start < 1)
+    return Slot(tuple(prompts), tenths, tuple(increments), start)
 
 
 def _described(slot: Slot) -> str:
@@ -246,14 +243,12 @@ def _slots(context: Context, starts: Sequence[int | None], *, slowest: int = 0) 
 # The variance, (40).
 
 
-def verify_variance(data: Data) -> str | None:
+@verifier
+def verify_variance(prompts: list[int], tenths: int, increments: list[int], start: int) -> str:
     """Confirm that a slot's variance from a given start breaks the printed bound, exactly."""
-    slot = slot_of(data)
-    if slot is None:
-        return None
+    slot = slot_of(prompts, tenths, increments, start)
     actual, wanted = variance(slot.law()), variance(uniform(slot.prompts))
-    if actual >= wanted:
-        return None
+    dismiss_if(actual >= wanted)
     return f"{_described(slot)} the variance is {actual} < σ_s² = {wanted}"
 
 
@@ -321,17 +316,18 @@ def moment_bound(slot: Slot) -> Fraction:
     return 4 * (Fraction(max(slot.prompts) - 1) ** 3 + grown)
 
 
-def verify_moment(data: Data) -> str | None:
+@verifier
+def verify_moment(
+    prompts: list[int], tenths: int, increments: list[int], start: int, constant: int
+) -> str:
     """Confirm that the third moment exceeds a constant that is valid for a fresh prompt."""
-    slot = slot_of(data)
-    if slot is None or data["constant"] < moment_bound(slot):
-        return None
+    slot = slot_of(prompts, tenths, increments, start)
+    dismiss_if(constant < moment_bound(slot))
     moment = third_moment(slot.law())
-    if moment <= data["constant"]:
-        return None
+    dismiss_if(moment <= constant)
     return (
-        f"{_described(slot)} E|Y − EY|³ = {float(moment):.1f}, above {data['constant']}; from a "
-        f"fresh prompt it would stay below {float(moment_bound(slot)):.1f} at all steps"
+        f"{_described(slot)} E|Y − EY|³ = {float(moment):.1f}, above {constant}; from a fresh "
+        f"prompt it would stay below {float(moment_bound(slot)):.1f} at all steps"
     )
 
 

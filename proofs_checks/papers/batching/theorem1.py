@@ -307,14 +307,13 @@ def reachable(engine: Engine) -> int | None:
     return len(seen)
 
 
-def verify_1b(data: Data) -> str | None:
+@verifier
+def verify_1b(data: Data) -> str:
     """Confirm an engine, overloaded by (2.8), with finitely many states under Sarathi-Serve."""
     engine, state = from_data(data)
-    if state != State(0, ()) or engine.load <= 1 or engine.rate >= 1:
-        return None
+    dismiss_if(state != State(0, ()) or engine.load <= 1 or engine.rate >= 1)
     count = reachable(engine)
-    if count is None:
-        return None
+    dismiss_if(count is None)
     check = engine.time.rate_check(engine.budget)
     return (
         f"λ(m_p+m_d) = {engine.rate * engine.tokens} > {engine.full_rate} = b/t_b, yet "

@@ -401,10 +401,10 @@ def _claim(
     """Decorate a printed bound: claim it; data that meet (10) and exceed the bound refute it."""
 
     def add(room: Room) -> Room:
-        def verify(data: Data) -> str | None:
+        @verifier
+        def verify(data: Data) -> str:
             case = Pair(*(data[field.name] for field in fields(Pair)))
-            if not case.applies or room(case):
-                return None
+            dismiss_if(not case.applies or room(case))
             return (
                 f"d0 = {case.fixed}, d1 = {case.per_token}, l = {case.prompt}, l' = "
                 f"({case.output}, {case.output + 1}), n = ({case.first}, {case.second}), Λ = "

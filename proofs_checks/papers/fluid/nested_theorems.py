@@ -362,14 +362,13 @@ def growth(single: SingleClass, batches: int) -> tuple[float, float]:
     return means[batches - 1] - single.threshold, means[-1] - single.threshold
 
 
-def verify_equality(data: Data) -> str | None:
+@verifier
+def verify_equality(data: Data) -> str:
     """Confirm that with equality the mean queue at 16 S is at least three times that at S."""
     single, batches = SingleClass.of(data), data["batches"]
-    if single is None or not single.output + 2 <= batches <= 64:
-        return None
+    dismiss_if(not single.output + 2 <= batches <= 64)
     early, late = growth(single, batches)
-    if early <= 0 or late < 3 * early:
-        return None
+    dismiss_if(early <= 0 or late < 3 * early)
     return (
         f"m = L = 1, l = {single.prompt}, l' = {single.output}, n_1 = {single.threshold}, d0 = "
         f"{single.fixed}, d1 = {single.per_token}, ΔT = {single.longest} = n_1/λ_1: beyond n_1, "

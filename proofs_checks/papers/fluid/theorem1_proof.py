@@ -46,10 +46,11 @@ class SingleClass:
     per_token: int
 
     @staticmethod
-    def of(data: Data) -> "SingleClass | None":
-        """Return the class that plain data describe; None if an entry is below 1."""
+    def of(data: Data) -> "SingleClass":
+        """Return the class that plain data describe; dismiss entries below 1."""
         values = [data[field.name] for field in fields(SingleClass)]
-        return SingleClass(*values) if min(values) >= 1 else None
+        dismiss_if(min(values) < 1)
+        return SingleClass(*values)
 
     def duration(self, batch: int) -> int:
         """Duration of batch number ``batch`` (from 1), which has at most ``batch`` cohorts."""
@@ -106,15 +107,14 @@ def critical_bound(single: SingleClass, batches: int, *, printed: bool) -> float
     return 2 * n + sqrt(n * batches)
 
 
-def verify_critical(data: Data) -> str | None:
+@verifier
+def verify_critical(data: Data) -> str:
     """Confirm that the mean queue after so many batches exceeds ``λ + √(λS)``."""
     single, batches = SingleClass.of(data), data["batches"]
-    if single is None or not 1 <= batches <= 1000:
-        return None
+    dismiss_if(not 1 <= batches <= 1000)
     mean = mean_queues(single, batches)[-1]
     bound = critical_bound(single, batches, printed=True)
-    if mean <= bound + MARGIN:
-        return None
+    dismiss_if(mean <= bound + MARGIN)
     return (
         f"one class, ΔT = {single.longest}, n = {single.threshold}, λ = "
         f"{Fraction(single.threshold, single.longest)}: after {batches} batches {mean:.4f} wait "
@@ -404,12 +404,11 @@ def latency_leaves_room(case: Display) -> bool:
     return case.least_latency <= case.single.longest * case.queue / case.steps
 
 
-def _read(data: Data, *, critical: bool) -> Display | None:
-    single = SingleClass.of(data)
-    if single is None or critical != (data["interval"] == 0) or data["interval"] < 0:
-        return None
-    case = Display(single, data["interval"], data["steps"])
-    return case if case.applies and case.steps <= 1000 else None
+def _read(data: Data, *, critical: bool) -> Display:
+    case = Display(SingleClass.of(data), data["interval"], data["steps"])
+    dismiss_if(critical != (case.interval == 0) or case.interval < 0)
+    dismiss_if(not case.applies or case.steps > 1000)
+    return case
 
 
 def _setting(case: Display) -> str:
@@ -420,11 +419,10 @@ def _setting(case: Display) -> str:
     )
 
 
-def verify_gap(data: Data, *, critical: bool) -> str | None:
+def verify_gap(data: Data, *, critical: bool) -> str:
     """Confirm that even twice the printed gap is too small for the prompts in progress."""
     case = _read(data, critical=critical)
-    if case is None or gap_leaves_room(case):
-        return None
+    dismiss_if(gap_leaves_room(case))
     return (
         f"{_setting(case)}; T times the gap is to be {case.queue:.2f} prompts at most, but "
         f"n·l' = {case.single.under_way} are always under way, once so many have come "
@@ -432,11 +430,10 @@ def verify_gap(data: Data, *, critical: bool) -> str | None:
     )
 
 
-def verify_latency(data: Data, *, critical: bool) -> str | None:
+def verify_latency(data: Data, *, critical: bool) -> str:
     """Confirm that the printed latency is less than the duration of a prompt's batches."""
     case = _read(data, critical=critical)
-    if case is None or latency_leaves_room(case):
-        return None
+    dismiss_if(latency_leaves_room(case))
     printed = case.single.longest * case.queue / case.steps
     return (
         f"{_setting(case)}; after {case.steps} batches the mean latency is to be {printed:.2f} at "
@@ -540,7 +537,7 @@ def _claim(claim_id: str, room: Callable[[Display], bool], *, critical: bool) ->
         "stage tokens, since at most n_j prompts are at each stage. The order stays.",
         defect=Defect.FORMULA,
         reading="'Ω' as the 'O' of an upper bound; " + _COUNTS if latency else _COUNTS + _UNITS,
-        verify=partial(verify_latency if latency else verify_gap, critical=critical),
+        verify=verifier(partial(verify_latency if latency else verify_gap, critical=critical)),
     )
 
 

@@ -7,7 +7,7 @@ from itertools import product
 from math import exp, isqrt, log
 
 from proofs_checks.claim import Claims, Context, Defect, Mutation
-from proofs_checks.evidence import Data, Outcome, dismiss_if, verifier
+from proofs_checks.evidence import Outcome, dismiss_if, verifier
 from proofs_checks.papers.kv.adversary import ADVERSARY, theorem_6_2
 from proofs_checks.papers.kv.model import Jobs, algorithm
 from proofs_checks.search import examine
@@ -69,23 +69,17 @@ def printed_mean(window: ArrivalWindow) -> Fraction:
     return rate * window.rounds * Fraction(window.below, window.longest)
 
 
-def read_window(data: Data) -> ArrivalWindow:
-    """Return the window that plain data describe; raise ValueError for invalid data."""
-    window = ArrivalWindow(data["rounds"], data["most"], data["longest"], data["below"])
-    if min(window.rounds, window.most) < 1 or not 2 <= window.below <= window.longest <= 30:
-        raise ValueError("no window")
-    return window
-
-
-def verify_mean(data: Data) -> str | None:
+@verifier
+def verify_mean(rounds: int, most: int, longest: int, below: int) -> str:
     """Confirm that the printed mean differs from the mean of the exact law."""
-    window = read_window(data)
+    if min(rounds, most) < 1 or not 2 <= below <= longest <= 30:
+        raise ValueError("no window")
+    window = ArrivalWindow(rounds, most, longest, below)
     exact, printed = window.mean(), printed_mean(window)
-    if exact == printed:
-        return None
+    dismiss_if(exact == printed)
     return (
-        f"C = {window.rounds}, 0..{window.most} arrivals a round, outputs 1..{window.longest}, "
-        f"ô = {window.below}: the mean is {exact}, λ·C·F(ô) = {printed}"
+        f"C = {rounds}, 0..{most} arrivals a round, outputs 1..{longest}, ô = {below}: the mean "
+        f"is {exact}, λ·C·F(ô) = {printed}"
     )
 
 

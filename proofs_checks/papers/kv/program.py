@@ -256,12 +256,12 @@ def printed_objective(problem: LatencyProblem, starts: tuple[int, ...]) -> int:
     return sum(p + o for p, o in zip(starts, problem.output.tolist(), strict=True))
 
 
-def verify_objective(data: Data) -> str | None:
+@verifier
+def verify_objective(data: Data) -> str:
     """Confirm that the printed objective of a schedule differs from its total latency."""
     schedule = _read_schedule(data)
     objective, latency = printed_objective(*schedule), total_latency(*schedule)
-    if objective == latency:
-        return None
+    dismiss_if(objective == latency)
     return (
         f"(arrival, s, o, start) = {data['requests']}: objective {objective}, "
         f"total latency {latency}"
@@ -316,11 +316,11 @@ def running(start: int, output: int, now: int) -> int:
     return sum(int(k == start) * int(now - k < output) for k in range(now + 1))
 
 
-def verify_round_0(data: Data) -> str | None:
+@verifier
+def verify_round_0(data: Data) -> str:
     """Check that a schedule meets the rows of rounds 1..T and violates that of round 0."""
     schedule = _read_schedule(data)
-    if not fits_from(schedule, 1) or fits_from(schedule, 0):
-        return None
+    dismiss_if(not fits_from(schedule, 1) or fits_from(schedule, 0))
     return (
         f"M = {data['memory']}, (arrival, s, o, start) = {data['requests']}: the rows of rounds "
         "1..T hold, and round 0 exceeds M"

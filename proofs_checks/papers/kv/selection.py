@@ -231,21 +231,21 @@ def _read(data: Data) -> list[WorkerState]:
     return empty_workers(data["memory"], rows)
 
 
-def verify_largest(data: Data) -> str | None:
+@verifier
+def verify_largest(data: Data) -> str:
     """Compare the ascending scan with every subset, under every convention."""
     states = _read(data)
-    if any(map(largest_is_found, states)):
-        return None
+    dismiss_if(any(map(largest_is_found, states)))
     counts = [len(state.starts()) for state in states]
     most = [most_together(state) for state in states]
     return f"{_worded(data)}: the scan starts {counts}, {most} fit together"
 
 
-def verify_break(data: Data) -> str | None:
+@verifier
+def verify_break(data: Data) -> str:
     """Compare the scan that breaks with the one that continues, under every convention."""
     states = _read(data)
-    if any(map(breaking_is_scanning_on, states)):
-        return None
+    dismiss_if(any(map(breaking_is_scanning_on, states)))
     stops = [len(state.starts()) for state in states]
     goes = [len(state.starts(scan_on=True)) for state in states]
     return f"{_worded(data)}: breaking starts {stops}, going on {goes}"
@@ -382,39 +382,39 @@ def _checkpoint_check(context: Context, *, test: Test = at_completions) -> Outco
     )
 
 
-def listed_state(data: Data) -> WorkerState:
-    """Read a worker and one candidate under Equation (1), and reject invalid states."""
-    memory, prompt, output = (data[key] for key in ("memory", "prompt", "candidate"))
-    running = tuple((prompt + age, o - age + 1) for age, o in data["running"])
-    if min(prompt, output, len(running)) < 1 or prompt + output > memory:
+def listed_state(
+    memory: int, prompt: int, running: list[list[int]], candidate: int
+) -> WorkerState:
+    """Return a worker and one candidate under Equation (1), and reject invalid states."""
+    held = tuple((prompt + age, o - age + 1) for age, o in running)
+    if min(prompt, candidate, len(running)) < 1 or prompt + candidate > memory:
         raise ValueError("nothing runs, or a candidate that never fits")
-    if any(not 1 <= age <= o for age, o in data["running"]) or not fits(memory, running):
+    if any(not 1 <= age <= o for age, o in running) or not fits(memory, held):
         raise ValueError("a running request that has ended, or too many of them")
-    return WorkerState(memory, running, ((prompt, output + 1),))
+    return WorkerState(memory, held, ((prompt, candidate + 1),))
 
 
-def verify_listed(data: Data) -> str | None:
+@verifier
+def verify_listed(memory: int, prompt: int, running: list[list[int]], candidate: int) -> str:
     """Check that the candidate passes at the listed checkpoints but exceeds the memory."""
-    state = listed_state(data)
-    if not state.passes(at_completions_of_others) or state.passes(equation_1):
-        return None
+    state = listed_state(memory, prompt, running, candidate)
+    dismiss_if(not state.passes(at_completions_of_others) or state.passes(equation_1))
     return (
-        f"M = {data['memory']}, s = {data['prompt']}, running (rounds since the start, o) "
-        f"{data['running']}: a candidate with o = {data['candidate']} passes at the completions "
-        "of the running requests, and all together exceed M before"
+        f"M = {memory}, s = {prompt}, running (rounds since the start, o) {running}: a candidate "
+        f"with o = {candidate} passes at the completions of the running requests, and all "
+        "together exceed M before"
     )
 
 
-def _listed_states(context: Context) -> Iterator[Data]:
+def _listed_states(context: Context) -> Iterator[tuple[int, int, list[list[int]], int]]:
     """Yield random workers with one or two requests running, and a candidate."""
     rng = context.rng
     while True:
         memory, prompt = int(rng.integers(4, 13)), int(rng.integers(1, 3))
         outputs = rng.integers(1, memory - prompt + 1, int(rng.integers(2, 4))).tolist()
         running = [[int(rng.integers(1, o + 1)), o] for o in outputs[1:]]
-        data = {"memory": memory, "prompt": prompt, "running": running, "candidate": outputs[0]}
         if fits(memory, [(prompt + age, o - age + 1) for age, o in running]):
-            yield data
+            yield memory, prompt, running, outputs[0]
 
 
 @CLAIMS.formula(
@@ -443,8 +443,10 @@ def _listed_check(
     """
     states = list(islice(_listed_states(context), context.choose(1000, 10_000, 100_000)))
 
-    def sound(data: Data, test: Test) -> bool:
-        state = listed_state(data)
+    def sound(
+        memory: int, prompt: int, running: list[list[int]], candidate: int, *, test: Test
+    ) -> bool:
+        state = listed_state(memory, prompt, running, candidate)
         return not state.passes(test) or state.passes(equation_1)
 
     domain = context.domain(

@@ -49,16 +49,15 @@ def read_everywhere(data: Data) -> list[tuple[LatencyProblem, list[int]]]:
     ]
 
 
-def verify_optimality(data: Data) -> str | None:
+@verifier
+def verify_optimality(data: Data) -> str:
     """Check that schedules are feasible and beat Algorithm 1, under every convention."""
-    if any(data["prompt"] + output > data["memory"] for output, *_ in data["requests"]):
-        return None
+    dismiss_if(any(data["prompt"] + o > data["memory"] for o, *_ in data["requests"]))
     comparisons = []
     for problem, better in read_everywhere(data):
         starts = algorithm(jobs(problem))
         least, latency = total_latency(problem, better), total_latency(problem, starts)
-        if violations(problem, better, least) or latency <= least:
-            return None
+        dismiss_if(bool(violations(problem, better, least)) or latency <= least)
         comparisons.append(
             f"{problem.convention}: Algorithm 1 starts at {starts}, total {latency}; starts "
             f"{better} give {least}"
