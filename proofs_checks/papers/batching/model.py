@@ -340,6 +340,10 @@ def _limited(queue: Queue, budget: int, oldest: int) -> Batch:
     return fill(queue, budget, decoding + places(queue, decoding=False))
 
 
+def _decode_tokens(state: State) -> Fraction:
+    return Fraction(sum(d for _, d in state.queue))
+
+
 @verifier
 def verify_oldest(budget: int, oldest: int, prefill: int, decode: int, chance: list[int]) -> str:
     """Confirm that decode tokens grow below capacity when only K_d requests may decode."""
@@ -348,9 +352,7 @@ def verify_oldest(budget: int, oldest: int, prefill: int, decode: int, chance: l
     dismiss_if(min(b, k, v_p, v_d) < 1 or not 0 < rate <= 1 or rate * (v_p + v_d) >= b)
     engine = simple_engine(b, (v_p, v_d), rate)
     state = State(0, ((0, 2),) * (b + k) + ((v_p, v_d),))
-    drift = engine.drift(
-        lambda x: Fraction(sum(d for _, d in x.queue)), state, lambda q, most: _limited(q, most, k)
-    )
+    drift = engine.drift(_decode_tokens, state, lambda q, most: _limited(q, most, k))
     dismiss_if(drift <= 0)
     return (
         f"load {rate * (v_p + v_d) / b}, K_d = {k}: decode tokens grow by {drift} a slot; at most "
@@ -443,19 +445,13 @@ def _vllm_check(context: Context, *, policy: Policy = vllm) -> Outcome:
         for tenths in range(1, 10)
     ]
 
-    def overwhelmed(rate: Fraction, v_p: int, v_d: int, b: int) -> bool:
-        return rate * (v_p + v_d) < b and rate * v_d > (1 - rate) * b
-
     def grows(rate: Fraction, v_p: int, v_d: int, b: int) -> bool:
         engine = simple_engine(b, (v_p, v_d), rate)
-
-        def decode(state: State) -> Fraction:
-            return Fraction(sum(d for _, d in state.queue))
 
         waiting = ((0, 3),) * (2 * b)
         # After any slot there is a prompt with probability λ; enumerate both cases.
         none, one = (
-            engine.drift(decode, State(0, queue), policy)
+            engine.drift(_decode_tokens, State(0, queue), policy)
             for queue in (waiting, (*waiting, (v_p, v_d)))
         )
         drift = (1 - rate) * none + rate * one
@@ -466,7 +462,7 @@ def _vllm_check(context: Context, *, policy: Policy = vllm) -> Outcome:
         "t = 1, one size, at most one arrival a slot: all small cases below load 1",
         grid,
         grows,
-        overwhelmed,
+        lambda rate, v_p, v_d, b: rate * (v_p + v_d) < b and rate * v_d > (1 - rate) * b,
     )
     # The instance (A): 0.4·10 decode tokens a slot, 12 per request.
     return Findings(seen, numbers={"requests per slot at λ = 0.6, v = (1, 12), b = 10": "1/3"})

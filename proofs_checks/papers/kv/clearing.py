@@ -146,18 +146,15 @@ def _clearing_check(context: Context, *, tenths: int = 3) -> Outcome:
     Summary: After every overflow the same request survives each draw with positive probability and
         completes, so a run ends with probability 1.
     """
-    share = Fraction(tenths, 10)
+    policy = BetaClearing(Fraction(0), beta=Fraction(tenths, 10))
     problems = list(filter(_loops, _small(context)))
     seeds = context.choose(2, 5, 20)
-
-    def ends(problem: LatencyProblem, seed: int) -> bool:
-        return run_of(problem, BetaClearing(Fraction(0), beta=share), seed).is_finished
 
     return examine(
         "β-clearing with α = 0 completes all",
         f"instances that loop under α = 0, β = 0.{tenths}, {seeds} seeds each",
         product(problems, range(seeds)),
-        ends,
+        lambda problem, seed: run_of(problem, policy, seed).is_finished,
     )
 
 

@@ -376,13 +376,10 @@ def _stability_check(
         ),
     )
 
-    def over_half(kind: EqualRequests) -> bool:
-        return saturated_rate(kind) > share * Fraction(kind.memory, kind.area)
-
     corrected = examine(
         "it sustains more than half of M/area, which no schedule exceeds",
         f"{made}, conventions A, B, C",
         [kind for case in cases for kind in kinds_of(*case).values()],
-        over_half,
+        lambda kind: saturated_rate(kind) > share * Fraction(kind.memory, kind.area),
     )
     return printed, corrected

@@ -150,9 +150,6 @@ def _rules_check(context: Context, *, longer: int = 1, larger: int = 1) -> Outco
         section 3 ≤ OPT of (1).
     """
 
-    def alike(schedule: Schedule) -> bool:
-        return len({_allowed(schedule, rule) for rule in RULES}) == 1
-
     def related(schedule: Schedule) -> bool:
         by_section, by_equation, by_program = (_allowed(schedule, rule) for rule in RULES)
         return (
@@ -185,7 +182,7 @@ def _rules_check(context: Context, *, longer: int = 1, larger: int = 1) -> Outco
             "memory": problem.memory,
             "requests": np.stack([problem.prompt, problem.output, starts], 1).tolist(),
         },
-        holds=alike,
+        holds=lambda *schedule: len({_allowed(schedule, rule) for rule in RULES}) == 1,
     )
     corrected = examine(
         "(1) with o is B.1 with o + 1; section 3 with s is B.1 with s + 1; each allows less",

@@ -282,14 +282,11 @@ _SETTINGS = ((2, 0.9, 2), (2, 0.5, 2), (16, 0.5, 10), (16, 0.1, 10), (256, 0.5, 
 
 
 def _remainder() -> Examination[tuple[int, float, int]]:
-    def small(G: int, p: float, s: int) -> bool:
-        return Constants(G, least_slots(G, p, s), p, s).remainder < 0.1
-
     return examine(
         "ρ < 1/10 at the least B that meets the condition",
         "G = 2, 16, 1024, p = 0.001, 0.1, 0.5, 0.9, 0.999, s_max = 2, 10, 1000",
         product((2, 16, 1024), (0.001, 0.1, 0.5, 0.9, 0.999), (2, 10, 1000)),
-        small,
+        lambda G, p, s: Constants(G, least_slots(G, p, s), p, s).remainder < 0.1,
     )
 
 

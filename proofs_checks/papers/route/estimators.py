@@ -294,11 +294,9 @@ def _decrement_check(context: Context, *, inside: bool = False, share: int = 1) 
     )
     printed = domain.refute("min(R − j, H) = min(R, H) − j")
 
-    def short(r: int, h: int, j: int) -> bool:
-        return min(r - j, h) - (min(r, h) - j) == share * min(j, max(0, r - h))
-
     corrected = domain.examine(
-        "min(R − j, H) = min(R, H) − j + min{j, (R − H)^+}: exact where R ≤ H", short
+        "min(R − j, H) = min(R, H) − j + min{j, (R − H)^+}: exact where R ≤ H",
+        lambda r, h, j: min(r - j, h) - (min(r, h) - j) == share * min(j, max(0, r - h)),
     )
     return printed, corrected
 

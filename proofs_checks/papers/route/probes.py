@@ -219,16 +219,12 @@ def _margins_check(context: Context, *, kept: int | None = None) -> Outcome:
     Reading: with β ≥ α, as in all of the paper's settings: otherwise overflow is rewarded, and the
         largest sum of all is best.
     """
-
-    def points(margins: Sequence[int]) -> list[int]:
-        return sorted(set(margins))[:kept]
-
     return examine(
         "the best of the reachable sums next to all margins is the best subset",
         _MADE.format(4),
         choices(context, 4),
         lambda sizes, cap, margins, beta: (
-            best_near(points(margins), sizes, cap, margins, discounted(margins, beta))
+            best_near(sorted(set(margins))[:kept], sizes, cap, margins, discounted(margins, beta))
             == best_by_enumeration(sizes, cap, margins, discounted(margins, beta))
         ),
     )
