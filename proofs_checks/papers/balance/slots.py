@@ -357,10 +357,9 @@ def _moment_check(context: Context, *, far: bool = True, share: Fraction = Fract
     constants = context.choose((10**4, 10**6), (10**4, 10**6, 10**9), (10**4, 10**6, 10**12))
     starts = [10 * round(constant ** (1 / 3)) for constant in constants] if far else [1, 2]
     cases = [
-        {"prompts": [1, 2], "tenths": tenths, "increments": [1] * k, "start": start,
-         "constant": constant}
+        ((1, 2), tenths, (1,) * k, start, constant)
         for constant, start, tenths, k in product(constants, starts, (5, 9), (1, 2))
-    ]  # fmt: skip
+    ]
     printed = context.refute(
         "E|Y(k) − E Y(k)|³ below one constant from any size at step 0",
         f"prompts 1 or 2, increments 1, p = 1/2 and 9/10, constants {constants}, starts {starts}",

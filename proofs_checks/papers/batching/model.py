@@ -16,7 +16,7 @@ import numpy as np
 from formulations.batching import BatchTime
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome, dismiss_if, verifier
-from proofs_checks.search import examine
+from proofs_checks.search import as_arguments, examine
 
 #: Prompt and decode tokens left, (p, d).
 Request: TypeAlias = tuple[int, int]
@@ -386,30 +386,24 @@ def _oldest_check(context: Context, *, least: int = 1, enough: bool = True) -> O
     """
     rng = context.rng
 
-    def cases() -> Iterator[Data]:
+    def cases() -> Iterator[tuple[int, int, int, int, tuple[int, int]]]:
         for _ in range(context.choose(100, 1000, 20_000)):
-            b = int(rng.integers(1, 9))
-            tenths = int(rng.integers(1, 11))
-            yield {
-                "budget": b,
-                "oldest": max(least, int(rng.integers(1, b + 1))),
-                "prefill": int(rng.integers(1, 4)),
-                "decode": int(rng.integers(1, 12)),
-                "chance": [tenths, 10],
-            }
-        yield {"budget": 10, "oldest": max(least, 2), "prefill": 1, "decode": 9, "chance": [1, 2]}
+            b, tenths = int(rng.integers(1, 9)), int(rng.integers(1, 11))
+            oldest = max(least, int(rng.integers(1, b + 1)))
+            yield b, oldest, int(rng.integers(1, 4)), int(rng.integers(1, 12)), (tenths, 10)
+        yield 10, max(least, 2), 1, 9, (1, 2)
 
-    def below(data: Data) -> bool:
-        tokens = data["prefill"] + data["decode"]
-        return bool(Fraction(*data["chance"]) * tokens < data["budget"])
+    def below(b: int, oldest: int, v_p: int, v_d: int, chance: tuple[int, int]) -> bool:
+        return Fraction(*chance) * (v_p + v_d) < b
 
     made = "t = 1, one size, at most one arrival a slot, loads below 1"
+    to_data = as_arguments(verify_oldest)
     printed = context.refute("any K_d serves what arrives", made, cases(), applies=below)
     corrected = examine(
         "K_d >= b does",
         made,
         cases(),
-        lambda data: verify_oldest(data | ({"oldest": data["budget"]} if enough else {})) is None,
+        lambda b, k, *rest: verify_oldest(to_data((b, b if enough else k, *rest))) is None,
         below,
     )
     return printed, corrected

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Estimate, Findings, Outcome, dismiss_if, verifier
+from proofs_checks.evidence import Estimate, Findings, Outcome, dismiss_if, verifier
 from proofs_checks.papers.batching.model import (
     Engine,
     State,
@@ -129,24 +129,16 @@ def _proposition_check(
     """
     rng = context.rng
 
-    def unfair() -> Iterator[Data]:
+    def unfair() -> Iterator[tuple[int, int, int, tuple[int, int]]]:
         for _ in range(context.choose(60, 600, 10_000)):
-            yield {
-                "engines": int(rng.integers(2, 6)),
-                "budget": int(rng.integers(1, 10)),
-                "tokens": int(rng.integers(2, 40)),
-                "chance": [int(rng.integers(1, 11)), 10],
-            }
-
-    def below(data: Data) -> bool:
-        work = Fraction(*data["chance"]) * data["tokens"]
-        return bool(work < data["engines"] * data["budget"])
+            engines, budget = int(rng.integers(2, 6)), int(rng.integers(1, 10))
+            yield engines, budget, int(rng.integers(2, 40)), (int(rng.integers(1, 11)), 10)
 
     printed = context.refute(
         "stable under any load balancing",
         "t = 1, one size; all requests to the first engine",
         unfair(),
-        applies=below,
+        applies=lambda count, budget, work, chance: Fraction(*chance) * work < count * budget,
     )
 
     def full() -> Iterator[tuple[Engine, list[State], Balancer]]:
@@ -246,21 +238,20 @@ def _fewest_check(
     """
     rng = context.rng
 
-    def cases() -> Iterator[Data]:
+    def cases() -> Iterator[tuple[int, int, list[list[int]]]]:
         for _ in range(context.choose(200, 2000, 40_000)):
             counts = rng.integers(0, 6, size=(int(rng.integers(2, 5)), 2))
-            yield {
-                "prefill": int(rng.integers(1, 9)),
-                "decode": int(rng.integers(1, 9)),
-                "engines": [[0 if decode_only else int(z_p), int(z_d)] for z_p, z_d in counts],
-            }
+            prefill, decode = int(rng.integers(1, 9)), int(rng.integers(1, 9))
+            # Without requests in prefill for the mutation.
+            counts[:, 0] *= not decode_only
+            yield prefill, decode, counts.tolist()
 
-    def unique(data: Data) -> bool:
-        return (work := _work(**data)).count(max(work)) == 1
+    def unique(prefill: int, decode: int, engines: list[list[int]]) -> bool:
+        return (work := _work(prefill, decode, engines)).count(max(work)) == 1
 
-    def avoids(data: Data) -> bool:
-        work = _work(**data)
-        index = work if by_tokens else [sum(z) for z in data["engines"]]
+    def avoids(prefill: int, decode: int, engines: list[list[int]]) -> bool:
+        work = _work(prefill, decode, engines)
+        index = work if by_tokens else [sum(z) for z in engines]
         return index.index(min(index)) != work.index(max(work))
 
     made = "random engines, the one with the most work alone so"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from itertools import combinations, combinations_with_replacement, product
+from itertools import chain, combinations, combinations_with_replacement, product
 from typing import TypeVar
 
 import numpy as np
@@ -17,7 +17,7 @@ from bfio.step.two_stage.fscore import ScoreWeights, score
 from bfio.step.two_stage.heuristic import TwoStageParameters, two_stage_reference
 from formulations.arrays import IntArray
 from proofs_checks.claim import Claims, Context, Defect, Effort, Kind, Mutation
-from proofs_checks.evidence import Data, Outcome, dismiss_if, verifier
+from proofs_checks.evidence import Outcome, dismiss_if, verifier
 from proofs_checks.papers.route.probes import discounted
 from proofs_checks.runs import imbalance, multisets, vectors
 from proofs_checks.search import examine
@@ -285,38 +285,30 @@ def verify_stage1(
     )
 
 
-def _states(context: Context) -> Iterator[Data]:
+#: Slots of each worker, θ, active requests by worker, waiting requests.
+_State = tuple[int, int, tuple[tuple[int, ...], ...], tuple[int, ...]]
+
+
+def _states(context: Context) -> Iterator[_State]:
     """Yield small clusters with active requests and a unique emptiest worker."""
     largest, slots = context.choose((3, 3), (4, 3), (4, 4))
-    rows = [
-        list(row)
-        for count in range(1, slots + 1)
-        for row in combinations_with_replacement(range(1, largest + 1), count)
-    ]
+    sizes = range(1, largest + 1)
+    rows = [row for n in range(1, slots + 1) for row in combinations_with_replacement(sizes, n)]
     for active in product(rows, repeat=2):
-        for waiting in multisets(2, largest):
-            data = {
-                "slots": slots,
-                "threshold": 1,
-                "active": list(active),
-                "waiting": list(waiting),
-            }
-            if len(active[0]) != len(active[1]) and sum(map(len, active)) < 2 * slots - 1:
-                yield data
+        if len(active[0]) != len(active[1]) and sum(map(len, active)) < 2 * slots - 1:
+            yield from ((slots, 1, active, waiting) for waiting in multisets(2, largest))
 
 
-def _as_toolkit(data: Data, penalty: int | None) -> bool:
+def _as_toolkit(state: _State, penalty: int | None) -> bool:
     """Return whether the toolkit's BR-0 makes one of the decisions that enumerated BR-0 allows."""
-    waiting = data["waiting"]
-    free = [data["slots"] - len(row) for row in data["active"]]
-    loads = [sum(row) for row in data["active"]]
+    slots, threshold, active, waiting = state
+    free, loads = [slots - len(row) for row in active], list(map(sum, active))
+    beta = None if penalty is None else Fraction(penalty)
     assignment = two_stage_reference(
         np.array(free), np.array(loads)[:, None], np.array(waiting)[:, None], (1,),
-        TwoStageParameters(
-            threshold=data["threshold"], beta=None if penalty is None else Fraction(penalty)
-        ),
+        TwoStageParameters(threshold=threshold, beta=beta),
     )  # fmt: skip
-    by_hand = decisions(free, loads, waiting, Rules(data["threshold"], len(waiting)))
+    by_hand = decisions(free, loads, waiting, Rules(threshold, len(waiting)))
     return decision(assignment, waiting, len(free)) in by_hand
 
 
@@ -349,11 +341,10 @@ def _stage1_check(
         largest one if all fit, and the smallest one if none does.
     """
     cases = [
-        data
-        for data in _states(context)
+        (slots, threshold, active, waiting)
+        for slots, threshold, active, waiting in _states(context)
         # If all requests have the same size, fewer requests mean a smaller load.
-        if not alike
-        or len({size for row in (*data["active"], data["waiting"]) for size in row}) == 1
+        if not alike or len(set(chain(*active, waiting))) == 1
     ]
     domain = context.domain(
         "two workers with a few active requests, two waiting, small sizes", cases
@@ -362,13 +353,15 @@ def _stage1_check(
         "stage 1 sends a safe request, or the largest one, or to the lightest worker"
     )
 
-    def corrected_holds(data: Data) -> bool:
-        loads = [sum(row) for row in data["active"]]
-        margin = max(loads) - loads[emptiest(data["active"]) or 0]
-        safe = [size for size in data["waiting"] if size <= margin]
-        over = [size for size in data["waiting"] if size > margin]
+    def corrected_holds(
+        _: int, __: int, active: Sequence[Sequence[int]], waiting: Sequence[int]
+    ) -> bool:
+        loads = list(map(sum, active))
+        margin = max(loads) - loads[emptiest(active) or 0]
+        safe = [size for size in waiting if size <= margin]
+        over = [size for size in waiting if size > margin]
         candidates = {*([max(safe)] if safe else []), *([min(over)] if over and not fits else [])}
-        sent = best_single(data["waiting"], margin, len(loads))
+        sent = best_single(waiting, margin, len(loads))
         return bool(candidates) and sent <= candidates and (bool(over) or sent == {max(safe)})
 
     corrected = domain.examine(
@@ -377,7 +370,7 @@ def _stage1_check(
     )  # fmt: skip
     toolkit = examine(
         "the toolkit's BR-0 takes a decision of BR-0 by hand", "a part of the same",
-        cases[:: context.choose(4, 2, 1)], lambda data: _as_toolkit(data, penalty),
+        cases[:: context.choose(4, 2, 1)], lambda *state: _as_toolkit(state, penalty),
     )  # fmt: skip
     return printed, corrected, toolkit
 
