@@ -295,7 +295,8 @@ def _lp_lines(program: ExactProgram, comments: Iterable[str]) -> Iterator[str]:
     yield "Subject To"
     for r, name in enumerate(program.row_names):
         terms = (_term((a, names[j])) for j, a in program.terms(r))
-        yield from _filled(f" {name}:", [*terms, _side(program, r)])
+        kind, side = _row_kind(program, r)
+        yield from _filled(f" {name}:", [*terms, f"{_SIGNS[kind]} {side}"])
     bounds = [line for j in range(len(names)) if (line := _lp_bound(program, j))]
     if has_constant:
         bounds.append(f" {CONSTANT} = 1")
@@ -315,9 +316,8 @@ def _term(term: tuple[int, str]) -> str:
     return f"{sign} {name}" if abs(number) == 1 else f"{sign} {abs(number)} {name}"
 
 
-def _side(program: ExactProgram, r: int) -> str:
-    kind, number = _row_kind(program, r)
-    return f"{dict(L='<=', G='>=', E='=')[kind]} {number}"
+#: Signs of the LP format by the row types of the MPS format.
+_SIGNS = {"L": "<=", "G": ">=", "E": "="}
 
 
 def _row_kind(program: ExactProgram, r: int) -> tuple[str, int]:

@@ -189,12 +189,8 @@ def _cumulant(before: int, threshold: int, share: float, theta: float) -> float:
     if theta < 1:
         # Near 0 the terms are small and nearly cancel; expm1 and log1p keep the precision.
         return before * log1p(share * expm1(theta)) - theta * threshold
-    rest = log(share + (1 - share) * _exp_minus(theta))
+    rest = log(share + (1 - share) * (expm1(-theta) + 1))
     return before * rest + theta * (before - threshold)
-
-
-def _exp_minus(theta: float) -> float:
-    return expm1(-theta) + 1
 
 
 def largest_batch_count(worker: FluidWorker, prompt: int, first: int, duration: Fraction) -> int:
