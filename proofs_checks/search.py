@@ -268,19 +268,13 @@ class Domain(Generic[T]):
     verify: Verifier | None = None
 
     def examine(
-        self,
-        what: str,
-        holds: Callable[..., bool],
-        applies: Callable[..., bool] | None = None,
+        self, what: str, holds: Callable[..., bool], applies: Callable[..., bool] | None = None
     ) -> Examination[T]:
         """Try a statement on the instances; see `examine`."""
         return examine(what, self.made, self.instances, holds, applies)
 
     def refute(
-        self,
-        what: str,
-        as_data: Callable[..., Data] | None = None,
-        **options: Any,
+        self, what: str, as_data: Callable[..., Data] | None = None, **options: Any
     ) -> Examination[T]:
         """Try a printed statement on the instances; see `refute`."""
         assert self.verify is not None, "the claim has no verifier"

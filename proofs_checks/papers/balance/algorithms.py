@@ -441,12 +441,12 @@ def _fcfs_check(
     printed = context.refute(
         "text and Algorithm 2 assign alike",
         f"all lists of up to {count} prompts in 1..2, two empty workers with {slots} slot(s)",
-        lists,
-        lambda p: {"prompts": list(p), "workers": 2, "slots": slots},
+        [(p, 2, slots) for p in lists],
     )
 
-    def as_toolkit(case: tuple[Sequence[int], int, int], engine: str = "reference") -> bool:
-        outputs, workers, slots = case
+    def as_toolkit(
+        outputs: Sequence[int], workers: int, slots: int, engine: str = "reference"
+    ) -> bool:
         return all(
             full_run([1] * len(outputs), outputs, name, Cluster(workers, slots), engine)
             .worker.tolist() == placements(by_hand, outputs, workers, slots)

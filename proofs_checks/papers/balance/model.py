@@ -318,16 +318,12 @@ def verify_drift(increments: list[int], starts: list[int]) -> str:
     return f"with δ = {increments} requests started at steps {starts} gain {gains} at step {step}"
 
 
-def _toolkit(increments: Sequence[int], reading: DriftReading) -> Drift:
-    # The toolkit repeats its increments; an extra one keeps the given ones from being repeated.
-    return Drift((*increments, 9), reading)
-
-
 def _as_toolkit(
     increments: Sequence[int], starts: Sequence[int], reading: DriftReading, weight: DriftWeight
 ) -> bool:
     """Return whether the toolkit's weights equal a formula at every step of all these requests."""
-    drift = _toolkit(increments, reading)
+    # The toolkit repeats its increments; an extra one keeps the given ones from being repeated.
+    drift = Drift((*increments, 9), reading)
     first = np.array(starts, dtype=np.int64)
     prompts = np.full(len(starts), _PROMPT, dtype=np.int64)
     return all(

@@ -139,8 +139,7 @@ def _far_instances(
             yield from ((engine, state, policy) for policy in policies)
 
 
-def _descends(instance: Instance, constant: int) -> bool:
-    engine, state, policy = instance
+def _descends(constant: int, engine: Engine, state: State, policy: Policy) -> bool:
     worth = Quadratic(engine, constant)
     return engine.drift(worth, state, policy) <= -worth.epsilon / 2
 
@@ -171,7 +170,7 @@ def _theorem1a_check(
         "drift at most −ε/2 where f >= B",
         "random engines with a load below 1, any batch times; states with f >= B",
         _far_instances(context, context.choose(25, 300, 6000), constant, policies),
-        lambda instance: _descends(instance, constant),
+        partial(_descends, constant),
         lambda engine, state, _: (
             Quadratic(engine, constant)(state) >= Quadratic(engine, constant).bound
         ),
@@ -238,7 +237,7 @@ def _b1_check(context: Context, *, constant: int = 8, least: int = 1) -> Outcome
         "(B.1) with 8Lλ",
         "random engines, t = 1, states with f >= B",
         _far_instances(context, number, constant, WORK_CONSERVING, ONE_SLOT),
-        lambda instance: _descends(instance, constant),
+        partial(_descends, constant),
     )
     return printed, corrected
 

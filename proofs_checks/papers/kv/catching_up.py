@@ -6,6 +6,7 @@ start on, or from the next slot on under convention C.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate, product
 from math import exp, log
 
@@ -185,8 +186,7 @@ def _moves(context: Context) -> Iterator[tuple[Jobs, list[int], int, list[int]]]
                 yield data, starts, job, idle[:length]
 
 
-def _move_is_sound(case: tuple[Jobs, list[int], int, list[int]], less: int) -> bool:
-    data, starts, job, idle = case
+def _move_is_sound(less: int, data: Jobs, starts: list[int], job: int, idle: list[int]) -> bool:
     after = moved(starts, job, idle, less)
     between = sum(idle[0] < start < idle[-1] for start in starts)
     cost = sum(after) - sum(starts)
@@ -224,8 +224,7 @@ def work_tail(law: FloatArray, slots: int, rounds: int, level: float) -> float:
     return float(work[np.arange(len(work)) >= level].sum())
 
 
-def _work_bounded(case: tuple[float, int, int], share: float) -> bool:
-    chance, slots, duration = case
+def _work_bounded(share: float, chance: float, slots: int, duration: int) -> bool:
     law = np.array([1 - chance, chance])
     eta = 1 - slots * chance
     constant = 1 / (exp(2 * eta**2 / slots**2) - 1)
@@ -335,14 +334,14 @@ def _lemma55_check(context: Context, *, less: int = 0, share: float = 1, more: i
         "random schedules with idle slots of random requests, each request and the idle slots "
         "before it",
         _moves(context),
-        lambda case: _move_is_sound(case, less),
+        partial(_move_is_sound, less),
     )
     work = examine(
         "P(W ≥ ℓ²B²·log T/(4η) + 1) ≤ κ/T",
         "one arrival a round or none, laws by convolution, ℓ = 2, 3, 5, ℓλ = 0.3, 0.6, 0.9, T = "
         "10, 100, 1000",
         [(rho / n, n, t) for n, rho, t in product((2, 3, 5), (0.3, 0.6, 0.9), (10, 100, 1000))],
-        lambda case: _work_bounded(case, share),
+        partial(_work_bounded, share),
     )
     return printed, move, work, *_sharing(context, more)
 

@@ -1,6 +1,7 @@
 """The memory limit in its four definitions, and the integer program of appendix B.1 row by row."""
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import product
 from typing import TypeAlias
 
@@ -297,9 +298,8 @@ def _objective_check(context: Context, *, share: int = 1) -> Outcome:
     return printed, corrected
 
 
-def fits_from(schedule: Schedule, first: int) -> bool:
+def fits_from(first: int, problem: LatencyProblem, starts: tuple[int, ...]) -> bool:
     """Whether constraint 3, ``Σ (s + t − p_i)·y_{i,t} ≤ M``, holds from round ``first`` on."""
-    problem, starts = schedule
     columns = list(zip(problem.prompt.tolist(), problem.output.tolist(), starts, strict=True))
     end = max(p + o for _, o, p in columns)
     return all(
@@ -317,7 +317,7 @@ def running(start: int, output: int, now: int) -> int:
 def verify_round_0(data: Data) -> str:
     """Check that a schedule meets the rows of rounds 1..T and violates that of round 0."""
     schedule = _read_schedule(data)
-    dismiss_if(not fits_from(schedule, 1) or fits_from(schedule, 0))
+    dismiss_if(not fits_from(1, *schedule) or fits_from(0, *schedule))
     return (
         f"M = {data['memory']}, (arrival, s, o, start) = {data['requests']}: the rows of rounds "
         "1..T hold, and round 0 exceeds M"
@@ -343,17 +343,17 @@ def _round_0_check(context: Context, *, first: int = 0) -> Outcome:
     """
     schedules = list(_program_schedules(context))
 
-    def legal(schedule: Schedule) -> bool:
-        return not violations(*schedule)
+    def legal(problem: LatencyProblem, starts: tuple[int, ...]) -> bool:
+        return not violations(problem, starts)
 
     domain = context.domain(_made(context), schedules)
     printed = domain.refute(
         "rows of rounds 1..T keep the memory",
         _with_starts,
         holds=legal,
-        applies=lambda s: fits_from(s, 1),
+        applies=partial(fits_from, 1),
     )
-    corrected = domain.examine("rows of rounds 0..T do", legal, lambda s: fits_from(s, first))
+    corrected = domain.examine("rows of rounds 0..T do", legal, partial(fits_from, first))
     return printed, corrected
 
 
@@ -410,7 +410,7 @@ def _program_check(context: Context, *, first: int = 0) -> Outcome:
         last = sum(problem.output.tolist()) + int(problem.arrival.max())
         windows = [range(a, last + 1) for a in problem.arrival.tolist()]
         candidates = ((problem, starts) for starts in product(*windows))
-        least = min(printed_objective(*c) for c in candidates if fits_from(c, first))
+        least = min(printed_objective(*c) for c in candidates if fits_from(first, *c))
         return least - int(problem.arrival.sum()) == brute_force(problem)[0]
 
     def by_solver(problem: LatencyProblem) -> bool:
