@@ -24,19 +24,17 @@ CLAIMS = Claims()
 
 def queue_path(arrivals: Sequence[int], service: int) -> list[int]:
     """Return ``W^0 = 0, W^1, ...``."""
-    path = [0]
-    for x in arrivals:
-        there = path[-1] + x
-        path.append(there - service if there >= service else there)
-    return path
+
+    def after(waiting: int, come: int) -> int:
+        there = waiting + come
+        return there - service if there >= service else there
+
+    return list(accumulate(arrivals, after, initial=0))
 
 
 def reflected_path(arrivals: Sequence[int], service: int, base: int) -> list[int]:
     """Return ``V^0 = base, V^1, ...``."""
-    path = [base]
-    for x in arrivals:
-        path.append(max(base, path[-1] + x - service))
-    return path
+    return list(accumulate(arrivals, lambda v, x: max(base, v + x - service), initial=base))
 
 
 def poisson_law(rate: float) -> FloatArray:
