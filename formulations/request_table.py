@@ -46,11 +46,8 @@ def checked_columns(table: RequestTable) -> dict[str, IntArray]:
     }
     lengths = {len(column) for column in columns.values()}
     if len(lengths) > 1:
-        raise InputError(
-            "requests",
-            f"columns have different lengths {sorted(lengths)}",
-            "give one entry per request",
-        )
+        what = f"columns have different lengths {sorted(lengths)}"
+        raise InputError("requests", what, "give one entry per request")
     return columns
 
 

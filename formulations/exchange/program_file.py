@@ -151,11 +151,8 @@ def of_form(form: StandardForm, scale: int = 1) -> ExactProgram:
     """
     _check_size(form.matrix.nnz)
     if abs(form.offset) >= EXACT_LIMIT:
-        raise CapabilityError(
-            "constant of the objective",
-            f"{form.offset:.3e} is beyond 2^53, where float64 rounds integers",
-            "use smaller or coarser numbers",
-        )
+        what = f"{form.offset:.3e} is beyond 2^53, where float64 rounds integers"
+        raise CapabilityError("constant of the objective", what, "use smaller or coarser numbers")
     cost, constant, common = _in_lowest_terms(_whole(form.objective), int(form.offset))
     return ExactProgram(
         column_names=tuple(file_name(name) for name in form.column_names),

@@ -495,11 +495,8 @@ def _check_covered(problem: StepProblem) -> None:
         or (drift != drift[0]).any()
         or (growth.any() and not fills)
     ):
-        raise InputError(
-            "certificate",
-            "its kind covers one-dimensional imbalance problems only",
-            "use a solver",
-        )
+        what = "its kind covers one-dimensional imbalance problems only"
+        raise InputError("certificate", what, "use a solver")
 
 
 def _left_open(core: _Core, certificate: Certificate, target: int) -> list[int] | None:

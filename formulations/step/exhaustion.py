@@ -40,11 +40,8 @@ class WorkBudget:
         """
         self._left -= steps
         if self._left < 0:
-            raise InputError(
-                "certificate",
-                "not re-derived within the limit of work",
-                "solve with another method",
-            )
+            what = "not re-derived within the limit of work"
+            raise InputError("certificate", what, "solve with another method")
 
 
 @dataclass(frozen=True)

@@ -360,16 +360,11 @@ class StepProblem(ProblemData):
         most_benefit = 0 if self.benefit is None else int(self.benefit.max()) * self.num_requests
         if reach + most_benefit >= MAX_OBJECTIVE:
             if most_benefit > reach:
-                raise InputError(
-                    "benefit",
-                    f"its sum could reach {most_benefit:.1e}, beyond 64-bit integers",
-                    "use a smaller μ",
-                )
-            raise InputError(
-                "base, contribution",
-                f"the objective could reach {reach:.1e}",
-                "use smaller loads, fewer steps or coarser discount weights (limit 4.6e18)",
-            )
+                what = f"its sum could reach {most_benefit:.1e}, beyond 64-bit integers"
+                raise InputError("benefit", what, "use a smaller μ")
+            what = f"the objective could reach {reach:.1e}"
+            remedy = "use smaller loads, fewer steps or coarser discount weights (limit 4.6e18)"
+            raise InputError("base, contribution", what, remedy)
 
 
 def discount_weights(discount: object) -> tuple[tuple[int, ...], int]:
