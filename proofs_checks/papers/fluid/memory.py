@@ -40,9 +40,8 @@ CLAIMS = Claims()
 Full = tuple[int, tuple[int, ...], tuple[int, ...]]
 
 
-def full_batch(full: Full) -> int:
+def full_batch(prompt: int, outputs: Sequence[int], thresholds: Sequence[int]) -> int:
     """Tokens of a batch with n_i prompts at each stage of segment i, summed by stage."""
-    prompt, outputs, thresholds = full
     begins = (0, *(output + 1 for output in outputs))
     return sum(
         n * stage_sum(prompt, end, begin)
@@ -50,9 +49,10 @@ def full_batch(full: Full) -> int:
     )
 
 
-def closed_form(full: Full, *, half: bool = True) -> Fraction:
+def closed_form(
+    prompt: int, outputs: Sequence[int], thresholds: Sequence[int], *, half: bool = True
+) -> Fraction:
     """``n_1(l'_1+1)(l + l'_1/2) + Σ n_i (l'_i − l'_{i−1})(l + (l'_{i−1} + 1 + l'_i)/2)``."""
-    prompt, outputs, thresholds = full
     total = Fraction(thresholds[0] * (outputs[0] + 1)) * (prompt + Fraction(outputs[0], 2))
     for n, before, end in zip(thresholds[1:], outputs, outputs[1:], strict=False):
         total += n * (end - before) * (prompt + Fraction(before + half + end, 2))
@@ -66,8 +66,8 @@ def verify_eq11(prompt: int, outputs: list[int], thresholds: list[int]) -> str:
     dismiss_if(len(outputs) != len(thresholds) or len(outputs) < 2)
     dismiss_if(min(prompt, *thresholds, *outputs) < 1)
     printed = printed_policy_memory(*full)
-    dismiss_if(sorted(set(outputs)) != outputs or printed == full_batch(full))
-    return f"(11) gives {printed}, a full batch has {full_batch(full)} tokens"
+    dismiss_if(sorted(set(outputs)) != outputs or printed == full_batch(*full))
+    return f"(11) gives {printed}, a full batch has {full_batch(*full)} tokens"
 
 
 def meets_equilibrium(case: Case) -> bool:
@@ -126,13 +126,13 @@ def _eq11_check(context: Context, *, half: bool = True, printed: bool = True) ->
         "the thresholds of section 6.2, a small instance, random ones; stage by stage", fulls
     )
 
-    def corrected(full: Full) -> bool:
-        prompt, outputs, thresholds = full
+    def corrected(prompt: int, outputs: tuple[int, ...], thresholds: tuple[int, ...]) -> bool:
         problem = NestedProblem.single(
             prompt, outputs, (Fraction(1),) * len(outputs), Case((), 1, 1).worker()
         )
         weighed = policy_memory(problem.weights, thresholds)
-        return full_batch(full) == closed_form(full, half=half) == weighed
+        full = prompt, outputs, thresholds
+        return full_batch(*full) == closed_form(*full, half=half) == weighed
 
     fits = examine(
         "with n_i = ΔT*·Λ_i it is M* of (6)", "random classes of one prompt length",
@@ -140,9 +140,7 @@ def _eq11_check(context: Context, *, half: bool = True, printed: bool = True) ->
     )  # fmt: skip
     as_printed = domain.refute(
         "(11) is the memory of a full batch",
-        holds=lambda f: (
-            (printed_policy_memory(*f) if printed else closed_form(f)) == full_batch(f)
-        ),
+        holds=lambda *f: (printed_policy_memory if printed else closed_form)(*f) == full_batch(*f),
     )
     as_corrected = domain.examine("the corrected form is", corrected)
     return Findings(
@@ -151,7 +149,7 @@ def _eq11_check(context: Context, *, half: bool = True, printed: bool = True) ->
         fits,
         numbers={
             "(11) for 15:14:12:8": float(printed_policy_memory(*fulls[0])),
-            "exact": full_batch(fulls[0]),
+            "exact": full_batch(*fulls[0]),
         },
     )
 
@@ -183,7 +181,7 @@ def _eq12_check(context: Context, *, first_too: bool = False, part: int = 1) -> 
         if first_too:
             # A sum from j = 1 would include the queue of fresh prompts before segment 1.
             tokens += full[2][0] * (full[0] + full[1][0])
-        return part * tokens <= full_batch(full) and part * tokens <= printed_policy_memory(*full)
+        return part * tokens <= full_batch(*full) and part * tokens <= printed_policy_memory(*full)
 
     return examine(
         "Σ_{j≥2} n_j(l + l'_{j−1}) ≤ M^π, exact and by (11)",
@@ -200,7 +198,7 @@ Merged = tuple[int, int, tuple[int, ...]]
 def exact_memory(prompt: int, width: int, thresholds: tuple[int, ...]) -> int:
     """Tokens of a full batch, ``l'_j = j``: segment i ends at stage iΔ, segment 1 has stage 0."""
     ends = tuple(width * (i + 1) for i in range(len(thresholds)))
-    return full_batch((prompt, ends, thresholds))
+    return full_batch(prompt, ends, thresholds)
 
 
 def _as_problem(prompt: int, width: int, thresholds: tuple[int, ...]) -> NestedProblem:
@@ -270,18 +268,18 @@ def _eq14_check(context: Context, *, first: int = 1, second: bool = False) -> Ou
         own = problem.with_boundaries(problem.group.outputs)
         return problem.conditions == own.conditions
 
-    def too_small(merged: Merged) -> bool:
-        _, width, thresholds = merged
-        lacking = Fraction(exact_memory(*merged)) - printed_segment_memory(*merged)
+    def too_small(prompt: int, width: int, thresholds: tuple[int, ...]) -> bool:
+        merged = prompt, width, thresholds
+        lacking = exact_memory(*merged) - printed_segment_memory(*merged)
         terms = (n * width * ((i * width) + 1) for i, n in enumerate(thresholds))
-        return lacking == thresholds[0] * merged[0] + Fraction(sum(terms), 2)
+        return lacking == thresholds[0] * prompt + Fraction(sum(terms), 2)
 
     printed = context.refute(
         "M^π of (14)",
         "random segments, stage by stage",
         cases,
-        holds=lambda c: (
-            (exact_memory(*c) if second else printed_segment_memory(*c)) == exact_memory(*c)
+        holds=lambda *c: (
+            (exact_memory if second else printed_segment_memory)(*c) == exact_memory(*c)
         ),
     )
     domain = context.domain("the same", cases)
@@ -355,8 +353,7 @@ def _remark1_check(
     """
     cases = [(types**2, types) for types in context.choose((6, 8), (6, 8, 10), (6, 8, 10, 12))]
 
-    def at_most_double(case: tuple[int, int], number: int | None) -> bool:
-        longest, types = case
+    def at_most_double(number: int | None, longest: int, types: int) -> bool:
         few, many = required(longest, types, number), required(longest, types**2, number)
         return few is not None and many is not None and many <= 2 * few
 
@@ -364,10 +361,10 @@ def _remark1_check(
         "lengths 1..m² spread evenly, least thresholds (n_1 = 51); m and m² types", cases
     )
     as_printed = domain.refute(
-        "a segment per type: (12) at most doubles", holds=lambda c: at_most_double(c, printed)
+        "a segment per type: (12) at most doubles", holds=partial(at_most_double, printed)
     )
     corrected = domain.examine(
-        "two segments: (15) at most doubles", lambda c: at_most_double(c, segments)
+        "two segments: (15) at most doubles", partial(at_most_double, segments)
     )
     return as_printed, corrected
 
@@ -549,7 +546,7 @@ class TwoSegments:
     @property
     def full(self) -> int:
         """Tokens of a full batch."""
-        return full_batch((self.prompt, (self.output, self.output + self.width), self.thresholds))
+        return full_batch(self.prompt, (self.output, self.output + self.width), self.thresholds)
 
     @property
     def applies(self) -> bool:

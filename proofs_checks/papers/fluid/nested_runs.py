@@ -120,7 +120,7 @@ def _memory_check(context: Context, *, queues: bool = True, printed: bool = True
     )
 
     def exact(load: Load) -> int:
-        return full_batch((load.prompt, load.ends, load.thresholds))
+        return full_batch(load.prompt, load.ends, load.thresholds)
 
     def within(load: Load) -> bool:
         if not queues:
@@ -275,7 +275,7 @@ class Pair:
     @property
     def longest(self) -> int:
         """``ΔT``, with the memory of a full batch."""
-        full = full_batch((self.prompt, (self.output, self.output + 1), (self.first, self.second)))
+        full = full_batch(self.prompt, (self.output, self.output + 1), (self.first, self.second))
         return self.fixed + self.per_token * full
 
     @property

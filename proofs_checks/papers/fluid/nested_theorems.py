@@ -473,7 +473,7 @@ class Merged:
         memory = (
             printed_segment_memory(self.prompt, self.width, self.thresholds)
             if printed
-            else Fraction(full_batch((self.prompt, ends, self.thresholds)))
+            else Fraction(full_batch(self.prompt, ends, self.thresholds))
         )
         return self.fixed + memory / self.inverse
 

@@ -82,10 +82,6 @@ class Burst:
         """Round of the last arrival."""
         return self.gap + self.period * (self.length - 1)
 
-    def to_data(self) -> Data:
-        """Return the burst as plain data."""
-        return vars(self) | {"convention": self.convention.value, "present": list(self.present)}
-
 
 def burst_of(data: Data) -> Burst:
     """Read a burst; reject invalid ones and those too large to be solved here."""
@@ -326,7 +322,6 @@ def _lemma55_check(context: Context, *, less: int = 0, share: float = 1, more: i
         "one request in round 0, then bursts of short ones; small M and outputs, conventions A, "
         "B, C, all optimal schedules",
         _single(context),
-        Burst.to_data,
     )
     move = examine(
         "moved to the first of d idle slots, it fits, and the others lose d − 1 rounds each at "
@@ -442,7 +437,6 @@ def _lemma56_check(
         "one request of two units and two of three in round 0, then a burst of units; one fits at "
         "a time; conventions B and C (normal also A), all optimal schedules",
         [queued(kind, others, 4) for kind in kinds],
-        Burst.to_data,
     )
     corrected = examine(
         "it starts right after the burst, in round 3 + L (units), for every L ≥ 3",
