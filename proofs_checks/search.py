@@ -136,9 +136,16 @@ R = TypeVar("R")
 
 
 def plain(instance: Any) -> Any:
-    """Return an instance as plain data: fields by name, tuples as lists, fractions as pairs."""
+    """Return an instance as plain data: fields by name, tuples as lists, fractions as pairs.
+
+    The fields of a part of a dataclass are among those of the whole.
+    """
     if is_dataclass(instance):
-        return {f.name: plain(getattr(instance, f.name)) for f in fields(instance)}
+        data: Data = {}
+        for field in fields(instance):
+            part = plain(getattr(instance, field.name))
+            data |= part if isinstance(part, dict) else {field.name: part}
+        return data
     if isinstance(instance, tuple | list):
         return [plain(part) for part in instance]
     return list(instance.as_integer_ratio()) if isinstance(instance, Fraction) else instance

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, product
 
 from bfio.workloads.lengths import Empirical, Geometric
 from bfio.workloads.overload import overload_violations, overloaded
@@ -182,7 +182,7 @@ def _pool_check(context: Context, *, plenty: bool = False, outside: bool = False
     """
     count, largest = context.choose((5, 3), (6, 4), (8, 5))
     cases = [
-        (pool, free)
+        (pool, free, largest)
         for n in range(2, count + 1)
         for pool in multisets(n, largest)
         for free in range(1, n)
@@ -193,10 +193,9 @@ def _pool_check(context: Context, *, plenty: bool = False, outside: bool = False
         "an overloaded pool has jobs of each size",
         f"all overloaded pools of up to {count} sizes in 1..{largest}",
         cases,
-        lambda pool, free: {"pool": list(pool), "free": free, "largest": largest},
     )
 
-    def exchange(pool: tuple[int, ...], free: int) -> bool:
+    def exchange(pool: tuple[int, ...], free: int, _: int) -> bool:
         return all(
             Counter(_swapped(chosen, outside)) <= Counter(pool)
             for chosen in combinations(pool, min(free, len(pool)))
@@ -218,8 +217,6 @@ def _swapped(chosen: Sequence[int], outside: bool) -> list[int]:
 
 
 # "Then there exist x and y with x > y."
-
-_Pair = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 def separated(heavy: Sequence[int], light: Sequence[int], largest: int) -> bool:
@@ -280,22 +277,18 @@ def _strict_check(context: Context, *, weak: bool = False, overloaded: bool = Tr
     """
     longest, largest = context.choose((2, 3), (3, 4), (4, 5))
     groups = [g for n in range(1, longest + 1) for g in multisets(n, largest)]
-    pairs: list[_Pair] = [(heavy, light) for heavy in groups for light in groups]
+    pairs = list(product(groups, groups, (largest,)))
     domain = context.domain(f"all groups S_p, S_q of up to {longest} sizes in 1..{largest}", pairs)
 
-    def stands(heavy: tuple[int, ...], light: tuple[int, ...]) -> bool:
+    def stands(heavy: tuple[int, ...], light: tuple[int, ...], largest: int) -> bool:
         if separated(heavy, light, largest):
             return True
         return max(heavy) >= min(light) if weak else max(heavy) > min(light)
 
-    printed = domain.refute(
-        "no θ: then some x in S_p exceeds some y in S_q",
-        lambda heavy, light: {"heavy": list(heavy), "light": list(light), "largest": largest},
-        holds=stands,
-    )
+    printed = domain.refute("no θ: then some x in S_p exceeds some y in S_q", holds=stands)
     loose = domain.examine(
         "no θ: then some x in S_p is at least some y in S_q",
-        lambda heavy, light: separated(heavy, light, largest) or max(heavy) >= min(light),
+        lambda heavy, light, top: separated(heavy, light, top) or max(heavy) >= min(light),
     )
     count, top = context.choose(*_POOLS)
     helped = examine(

@@ -358,23 +358,22 @@ def threshold(sizes: int, workers: int) -> int:
     return (sizes - 1) ** 2 + sizes * (-(sizes - 1) // workers)
 
 
-def is_perfect(case: Round, sizes: Sequence[int] | None = None) -> bool:
+def is_perfect(
+    workers: int, slots: int, counts: Sequence[int], sizes: Sequence[int] | None = None
+) -> bool:
     """Return whether the least imbalance of the round is 0, for the given sizes or 1, 2, ..."""
-    workers, slots, counts = case
     names = sizes or range(1, len(counts) + 1)
     pool = [v for v, count in zip(names, counts, strict=True) for _ in range(count)]
     return perfect(pool, workers, slots)
 
 
-def has_layers(case: Round) -> bool:
+def has_layers(workers: int, slots: int, counts: Sequence[int]) -> bool:
     """Return whether the pool has B layers of G equal requests, one per worker."""
-    workers, slots, counts = case
     return sum(count // workers for count in counts) >= slots
 
 
-def is_overloaded(case: Round) -> bool:
+def is_overloaded(workers: int, slots: int, counts: tuple[int, ...]) -> bool:
     """Return whether the pool fills all slots without any one size (Definition 1)."""
-    workers, slots, counts = case
     return overloaded(counts, workers * slots)
 
 
@@ -462,7 +461,7 @@ def _perfect_check(
     def without_layers(G: int, K: int) -> bool:
         workers, B, counts = sharp_round(G, K)
         case = workers, B + more, counts
-        return is_overloaded(case) and not has_layers(case)
+        return is_overloaded(*case) and not has_layers(*case)
 
     sharp = examine(
         "an overloaded pool of K sizes has no such layers at B = T(K, G)",
@@ -474,7 +473,7 @@ def _perfect_check(
         "its least imbalance is positive for sizes 1, B + 1, (B + 1)², ...",
         "the same by all assignments, for the smallest (G, K)",
         [sharp_round(G, K) for G, K in ((2, 3), (3, 3), (2, 4), (4, 3))],
-        lambda G, B, counts: not is_perfect((G, B, counts), _generic(B, counts)),
+        lambda G, B, counts: not is_perfect(G, B, counts, _generic(B, counts)),
     )
     return layers, perfect, sharp, imbalanced
 

@@ -319,19 +319,16 @@ def _constant_check(context: Context, *, rarest: int | None = None, factor: floa
     most = rarest or context.choose(200, 1000, 10_000)
     odds = [o for o in (1, 3, 10, 30, 100, 200, 1000, 10_000) if o <= most]
     slots = context.choose((1, 8, 64), (1, 8, 64, 256), (1, 8, 64, 256, 1024))
-    cases = list(product(odds, slots))
+    cases = list(product(odds, slots, (300,)))
     domain = context.domain(
         f"prompts 1 or 2 with odds {odds} : 1, B in {slots}; exact law of the sum", cases
     )
-    printed = domain.refute(
-        "one constant, 3, for all laws of prompts",
-        lambda odds, slots: {"odds": odds, "slots": slots, "hundredths": 300},
-    )
+    printed = domain.refute("one constant, 3, for all laws of prompts")
 
-    def within(case: tuple[int, int]) -> bool:
-        pmf = law([1, 2], [case[0], 1])
+    def within(odds: int, slots: int, _: int) -> bool:
+        pmf = law([1, 2], [odds, 1])
         kappa = deviation(pmf) / 2
-        return distance_to_normal(pmf, case[1]) * sqrt(case[1]) * factor <= _BERRY_ESSEEN / kappa
+        return distance_to_normal(pmf, slots) * sqrt(slots) * factor <= _BERRY_ESSEEN / kappa
 
     corrected = domain.examine("constant 0.4748/κ_0", within)
     return printed, corrected

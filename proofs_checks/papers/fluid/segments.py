@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from functools import partial
 from itertools import accumulate, pairwise, product
 from math import exp, log, prod
 
@@ -478,13 +479,9 @@ def _tail_check(context: Context, *, before_service: bool = False, faster: float
 # Queues of segment 1, with the arrivals of longer batches (appendices C and D).
 
 
-#: Arrivals of each step, those of longer batches, and ``n_1``.
-Pair = tuple[tuple[int, ...], tuple[int, ...], int]
-
-
-def longer_dominate(pair: Pair, *, reflected: bool) -> bool:
+def longer_dominate(arrivals: Sequence[Sequence[int]], threshold: int, *, reflected: bool) -> bool:
     """Whether the queue stays below that with more arrivals, or below its reflected walk."""
-    few, many, threshold = pair
+    few, many = arrivals
     above = (
         reflected_path(many, threshold, 2 * threshold)
         if reflected
@@ -499,7 +496,7 @@ def verify_domination(arrivals: list[list[int]], threshold: int) -> str:
     few, many = (tuple(row) for row in arrivals)
     dismiss_if(not few or len(few) != len(many) or threshold < 1 or min(few) < 0)
     dismiss_if(any(a > b for a, b in zip(few, many, strict=True)))
-    dismiss_if(longer_dominate((few, many, threshold), reflected=False))
+    dismiss_if(longer_dominate(arrivals, threshold, reflected=False))
     return (
         f"n_1 = {threshold}, Y = {list(few)} ≤ Ȳ = {list(many)}: W = "
         f"{queue_path(few, threshold)}, W̄ = {queue_path(many, threshold)}"
@@ -539,7 +536,7 @@ def _domination_check(
     """
     steps = context.choose(2, 3, 4)
     cases = [
-        (few, many, threshold)
+        ((few, many), threshold)
         for threshold in (1, 2, 3)
         for few in product(range(4), repeat=steps)
         for many in product(range(4), repeat=steps)
@@ -549,14 +546,10 @@ def _domination_check(
         f"every pair of sequences of {steps} arrivals up to 3, n_1 = 1, 2, 3", cases
     )
     shorter, longer = (mean_after_one(6, rate) for rate in (4.0, 5.0))
-    printed = domain.refute(
-        "W ≤ W̄",
-        lambda few, many, own: {"arrivals": [list(few), list(many)], "threshold": own},
-        holds=lambda c: longer_dominate(c, reflected=reflected),
-    )
+    printed = domain.refute("W ≤ W̄", holds=partial(longer_dominate, reflected=reflected))
     corrected = domain.examine(
         "W ≤ the walk reflected at 2n_1 with Ȳ",
-        lambda c: longer_dominate(c, reflected=not still_queue),
+        partial(longer_dominate, reflected=not still_queue),
     )
     return Findings(
         printed,

@@ -30,7 +30,7 @@ from proofs_checks.papers.fluid.runs import (
     reference,
     wait_replicas,
 )
-from proofs_checks.search import examine, plain
+from proofs_checks.search import examine
 
 CLAIMS = Claims()
 
@@ -42,13 +42,6 @@ class Choice:
     case: Case
     thresholds: tuple[int, ...]
     memory: int
-
-    @property
-    def data(self) -> Data:
-        """The choice as plain data."""
-        own = {"thresholds": list(self.thresholds), "memory": self.memory}
-        whole: Data = plain(self.case) | own
-        return whole
 
     @property
     def full(self) -> int:
@@ -134,7 +127,6 @@ def looked_through(context: Context, *, ample: bool = False) -> Examination[Choi
         "strict (9) and C ≥ M* leave room for bounded latencies",
         "one or two classes, least strict thresholds, C = " + ("M^π" if ample else "M*"),
         _choices(context, ample=ample),
-        lambda choice: choice.data,
         holds=lambda choice: choice.keeps_up,
         applies=lambda choice: choice.applies,
     )

@@ -386,13 +386,6 @@ class Display:
         single = self.single
         return (single.output + 1) * single.duration(1)
 
-    @property
-    def data(self) -> Data:
-        """The parameters as plain data."""
-        own = {"interval": self.interval, "steps": self.steps}
-        whole: Data = plain(self.single) | own
-        return whole
-
 
 def gap_leaves_room(case: Display) -> bool:
     """Return whether twice the printed gap, times T, is at least the prompts in progress."""
@@ -493,7 +486,6 @@ def _check(
         "the display leaves room for what a prompt needs",
         f"one class, l' in {outputs}, n = 1..3, d0 = 10, 100, d1 = 1; exactly",
         cases,
-        lambda c: c.data,
         holds=room,
         applies=lambda c: c.applies,
     )
