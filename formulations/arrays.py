@@ -56,11 +56,8 @@ def integer_matrix(
         _check_columns(array.shape[1], columns, where)
         return array
     if not _is_sequence(rows):
-        raise InputError(
-            where,
-            f"expected a list of lists, found {shown(rows)}",
-            "write equally long lists of integers",
-        )
+        what = f"expected a list of lists, found {shown(rows)}"
+        raise InputError(where, what, "write equally long lists of integers")
     vectors = [integer_vector(row, f"{where}[{i}]", maximum=maximum) for i, row in enumerate(rows)]
     width = columns if columns is not None else (len(vectors[0]) if vectors else 0)
     for i, vector in enumerate(vectors):
@@ -179,11 +176,8 @@ def _checked_array(
     if len(bad):
         index = tuple(int(k) for k in bad[0])
         place = "".join(f"[{k}]" for k in index)
-        raise InputError(
-            f"{where}{place}",
-            f"{values[index]} is out of range",
-            f"use {minimum} <= value <= {maximum}",
-        )
+        what = f"{values[index]} is out of range"
+        raise InputError(f"{where}{place}", what, f"use {minimum} <= value <= {maximum}")
     return frozen(values.astype(np.int64))
 
 

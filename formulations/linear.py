@@ -185,11 +185,9 @@ def exact_vertex(program: ExactLinear, near: FloatArray | None = None) -> ExactV
     """
     cells = len(program.rows) * (len(program.rows) + len(program.columns))
     if cells > _MAX_CELLS:
-        raise CapabilityError(
-            "program",
-            f"{cells} cells of the tableau are too many for exact arithmetic",
-            f"use {_MAX_CELLS} at most: reduce classes or workers",
-        )
+        what = f"{cells} cells of the tableau are too many for exact arithmetic"
+        remedy = f"use {_MAX_CELLS} at most: reduce classes or workers"
+        raise CapabilityError("program", what, remedy)
     tableau = _Tableau(program)
     if near is not None:
         tableau.move_to(program, near)

@@ -58,11 +58,9 @@ def _load(text: str, constant: Callable[[str], Any], number: Callable[[str], Any
             text, object_pairs_hook=_unique_keys, parse_constant=constant, parse_float=number
         )
     except json.JSONDecodeError as error:
-        raise InputError(
-            f"line {error.lineno} column {error.colno}",
-            f"not valid JSON ({error.msg})",
-            "check that the document is complete",
-        ) from None
+        what = f"not valid JSON ({error.msg})"
+        remedy = "check that the document is complete"
+        raise InputError(f"line {error.lineno} column {error.colno}", what, remedy) from None
     except (RecursionError, ValueError) as error:
         if isinstance(error, InputError):
             raise

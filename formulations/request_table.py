@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from typing import Any, Protocol
 
 import numpy as np
@@ -45,12 +46,40 @@ def checked_columns(table: RequestTable) -> dict[str, IntArray]:
     }
     lengths = {len(column) for column in columns.values()}
     if len(lengths) > 1:
-        raise InputError(
-            "requests",
-            f"columns have different lengths {sorted(lengths)}",
-            "give one entry per request",
-        )
+        what = f"columns have different lengths {sorted(lengths)}"
+        raise InputError("requests", what, "give one entry per request")
     return columns
+
+
+def shortest_remaining_first(released: list[int], works: list[int], speed: int) -> list[int]:
+    """Return the steps, ascending, after which the jobs of one preemptive machine are done.
+
+    Parameters
+    ----------
+    released, works : list of int
+        First step of each job, and its work.
+    speed : int
+        Work per step, of one job after the other; the job with the least work left comes first.
+    """
+    coming = sorted(zip(released, works, strict=True), reverse=True)
+    remaining: list[int] = []
+    ends: list[int] = []
+    # The clock counts work, ``speed`` per step.
+    now = speed * min(released, default=0)
+    while coming or remaining:
+        if not remaining:
+            now = max(now, speed * coming[-1][0])
+        while coming and speed * coming[-1][0] <= now:
+            heappush(remaining, coming.pop()[1])
+        least = heappop(remaining)
+        until = speed * coming[-1][0] if coming else now + least
+        if now + least <= until:
+            now += least
+            ends.append(-(-now // speed))
+        else:
+            heappush(remaining, least - (until - now))
+            now = until
+    return ends
 
 
 @dataclass(frozen=True)

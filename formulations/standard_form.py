@@ -76,11 +76,9 @@ class StandardForm:
         for array in (self.objective, self.matrix.data, self.row_lower, self.row_upper):
             finite = array[np.isfinite(array)]
             if finite.size and np.abs(finite).max() >= EXACT_LIMIT:
-                raise CapabilityError(
-                    "coefficient",
-                    f"{np.abs(finite).max():.3e} is beyond 2^53, where float64 rounds integers",
-                    'use smaller or coarser numbers, or method="exact"',
-                )
+                what = f"{np.abs(finite).max():.3e} is beyond 2^53, where float64 rounds integers"
+                remedy = 'use smaller or coarser numbers, or method="exact"'
+                raise CapabilityError("coefficient", what, remedy)
 
     @property
     def num_columns(self) -> int:

@@ -1,14 +1,15 @@
 """Claims: statements with their source, hypotheses, check, and mutations of the check."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from inspect import cleandoc, isfunction, signature
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from formulations.errors import InputError
-from proofs_checks.evidence import Evidence, Outcome, Verdict, Verifier
+from proofs_checks.evidence import Data, Evidence, Examination, Outcome, Verdict, Verifier
+from proofs_checks.search import Domain
 
 if TYPE_CHECKING:
     import numpy as np
@@ -73,7 +74,7 @@ class Effort(StrEnum):
 
 @dataclass(frozen=True)
 class Context:
-    """The argument of a check: its effort and its random generator.
+    """The argument of a check: its effort, its random generator and the claim's verifier.
 
     Parameters
     ----------
@@ -81,14 +82,32 @@ class Context:
         How many instances to try.
     rng : numpy.random.Generator
         The check's only source of randomness.
+    verify : callable, optional
+        The claim's verifier of counterexamples.
     """
 
     effort: Effort
     rng: "np.random.Generator"
+    verify: Verifier | None = None
 
     def choose(self, quick: T, normal: T, deep: T) -> T:
         """Return the one of three values that belongs to the current effort."""
         return {Effort.QUICK: quick, Effort.NORMAL: normal, Effort.DEEP: deep}[self.effort]
+
+    def domain(self, made: str, instances: Iterable[T]) -> Domain[T]:
+        """Return a domain of instances whose counterexamples the claim's verifier confirms."""
+        return Domain(made, instances, self.verify)
+
+    def refute(
+        self,
+        what: str,
+        made: str,
+        instances: Iterable[T],
+        as_data: Callable[..., Data] | None = None,
+        **options: Any,
+    ) -> Examination[T]:
+        """Try the printed statement on instances; see `proofs_checks.search.refute`."""
+        return self.domain(made, instances).refute(what, as_data, **options)
 
 
 #: A function that collects evidence. Mutations change its keywords after the context.

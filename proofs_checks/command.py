@@ -247,21 +247,17 @@ def _show(
 def _row(document: dict[str, Any]) -> tuple[str, ...]:
     tallies = (document["evidence"] or {}).get("tallies", [])
     applied = sum(tally["applied"] for tally in tallies)
+    verdict, defect = document["as_printed"] or "–", document["defect"]
     return (
         document["id"],
         document["title"],
-        _as_printed(document),
+        f"{verdict}: {defect}" if defect else verdict,
         document["as_corrected"] or "–",
         document["basis"] or "–",
         f"{applied:,}" if tallies else "–",
         f"{document['seconds']:.1f}",
         "" if document["reproduced"] else "NOT REPRODUCED",
     )
-
-
-def _as_printed(document: dict[str, Any]) -> str:
-    verdict, defect = document["as_printed"] or "–", document["defect"]
-    return f"{verdict}: {defect}" if defect else verdict
 
 
 def _explain(document: dict[str, Any]) -> None:

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import wraps
+from inspect import Parameter, signature
 from math import isfinite
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -14,6 +16,39 @@ Data: TypeAlias = dict[str, Any]
 #: Returns why plain data are a counterexample, or None if they are not one. A verifier is
 #: independent of the search: it knows only the statement and the data.
 Verifier: TypeAlias = Callable[[Data], str | None]
+
+
+class DismissedError(ValueError):
+    """Raised by `dismiss_if` inside a verifier."""
+
+
+def dismiss_if(excluded: bool) -> None:
+    """Leave a verifier: the data break a hypothesis, or do not contradict the statement."""
+    if excluded:
+        raise DismissedError("no counterexample")
+
+
+def arguments_of(function: Callable[..., object]) -> list[Parameter]:
+    """Return the arguments that a function needs by position."""
+    needed = [a for a in signature(function).parameters.values() if a.default is Parameter.empty]
+    return [argument for argument in needed if argument.kind is not Parameter.KEYWORD_ONLY]
+
+
+def verifier(why: Callable[..., str | None]) -> Verifier:
+    """Decorate a function that says why data are a counterexample, or dismisses them.
+
+    Its arguments are the entries of the data; a single one called ``data`` is all of them.
+    """
+    names = [argument.name for argument in arguments_of(why)]
+
+    @wraps(why)
+    def verify(data: Data) -> str | None:
+        try:
+            return why(data) if names == ["data"] else why(*(data[name] for name in names))
+        except DismissedError:
+            return None
+
+    return verify
 
 
 class Verdict(StrEnum):

@@ -16,7 +16,6 @@ from proofs_checks.evidence import basis_of
 from proofs_checks.registry import modules
 from proofs_checks.store import (
     SCORE_COLUMNS,
-    NumberedResult,
     paper_of,
     recorded,
     score,
@@ -104,8 +103,10 @@ def evidence_lines(evidence: Mapping[str, Any]) -> list[str]:
 def _board(paper: str, claims: Sequence[Claim]) -> str:
     """Return the chapter of one paper on the scoreboard page."""
     by_id = {claim.id: claim for claim in claims}
-    results = scoreboard(paper).results
-    rows = [_score_row(paper, result, by_id) for result in results]
+    rows = [
+        [f"[{r.name}](claims/{paper}.md#{_anchor(r.claims[0])})", *score(r, by_id)]
+        for r in scoreboard(paper).results
+    ]
     scopes = Counter(claim.scope for claim in claims)
     counts = ", ".join(_number(scopes[scope], scope) for scope in Scope if scopes[scope])
     told = f"[All {len(claims)} claims](claims/{paper}.md): {counts}."
@@ -117,11 +118,6 @@ def _number(count: int, scope: Scope) -> str:
     if scope is Scope.OURS:
         return f"{count} of our own"
     return f"{count} {scope}{'' if count == 1 else 's'}"
-
-
-def _score_row(paper: str, result: NumberedResult, by_id: dict[str, Claim]) -> list[str]:
-    link = f"[{result.name}](claims/{paper}.md#{_anchor(result.claims[0])})"
-    return [link, *score(result, by_id)]
 
 
 def _paper_page(paper: str, claims: Sequence[Claim]) -> str:

@@ -72,7 +72,7 @@ def run_check(
     own = zlib.crc32(claim.id.encode())
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(own,)))
     changes = {} if mutation is None else mutation.changes
-    return evidence_of(claim, claim.check(Context(effort, rng), **changes))
+    return evidence_of(claim, claim.check(Context(effort, rng, claim.verify), **changes))
 
 
 def run_claim(claim: Claim, effort: Effort, seed: int) -> ClaimReport:

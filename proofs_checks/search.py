@@ -8,12 +8,13 @@ counterexample. The result is locally minimal: after any single move it is not a
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
 from fractions import Fraction
-from typing import Any, Generic, TypeVar
+from inspect import Parameter
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from formulations.errors import InputError
-from proofs_checks.claim import Claim
 from proofs_checks.evidence import (
     Counterexample,
     Data,
@@ -28,7 +29,11 @@ from proofs_checks.evidence import (
     Verifier,
     accepted,
     agreed,
+    arguments_of,
 )
+
+if TYPE_CHECKING:
+    from proofs_checks.claim import Claim
 
 #: Most candidates tried, far more than any of our claims needs.
 _MOST_CANDIDATES = 20_000
@@ -127,32 +132,64 @@ def _closer_to_zero(value: int) -> Iterator[int]:
 
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 def plain(instance: Any) -> Any:
-    """Return an instance as plain data: fields by name, tuples as lists, fractions as pairs."""
+    """Return an instance as plain data: fields by name, tuples as lists, fractions as pairs.
+
+    The fields of a part of a dataclass are among those of the whole.
+    """
     if is_dataclass(instance):
-        return {f.name: plain(getattr(instance, f.name)) for f in fields(instance)}
+        data: Data = {}
+        for field in fields(instance):
+            part = plain(getattr(instance, field.name))
+            data |= part if isinstance(part, dict) else {field.name: part}
+        return data
     if isinstance(instance, tuple | list):
         return [plain(part) for part in instance]
     return list(instance.as_integer_ratio()) if isinstance(instance, Fraction) else instance
 
 
-def named(names: str) -> Callable[[Sequence[Any]], Data]:
-    """Return a function from tuples to plain data: a dict with the given names as keys."""
-    return lambda instance: dict(zip(names.split(), plain(instance), strict=True))
+def as_arguments(verify: Verifier) -> Callable[[Any], Data]:
+    """Return what turns an instance into plain data for a verifier.
+
+    A dataclass has its fields, a tuple the names of the verifier's arguments; another instance is
+    its only argument.
+    """
+    names = [argument.name for argument in arguments_of(verify)]
+
+    def turned(instance: Any) -> Data:
+        data = plain(instance)
+        if isinstance(data, dict):
+            return data
+        return dict(zip(names, data if len(names) > 1 else [data], strict=True))
+
+    return turned
+
+
+def _of_parts(function: Callable[..., R]) -> Callable[[Any], R]:
+    """Return a function of one instance, a tuple of its arguments if it needs several."""
+    # Some built-in functions have no signature; they take the instance.
+    with suppress(ValueError):
+        arguments = arguments_of(function)
+        if len(arguments) > 1 or any(a.kind is Parameter.VAR_POSITIONAL for a in arguments):
+            return lambda instance: function(*instance)
+    return function
 
 
 def examine(
     what: str,
     made: str,
     instances: Iterable[T],
-    holds: Callable[[T], bool],
-    applies: Callable[[T], bool] | None = None,
+    holds: Callable[..., bool],
+    applies: Callable[..., bool] | None = None,
     *,
     keep: int = 100,
 ) -> Examination[T]:
     """Try a statement on instances.
+
+    Functions of an instance may have one argument, or one for each part of a tuple.
 
     Parameters
     ----------
@@ -167,14 +204,16 @@ def examine(
     keep : int
         Largest number of failures to keep.
     """
+    met = _of_parts(holds)
+    meant = None if applies is None else _of_parts(applies)
     tried = applied = failed = 0
     failures: list[T] = []
     for instance in instances:
         tried += 1
-        if applies is not None and not applies(instance):
+        if meant is not None and not meant(instance):
             continue
         applied += 1
-        if not holds(instance):
+        if not met(instance):
             failed += 1
             if len(failures) < keep:
                 failures.append(instance)
@@ -186,10 +225,10 @@ def refute(
     made: str,
     instances: Iterable[T],
     verify: Verifier,
-    as_data: Callable[[T], Data] = plain,
+    as_data: Callable[..., Data] | None = None,
     *,
-    holds: Callable[[T], bool] | None = None,
-    applies: Callable[[T], bool] | None = None,
+    holds: Callable[..., bool] | None = None,
+    applies: Callable[..., bool] | None = None,
     found: str = "search",
 ) -> Examination[T]:
     """Try a printed statement on instances, and keep violating ones as counterexamples.
@@ -201,18 +240,19 @@ def refute(
     verify : callable
         Verifier of counterexamples, independent of the search.
     as_data : callable, optional
-        Turns an instance into plain data for the verifier, by default `plain`; see `named`.
+        Turns an instance into plain data for the verifier, by default `as_arguments`.
     holds : callable, optional
         Whether an instance meets the conclusion; by default, whether the verifier finds nothing.
     found : str
         How the instances are searched.
     """
+    turned = as_arguments(verify) if as_data is None else _of_parts(as_data)
 
     def stands(instance: T) -> bool:
-        return verify(as_data(instance)) is None
+        return verify(turned(instance)) is None
 
     seen = examine(what, made, instances, holds or stands, applies)
-    data = tuple(map(as_data, seen.failures))
+    data = tuple(map(turned, seen.failures))
     return Examination(seen.tally, seen.failures, data, verify, f"{found}: {made}")
 
 
@@ -226,36 +266,29 @@ class Domain(Generic[T]):
         How the instances were generated, for the tallies.
     instances : iterable
         The instances; a collection, not an iterator, if there is more than one statement.
+    verify : callable, optional
+        Verifier of counterexamples, that of the claim; needed to refute a statement.
     """
 
     made: str
     instances: Iterable[T]
+    verify: Verifier | None = None
 
     def examine(
-        self,
-        what: str,
-        holds: Callable[[T], bool],
-        applies: Callable[[T], bool] | None = None,
+        self, what: str, holds: Callable[..., bool], applies: Callable[..., bool] | None = None
     ) -> Examination[T]:
         """Try a statement on the instances; see `examine`."""
         return examine(what, self.made, self.instances, holds, applies)
 
     def refute(
-        self,
-        what: str,
-        verify: Verifier,
-        as_data: Callable[[T], Data] = plain,
-        *,
-        holds: Callable[[T], bool] | None = None,
-        applies: Callable[[T], bool] | None = None,
+        self, what: str, as_data: Callable[..., Data] | None = None, **options: Any
     ) -> Examination[T]:
         """Try a printed statement on the instances; see `refute`."""
-        return refute(
-            what, self.made, self.instances, verify, as_data, holds=holds, applies=applies
-        )
+        assert self.verify is not None, "the claim has no verifier"
+        return refute(what, self.made, self.instances, self.verify, as_data, **options)
 
 
-def evidence_of(claim: Claim, outcome: Outcome) -> Evidence:
+def evidence_of(claim: "Claim", outcome: Outcome) -> Evidence:
     """Return the verdicts and evidence that follow from the outcome of a claim's check.
 
     Parameters

@@ -71,11 +71,8 @@ class CpSat:
         status = solver.solve(model, _listening(columns, limits))
         seconds = time.perf_counter() - began
         if status == cp_model.MODEL_INVALID:
-            raise CapabilityError(
-                "program",
-                "CP-SAT rejects it, probably because its numbers are too large",
-                "use smaller loads or weights",
-            )
+            what = "CP-SAT rejects it, probably because its numbers are too large"
+            raise CapabilityError("program", what, "use smaller loads or weights")
         in_hand = status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
         values = np.array([solver.value(v) for v in columns], dtype=np.float64)
         return Outcome(
@@ -185,11 +182,8 @@ def _reach(form: StandardForm) -> float:
     """Return the reach of a program; raise if its sums overflow CP-SAT's 64-bit integers."""
     reach = form.reach()
     if reach >= _MAX_SUM:
-        raise CapabilityError(
-            "program",
-            f"row sums could reach {reach:.1e}, above 2^62",
-            "use smaller loads or weights",
-        )
+        what = f"row sums could reach {reach:.1e}, above 2^62"
+        raise CapabilityError("program", what, "use smaller loads or weights")
     return reach
 
 

@@ -161,11 +161,9 @@ def require_float_range(form: StandardForm, name: str) -> None:
     """
     reach = form.row_reach()
     if form.integral.any() and reach >= _FLOAT_REACH:
-        raise CapabilityError(
-            "program",
-            f"row sums could reach {reach:.1e}, beyond the 2.7e8 that {name} resolves",
-            'use method="exact" or "cp-sat", or smaller numbers',
-        )
+        what = f"row sums could reach {reach:.1e}, beyond the 2.7e8 that {name} resolves"
+        remedy = 'use method="exact" or "cp-sat", or smaller numbers'
+        raise CapabilityError("program", what, remedy)
 
 
 def require_integer_form(form: StandardForm, name: str) -> None:
@@ -178,11 +176,8 @@ def require_integer_form(form: StandardForm, name: str) -> None:
     """
     for j, column in enumerate(form.column_names):
         if not form.integral[j]:
-            raise CapabilityError(
-                column,
-                f"{name} does not support continuous variables",
-                'use method="highs"',
-            )
+            what = f"{name} does not support continuous variables"
+            raise CapabilityError(column, what, 'use method="highs"')
         if not (abs(form.lower[j]) < float("inf") and abs(form.upper[j]) < float("inf")):
             raise CapabilityError(
                 column, f"{name} does not support unbounded variables", "give it both bounds"

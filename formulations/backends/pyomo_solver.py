@@ -97,11 +97,8 @@ class PyomoSolver:
             solver = _factory()(name)
             if solver is not None and solver.available():
                 return solver
-        raise CapabilityError(
-            self.name,
-            "the solver is not installed",
-            f"use an installed solver ({_installed_names()}), or e.g. pip install pyscipopt",
-        )
+        remedy = f"use an installed solver ({_installed_names()}), or e.g. pip install pyscipopt"
+        raise CapabilityError(self.name, "the solver is not installed", remedy)
 
 
 def _limit(solver: Any, deadline: Deadline) -> None:

@@ -37,11 +37,8 @@ def greedy(problem: BatchProblem) -> Batch:
         If the problem has bonuses, or a limit on requests that may bind.
     """
     if not problem.is_greedy:
-        raise CapabilityError(
-            "method",
-            "filling by weight is not optimal with finish_bonus or max_requests",
-            'use method="cp-sat"',
-        )
+        what = "filling by weight is not optimal with finish_bonus or max_requests"
+        raise CapabilityError("method", what, 'use method="cp-sat"')
     if problem.mixing:
         return fill(problem, np.ones(problem.num_requests, dtype=np.bool_))
     batches = [fill(problem, chosen) for chosen in (problem.in_prefill, ~problem.in_prefill)]

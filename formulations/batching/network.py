@@ -256,11 +256,8 @@ def _check_ends(known: dict[str, Stage], routes: Sequence[Route]) -> None:
                 remedy = use_one_of(name, known)
                 raise InputError(f"routes[{i}].{key}", f"there is no stage {name!r}", remedy)
         if known[route.source].request_type != known[route.target].request_type:
-            raise InputError(
-                f"routes[{i}]",
-                f"{route.source} and {route.target} are of different types",
-                "give both stages the same type",
-            )
+            what = f"{route.source} and {route.target} are of different types"
+            raise InputError(f"routes[{i}]", what, "give both stages the same type")
         if (route.source, route.target) in seen:
             what = f"{route.source} to {route.target} occurs twice"
             raise InputError(
@@ -292,11 +289,9 @@ def _check_departures(stages: Sequence[Stage], routes: Sequence[Route]) -> None:
         closed = all(target in part for name in part for target in graph[name])
         if closed and all(staying[name] == 1 for name in part):
             names = ", ".join(name for name in staying if name in part)
-            raise InputError(
-                "routes",
-                f"requests never leave {names}: the routing matrix has spectral radius 1",
-                "make the probabilities out of some stage add up to less than 1",
-            )
+            what = f"requests never leave {names}: the routing matrix has spectral radius 1"
+            remedy = "make the probabilities out of some stage add up to less than 1"
+            raise InputError("routes", what, remedy)
 
 
 def _check_fork_join(kind: str, stages: Sequence[Stage], routes: Sequence[Route]) -> None:

@@ -151,11 +151,8 @@ def of_form(form: StandardForm, scale: int = 1) -> ExactProgram:
     """
     _check_size(form.matrix.nnz)
     if abs(form.offset) >= EXACT_LIMIT:
-        raise CapabilityError(
-            "constant of the objective",
-            f"{form.offset:.3e} is beyond 2^53, where float64 rounds integers",
-            "use smaller or coarser numbers",
-        )
+        what = f"{form.offset:.3e} is beyond 2^53, where float64 rounds integers"
+        raise CapabilityError("constant of the objective", what, "use smaller or coarser numbers")
     cost, constant, common = _in_lowest_terms(_whole(form.objective), int(form.offset))
     return ExactProgram(
         column_names=tuple(file_name(name) for name in form.column_names),
@@ -295,7 +292,8 @@ def _lp_lines(program: ExactProgram, comments: Iterable[str]) -> Iterator[str]:
     yield "Subject To"
     for r, name in enumerate(program.row_names):
         terms = (_term((a, names[j])) for j, a in program.terms(r))
-        yield from _filled(f" {name}:", [*terms, _side(program, r)])
+        kind, side = _row_kind(program, r)
+        yield from _filled(f" {name}:", [*terms, f"{_SIGNS[kind]} {side}"])
     bounds = [line for j in range(len(names)) if (line := _lp_bound(program, j))]
     if has_constant:
         bounds.append(f" {CONSTANT} = 1")
@@ -315,9 +313,8 @@ def _term(term: tuple[int, str]) -> str:
     return f"{sign} {name}" if abs(number) == 1 else f"{sign} {abs(number)} {name}"
 
 
-def _side(program: ExactProgram, r: int) -> str:
-    kind, number = _row_kind(program, r)
-    return f"{dict(L='<=', G='>=', E='=')[kind]} {number}"
+#: Signs of the LP format by the row types of the MPS format.
+_SIGNS = {"L": "<=", "G": ">=", "E": "="}
 
 
 def _row_kind(program: ExactProgram, r: int) -> tuple[str, int]:

@@ -262,11 +262,8 @@ def _values(
     values: dict[str, Fraction] = {}
     for number, name, text in pairs:
         if name in values:
-            raise InputError(
-                f"line {number}: {name[:60]}",
-                "the variable occurs twice",
-                "keep one of the two lines",
-            )
+            what = "the variable occurs twice"
+            raise InputError(f"line {number}: {name[:60]}", what, "keep one of the two lines")
         values[name] = _exact(text, f"line {number}: {name[:60]}")
     if not values and not may_be_empty:
         raise _nothing(None)

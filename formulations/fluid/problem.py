@@ -175,11 +175,8 @@ class FluidProblem(ProblemData):
         for j, kind in enumerate(self.classes):
             for g in kind.workers or ():
                 if g >= len(self.workers):
-                    raise InputError(
-                        f"classes[{j}].workers",
-                        f"there is no worker {g}",
-                        f"use 0 to {len(self.workers) - 1}",
-                    )
+                    remedy = f"use 0 to {len(self.workers) - 1}"
+                    raise InputError(f"classes[{j}].workers", f"there is no worker {g}", remedy)
 
     @property
     def work_rate(self) -> Fraction:
@@ -413,11 +410,8 @@ def equilibrium(
     work = work_rate(classes, x)
     load = worker.d1 * work
     if load >= 1:
-        raise InputError(
-            "load",
-            f"d1*sum rate*work = {float(load):.6g} >= 1: no equilibrium exists",
-            "lower the rates",
-        )
+        what = f"d1*sum rate*work = {float(load):.6g} >= 1: no equilibrium exists"
+        raise InputError("load", what, "lower the rates")
     time = worker.d0 / (1 - load)
     return Equilibrium(
         work_rate=work,

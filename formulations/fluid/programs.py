@@ -271,8 +271,7 @@ def build_margin(problem: FluidProblem) -> Any:
     model.margin = pyo.Var(domain=pyo.NonNegativeReals)
 
     def routed(model: Any, j: int) -> Any:
-        served = pyo.quicksum(model.x[i, g] for i, g in model.routes if i == j)
-        return served >= problem.classes[j].rate * model.margin
+        return _of_class(model, j) >= problem.classes[j].rate * model.margin
 
     told = "(1) Each class is served at its rate times the margin."
     model.routed = pyo.Constraint(range(len(problem.classes)), rule=routed, doc=told)

@@ -151,11 +151,8 @@ class RateProfile(Validated):
             for k, row in enumerate(self.rates)
         )
         if len(rates) != len(self.breaks):
-            raise InputError(
-                "rates",
-                f"{len(rates)} rows for {len(self.breaks)} breaks",
-                "give one row per break",
-            )
+            what = f"{len(rates)} rows for {len(self.breaks)} breaks"
+            raise InputError("rates", what, "give one row per break")
         for k, row in enumerate(rates):
             if len(row) != len(rates[0]) or not row:
                 raise InputError(f"rates[{k}]", f"{len(row)} rates", "give one for each class")
@@ -259,11 +256,8 @@ class SinusoidalRates(Validated):
             self._set(**{name: exact})
         for j, amplitude in enumerate(self.amplitudes):
             if amplitude > 1:
-                raise InputError(
-                    f"amplitudes[{j}]",
-                    f"{amplitude} exceeds 1",
-                    "use 1 at most, since rates are >= 0",
-                )
+                what = f"{amplitude} exceeds 1"
+                raise InputError(f"amplitudes[{j}]", what, "use 1 at most, since rates are >= 0")
         self._set(period=exact_number(self.period, "period", positive=True))
 
     @property

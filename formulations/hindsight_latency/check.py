@@ -10,7 +10,6 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
 from itertools import accumulate
 from typing import TypeAlias
 
@@ -19,6 +18,7 @@ import numpy as np
 from formulations.arrays import IntArray
 from formulations.errors import CapabilityError
 from formulations.hindsight_latency.problem import LatencyProblem, kinds
+from formulations.request_table import shortest_remaining_first
 
 
 def violations(
@@ -196,44 +196,21 @@ def lower_bound(problem: LatencyProblem) -> int:
     outputs: list[int] = problem.output.tolist()
     last_ages = [convention.last_age(o) for o in outputs]
     alone = sorted(a + last for a, last in zip(arrivals, last_ages, strict=True))
-    filled = _shortest_remaining_first(problem, last_ages)
+    filled = _processed(problem, last_ages)
     last_rounds = sum(max(pair) for pair in zip(alone, filled, strict=True))
     return last_rounds - sum(last_ages) + sum(outputs) - sum(arrivals)
 
 
-def _shortest_remaining_first(problem: LatencyProblem, last_ages: list[int]) -> list[int]:
+def _processed(problem: LatencyProblem, last_ages: list[int]) -> list[int]:
     """Return the completion rounds, ascending, of shortest remaining area first at M per round."""
-    first, memory = problem.convention.first_age, problem.memory
+    first = problem.convention.first_age
     areas = [
         (last - first + 1) * prompt + (last * (last + 1) - first * (first - 1)) // 2
         for prompt, last in zip(problem.prompt.tolist(), last_ages, strict=True)
     ]
-    # Time is memory times rounds; a request occupies the rounds after its arrival + f - 1.
-    released = sorted(
-        (memory * (arrival + first - 1), area)
-        for arrival, area in zip(problem.arrival.tolist(), areas, strict=True)
-    )
-    completions: list[int] = []
-    waiting: list[int] = []
-    now = released[0][0] if released else 0
-    for k, (release, area) in enumerate(released):
-        now = now if waiting else max(now, release)
-        heappush(waiting, area)
-        following = released[k + 1][0] if k + 1 < len(released) else None
-        now = _fill(waiting, completions, now, following)
-    return [-(-completion // memory) for completion in completions]
-
-
-def _fill(waiting: list[int], completions: list[int], now: int, until: int | None) -> int:
-    """Process the shortest remaining areas up to ``until``, or to the end; return the time."""
-    while waiting and (until is None or now < until):
-        shortest = heappop(waiting)
-        if until is not None and now + shortest > until:
-            heappush(waiting, shortest - (until - now))
-            return until
-        now += shortest
-        completions.append(now)
-    return now
+    # A request occupies the rounds after its arrival + f - 1.
+    released = [arrival + first - 1 for arrival in problem.arrival.tolist()]
+    return shortest_remaining_first(released, areas, problem.memory)
 
 
 #: Largest total price of the cells of a round, so that sums fit in 64 bits.

@@ -82,11 +82,8 @@ class LatencyProblem(ProblemData):
         )
         for i, peak in enumerate(self.peaks().tolist()):
             if peak > self.memory:
-                raise InputError(
-                    f"requests[{i}]",
-                    f"its peak of {peak} tokens exceeds the memory of {self.memory} tokens",
-                    "raise memory or leave out the request",
-                )
+                what = f"its peak of {peak} tokens exceeds the memory of {self.memory} tokens"
+                raise InputError(f"requests[{i}]", what, "raise memory or leave out the request")
 
     @property
     def num_requests(self) -> int:

@@ -24,7 +24,6 @@ Workers do not matter for latency in steps: if at most m requests run at once, s
 assigned to them. This is the scheduling of jobs on m identical machines.
 """
 
-import heapq
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import accumulate, chain
@@ -33,6 +32,7 @@ import numpy as np
 
 from formulations.arrays import IntArray
 from formulations.hindsight_makespan.problem import MakespanObjective, MakespanProblem
+from formulations.request_table import shortest_remaining_first
 
 
 def latency_bound(problem: MakespanProblem) -> int:
@@ -52,7 +52,7 @@ def latency_bound(problem: MakespanProblem) -> int:
     arrivals, outputs = problem.arrival.tolist(), problem.output.tolist()
     m = problem.most_running
     alone = sorted(a + o for a, o in zip(arrivals, outputs, strict=True))
-    shared = zip(_shared_completions(arrivals, outputs, m), alone, strict=True)
+    shared = zip(shortest_remaining_first(arrivals, outputs, m), alone, strict=True)
     one_by_one = sum(max(pair) for pair in shared)
     first = min(arrivals)
     together = first * len(outputs) + sum(shortest_first_completions(outputs, m))
@@ -74,29 +74,6 @@ def shortest_first_completions(outputs: list[int], machines: int) -> list[int]:
     ends: list[int] = []
     for r, output in enumerate(sorted(outputs)):
         ends.append(output + (ends[r - machines] if r >= machines else 0))
-    return ends
-
-
-def _shared_completions(arrivals: list[int], outputs: list[int], m: int) -> list[int]:
-    """Return the completion steps, ascending, of shortest remaining first at m tokens per step."""
-    coming = sorted(zip(arrivals, outputs, strict=True), reverse=True)
-    remaining: list[int] = []
-    ends: list[int] = []
-    # The clock counts tokens, m per step.
-    now = 0
-    while coming or remaining:
-        if not remaining:
-            now = max(now, m * coming[-1][0])
-        while coming and m * coming[-1][0] <= now:
-            heapq.heappush(remaining, coming.pop()[1])
-        tokens = heapq.heappop(remaining)
-        until = m * coming[-1][0] if coming else now + tokens
-        if now + tokens <= until:
-            now += tokens
-            ends.append(-(-now // m))
-        else:
-            heapq.heappush(remaining, tokens - (until - now))
-            now = until
     return ends
 
 

@@ -44,18 +44,12 @@ def checked_memory(memory: object, workers: int, peaks: IntArray) -> IntArray | 
         memory = [integer(memory, "memory", minimum=1)] * workers
     tokens = integer_vector(memory, "memory", minimum=1)
     if len(tokens) != workers:
-        raise InputError(
-            "memory",
-            f"{len(tokens)} entries for {workers} workers",
-            "give one per worker, or one number",
-        )
+        what = f"{len(tokens)} entries for {workers} workers"
+        raise InputError("memory", what, "give one per worker, or one number")
     if len(peaks) and int(peaks.max()) > int(tokens.max()):
         i = int(peaks.argmax())
-        raise InputError(
-            f"requests[{i}]",
-            f"its peak of {peaks[i]} tokens exceeds the largest memory, {tokens.max()}",
-            "leave out the request, or give more memory",
-        )
+        what = f"its peak of {peaks[i]} tokens exceeds the largest memory, {tokens.max()}"
+        raise InputError(f"requests[{i}]", what, "leave out the request, or give more memory")
     return tokens
 
 
@@ -262,17 +256,12 @@ class MakespanProblem(ProblemData):
         if not isinstance(conserves, bool):
             raise InputError("work_conserving", shown(conserves), "write true or false")
         if self.objective is MakespanObjective.IMBALANCE and not conserves:
-            raise InputError(
-                "work_conserving",
-                "false is not allowed for imbalance, which ignores idle slots",
-                "set it to true, or minimise wall-clock",
-            )
+            what = "false is not allowed for imbalance, which ignores idle slots"
+            raise InputError("work_conserving", what, "set it to true, or minimise wall-clock")
         if conserves and self.memory is not None:
-            raise InputError(
-                "memory",
-                "a memory limit is not allowed with work conservation",
-                "omit it, or set work_conserving to false (objective wall-clock or latency)",
-            )
+            what = "a memory limit is not allowed with work conservation"
+            remedy = "omit it, or set work_conserving to false (objective wall-clock or latency)"
+            raise InputError("memory", what, remedy)
         return conserves
 
 

@@ -13,6 +13,7 @@ feasible step emits at most this many tokens. It therefore lasts at least the sm
 which the relaxation emits as many tokens (`least_times`).
 """
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -201,13 +202,8 @@ def least_times(relaxation: Relaxation, above: Fraction | None = None) -> IntArr
         low, reach = max([relaxation.shortest, *times[-1:]]) - 1, smallest
         while low + reach < high and relaxation.most_tokens(low + reach) < n:
             low, reach = low + reach, 2 * reach
-        high = min(low + reach, high)
-        while high - low > 1:
-            middle = (low + high) // 2
-            if relaxation.most_tokens(middle) < n:
-                low = middle
-            else:
-                high = middle
+        between = range(low + 1, min(low + reach, high))
+        high = between.start + bisect_left(between, n, key=relaxation.most_tokens)
         times += [high] * (relaxation.most_tokens(high) - n + 1)
     return np.array(times, dtype=np.int64)
 

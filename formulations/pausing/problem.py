@@ -251,11 +251,9 @@ class PausingProblem(ProblemData):
             int(t * self.scale) for t in self._rates
         )
         if slowest * max(1, self.num_active + self.num_requests) >= MAX_OBJECTIVE:
-            raise InputError(
-                "step_overhead, token_time",
-                f"the step could last {slowest:.1e} units of 1/{self.scale} s, beyond 64 bits",
-                "write times with fewer digits, for example in units of the time of one token",
-            )
+            what = f"the step could last {slowest:.1e} units of 1/{self.scale} s, beyond 64 bits"
+            remedy = "write times with fewer digits, for example in units of the time of one token"
+            raise InputError("step_overhead, token_time", what, remedy)
 
 
 @dataclass(frozen=True)

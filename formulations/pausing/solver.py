@@ -44,11 +44,9 @@ def build_standard_form(priced: PricedPausing) -> StandardForm:
     _check_size(problem)
     bounds = {"lower": shortest_step(problem), "upper": longest_step(problem)}
     if max(priced.time_price, priced.token_price, bounds["upper"]) >= EXACT_LIMIT:
-        raise CapabilityError(
-            "step_overhead, token_time",
-            f"times in units of 1/{problem.scale} s exceed 2^53, where float64 rounds",
-            "write times with fewer digits, or in units of the time of one token",
-        )
+        what = f"times in units of 1/{problem.scale} s exceed 2^53, where float64 rounds"
+        remedy = "write times with fewer digits, or in units of the time of one token"
+        raise CapabilityError("step_overhead, token_time", what, remedy)
     writer = FormWriter()
     price = -priced.token_price
     y = writer.columns((f"y[{j}]" for j in range(J)), cost=price) + np.arange(J)

@@ -75,11 +75,9 @@ class SecondProblem(ProblemData):
             if name == "step" or step is not None:
                 check_kind(step, StepProblem, name, "StepProblem(...)")
             if step is not None and step.benefit is not None:
-                raise InputError(
-                    f"{name}.benefit",
-                    "the secondary program does not support benefits",
-                    "leave out the secondary objective or the benefit",
-                )
+                what = "the secondary program does not support benefits"
+                remedy = "leave out the secondary objective or the benefit"
+                raise InputError(f"{name}.benefit", what, remedy)
         N = self.step.num_requests
         cost = np.zeros(N, dtype=np.int64) if self.cost is None else self.cost
         cost = integer_vector(cost, "cost")
@@ -92,11 +90,8 @@ class SecondProblem(ProblemData):
         if window is not None and (
             window.num_requests != N or window.num_workers != self.step.num_workers
         ):
-            raise InputError(
-                "window",
-                f"{window.num_requests} requests on {window.num_workers} workers",
-                "use the requests and workers of the step",
-            )
+            what = f"{window.num_requests} requests on {window.num_workers} workers"
+            raise InputError("window", what, "use the requests and workers of the step")
         if window is not None:
             # The window gets the step's slots, so that its bounds hold for the same assignments.
             slots, admit = self.step.capacity, self.step.num_admitted

@@ -1,6 +1,7 @@
 """The secondary program of a step: lower bound, standard form and solver."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -55,17 +56,14 @@ def build_standard_form(problem: SecondProblem) -> StandardForm:
     costs = np.zeros(step.num_columns)
     pairs = problem.step.num_requests * problem.step.num_workers
     costs[:pairs] = np.repeat(problem.costs, problem.step.num_workers)
-    form = StandardForm(
+    form = replace(
+        step,
         objective=costs,
         offset=0.0,
         matrix=csr_array(vstack([step.matrix, first])),
         row_lower=np.append(step.row_lower, [-np.inf] * len(limit)),
         row_upper=np.append(step.row_upper, [problem.most - step.offset] * len(limit)),
-        lower=step.lower,
-        upper=step.upper,
-        integral=step.integral,
         row_names=(*step.row_names, *limit),
-        column_names=step.column_names,
     )
     if problem.window is None:
         return form

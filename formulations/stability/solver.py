@@ -21,7 +21,6 @@ from formulations.stability.check import (
 from formulations.stability.traffic import (
     VirtualStation,
     direct_rates,
-    feeds,
     least_solution,
     loads,
     share_of,
@@ -254,10 +253,9 @@ def _prices(
     costs = [_ZERO] * len(network.stages)
     for k in inside:
         costs[k] = share_of(network, k) / highest
-    after: list[list[tuple[int, Fraction]]] = [[] for _ in network.stages]
-    for k, pairs in enumerate(feeds(network)):
-        for i, share in pairs:
-            after[i].append((k, share))
+    after = [
+        [(k, share) for k, share in pairs if not network.forks(k)] for pairs in network.successors
+    ]
     load = {j: _ZERO for j in sorted(set(network.agent_of))}
     if is_agent:
         load[full] = 1 / (highest * network.agents[full].rate)

@@ -46,6 +46,7 @@ from formulations.step.exhaustion import (
     PricedWorkers,
     WorkBudget,
     has_disjoint_choice,
+    malformed,
     placement_beats,
     priced_sums,
 )
@@ -54,6 +55,7 @@ from formulations.step.share_bound import Share, ShareRound
 from formulations.step.share_proof import CaseRow as CaseRow
 from formulations.step.share_proof import proves_by_shares
 
+_NO_TREE = "cases and prices do not form a binary tree"
 #: Table cells that count as one step of work.
 _CELLS_PER_STEP = 256
 
@@ -142,9 +144,7 @@ class Branch:
         """
         found = np.flatnonzero(self.sizes == size)
         if worker not in self.workers or len(found) == 0:
-            raise InputError(
-                "certificate.cases", "a case names an unknown worker or size", "solve again"
-            )
+            raise malformed("cases", "a case names an unknown worker or size")
         k, i = self.workers.index(worker), int(found[0])
         load, left = self.base[k] + size, self.capacity[k] - 1
         others = (self.workers, self.base, self.capacity)
@@ -186,19 +186,19 @@ def closes_all(
     waiting = [branch]
     for number, worker, size, _ in cases:
         if not waiting or number < 0:
-            raise _malformed()
+            raise malformed("cases", _NO_TREE)
         left = waiting.pop().possible()
         for _ in range(number):
             vector = next(prices, None)
             if vector is None:
-                raise _malformed()
+                raise malformed("cases", _NO_TREE)
             left = left.bounded(vector, scale, target, work)
         if worker >= 0:
             waiting += left.divided(worker, size)[::-1]
         elif len(left.below(target, 0).peaks if not left.workers else left.peaks):
             return False
     if waiting or next(prices, None) is not None:
-        raise _malformed()
+        raise malformed("cases", _NO_TREE)
     return True
 
 
@@ -213,12 +213,6 @@ def _forced_peak(base: IntArray, capacity: IntArray, below: IntArray, spare: int
         load, slots = load + int(base[g]), slots + int(capacity[g])
         forced = max(forced, -(-(load + int(below[max(slots - spare, 0)])) // count))
     return forced
-
-
-def _malformed() -> InputError:
-    return InputError(
-        "certificate.cases", "cases and prices do not form a binary tree", "solve again"
-    )
 
 
 #: Largest sum of scaled sizes and prices: below it no 64-bit sum of the verifier wraps around.
@@ -300,28 +294,26 @@ def certified_bound(problem: StepProblem, certificate: Certificate) -> int:
         of_loads = replace(certificate, bound=certificate.bound + worth, slot_prices=())
         return certified_bound(problem.without_benefit(), of_loads) - worth
     if certificate.slot_prices:
-        raise InputError(
-            "certificate.slot_prices", "given, but the step has no benefit", "solve again"
-        )
-    if certificate.kind in ("shares", "shares-search"):
-        if not _proven_by_shares(problem, certificate):
-            raise _unproven(certificate)
-        return certificate.bound
+        raise malformed("slot_prices", "given, but the step has no benefit")
+    by_shares = certificate.kind in ("shares", "shares-search")
+    if not (_proven_by_shares if by_shares else _proven_by_sums)(problem, certificate):
+        what = f"does not prove the bound {certificate.bound}"
+        raise InputError("certificate", what, "solve again")
+    return certificate.bound
+
+
+def _proven_by_sums(problem: StepProblem, certificate: Certificate) -> bool:
     _check_form(problem, certificate)
     core = _Core(problem)
-    # Objectives are multiples of the multiplier, so a claim between two of them is rounded up.
-    target = -(-certificate.bound // core.multiplier) if core.multiplier else 0
     if core.multiplier == 0:
-        proven = certificate.bound <= 0
-    elif certificate.kind == "branches":
-        proven = _closed_by_branches(core, certificate, target)
-    elif certificate.kind == "enumeration":
-        proven = _none_beats(core, certificate, target)
-    else:
-        proven = _left_open(core, certificate, target) == []
-    if not proven:
-        raise _unproven(certificate)
-    return certificate.bound
+        return certificate.bound <= 0
+    # Objectives are multiples of the multiplier, so a claim between two of them is rounded up.
+    target = -(-certificate.bound // core.multiplier)
+    if certificate.kind == "branches":
+        return _closed_by_branches(core, certificate, target)
+    if certificate.kind == "enumeration":
+        return _none_beats(core, certificate, target)
+    return _left_open(core, certificate, target) == []
 
 
 def _closed_by_branches(core: "_Core", certificate: Certificate, target: int) -> bool:
@@ -331,9 +323,7 @@ def _closed_by_branches(core: "_Core", certificate: Certificate, target: int) ->
     if core.admits_all:
         return False
     if number < 0:
-        raise InputError(
-            "certificate.cases", "a case has a negative number of prices", "solve again"
-        )
+        raise malformed("cases", "a case has a negative number of prices")
     left = _left_open(core, replace(certificate, prices=certificate.prices[:number]), target)
     if not left:
         return left == []
@@ -358,16 +348,10 @@ def _closed_by_branches(core: "_Core", certificate: Certificate, target: int) ->
     )
 
 
-def _unproven(certificate: Certificate) -> InputError:
-    return InputError(
-        "certificate", f"does not prove the bound {certificate.bound}", "solve again"
-    )
-
-
 def _proven_by_shares(problem: StepProblem, certificate: Certificate) -> bool:
     number = len(certificate.prices)
     if len(certificate.shares) != number or len(certificate.admit_prices) != number:
-        raise InputError("certificate.shares", "not one tuple per price vector", "solve again")
+        raise malformed("shares", "not one tuple per price vector")
     given = zip(certificate.shares, certificate.prices, certificate.admit_prices, strict=True)
     return proves_by_shares(
         problem,
@@ -387,9 +371,9 @@ def _check_types(certificate: Certificate) -> None:
             numbers = entry if isinstance(entry, tuple | list) else ()
             if len(numbers) != length or not all(isinstance(x, int | np.integer) for x in numbers):
                 what = f"{entry!r:.60} is not {length} whole numbers"
-                raise InputError(f"certificate.{name}", what, "solve again")
+                raise malformed(name, what)
     if abs(certificate.bound) > _MAX_BOUND:
-        raise InputError("certificate.bound", "too large for 64-bit sums", "solve again")
+        raise malformed("bound", "too large for 64-bit sums")
 
 
 def _check_form(problem: StepProblem, certificate: Certificate) -> None:
@@ -397,17 +381,13 @@ def _check_form(problem: StepProblem, certificate: Certificate) -> None:
         remedy = "use sums, branches or enumeration"
         raise InputError("certificate.kind", f"{certificate.kind!r}", remedy)
     if certificate.price_scale < 1:
-        raise InputError("certificate.price_scale", "below 1", "solve again")
+        raise malformed("price_scale", "below 1")
     reach = certificate.price_scale * int(problem.contribution.sum())
     for k, vector in enumerate(certificate.prices):
         if reach + sum(vector) > _MAX_VALUE:
-            raise InputError(
-                f"certificate.prices[{k}]", "too large for 64-bit sums", "solve again"
-            )
+            raise malformed(f"prices[{k}]", "too large for 64-bit sums")
         if len(vector) != problem.num_requests or min(vector, default=0) < 0:
-            raise InputError(
-                f"certificate.prices[{k}]", "not one price >= 0 per request", "solve again"
-            )
+            raise malformed(f"prices[{k}]", "not one price >= 0 per request")
 
 
 class _Core:
@@ -515,11 +495,8 @@ def _check_covered(problem: StepProblem) -> None:
         or (drift != drift[0]).any()
         or (growth.any() and not fills)
     ):
-        raise InputError(
-            "certificate",
-            "its kind covers one-dimensional imbalance problems only",
-            "use a solver",
-        )
+        what = "its kind covers one-dimensional imbalance problems only"
+        raise InputError("certificate", what, "use a solver")
 
 
 def _left_open(core: _Core, certificate: Certificate, target: int) -> list[int] | None:

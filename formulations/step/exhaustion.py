@@ -19,6 +19,11 @@ WORK_LIMIT = 40_000_000
 _NONE = -(1 << 59)
 
 
+def malformed(field: str, what: str) -> InputError:
+    """Return the error of a certificate that cannot be read as a proof, by the field at fault."""
+    return InputError(f"certificate.{field}", what, "solve again")
+
+
 class WorkBudget:
     """A counter of search steps, which raises an error beyond its limit."""
 
@@ -35,11 +40,8 @@ class WorkBudget:
         """
         self._left -= steps
         if self._left < 0:
-            raise InputError(
-                "certificate",
-                "not re-derived within the limit of work",
-                "solve with another method",
-            )
+            what = "not re-derived within the limit of work"
+            raise InputError("certificate", what, "solve with another method")
 
 
 @dataclass(frozen=True)

@@ -33,19 +33,10 @@ DISCOUNT_SCALE = 10**6
 MAX_OBJECTIVE = 2**62
 
 _REQUIRED_KEYS = ("capacity", "base", "contribution")
+_OPTIONAL_FIELDS = ("objective", "token_capacity", "required", "token_time", "admit")
+_WAITS = ("waited", "longest_wait")
 #: ``provenance`` documents the source of a problem; it is ignored.
-_OPTIONAL_KEYS = (
-    "discount",
-    "objective",
-    "token_capacity",
-    "required",
-    "token_time",
-    "admit",
-    "benefit",
-    "waited",
-    "longest_wait",
-    "provenance",
-)
+_OPTIONAL_KEYS = ("discount", *_OPTIONAL_FIELDS, "benefit", *_WAITS, "provenance")
 
 
 class Objective(StrEnum):
@@ -308,23 +299,14 @@ class StepProblem(ProblemData):
         benefit: Any = fields.get("benefit")
         if benefit is not None:
             weights, scale, benefit = _scaled_benefit(benefit, weights, scale)
-        problem = cls(
-            capacity=fields["capacity"],
-            base=fields["base"],
-            contribution=fields["contribution"],
-            weights=weights,
-            scale=scale,
-            objective=fields.get("objective", Objective.IMBALANCE),
-            token_capacity=fields.get("token_capacity"),
-            required=fields.get("required"),
-            token_time=fields.get("token_time"),
-            admit=fields.get("admit"),
-            benefit=benefit,
-        )
-        waits = {key: fields[key] for key in ("waited", "longest_wait") if key in fields}
+        given: dict[str, Any] = {
+            name: fields[name] for name in (*_REQUIRED_KEYS, *_OPTIONAL_FIELDS) if name in fields
+        }
+        problem = cls(**given, weights=weights, scale=scale, benefit=benefit)
+        waits = {key: fields[key] for key in _WAITS if key in fields}
         if not waits:
             return problem
-        check_keys(waits, "document", ("waited", "longest_wait"))
+        check_keys(waits, "document", _WAITS)
         return problem.with_longest_wait(**waits)
 
     def to_mapping(self) -> dict[str, Any]:
@@ -378,16 +360,11 @@ class StepProblem(ProblemData):
         most_benefit = 0 if self.benefit is None else int(self.benefit.max()) * self.num_requests
         if reach + most_benefit >= MAX_OBJECTIVE:
             if most_benefit > reach:
-                raise InputError(
-                    "benefit",
-                    f"its sum could reach {most_benefit:.1e}, beyond 64-bit integers",
-                    "use a smaller μ",
-                )
-            raise InputError(
-                "base, contribution",
-                f"the objective could reach {reach:.1e}",
-                "use smaller loads, fewer steps or coarser discount weights (limit 4.6e18)",
-            )
+                what = f"its sum could reach {most_benefit:.1e}, beyond 64-bit integers"
+                raise InputError("benefit", what, "use a smaller μ")
+            what = f"the objective could reach {reach:.1e}"
+            remedy = "use smaller loads, fewer steps or coarser discount weights (limit 4.6e18)"
+            raise InputError("base, contribution", what, remedy)
 
 
 def discount_weights(discount: object) -> tuple[tuple[int, ...], int]:

@@ -187,11 +187,8 @@ class Windows:
                 if mode.low <= mode.high:
                     found.append(mode)
                 if len(found) > _MAX_MODES:
-                    raise InputError(
-                        "certificate",
-                        "too many sets of requests to verify",
-                        "solve with another method",
-                    )
+                    what = "too many sets of requests to verify"
+                    raise InputError("certificate", what, "solve with another method")
         return found
 
     def _choices(self, slots: int) -> Iterator[tuple[tuple[int, ...], int]]:

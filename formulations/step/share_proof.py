@@ -19,7 +19,7 @@ from formulations.arrays import BoolArray, IntArray
 from formulations.errors import InputError
 from formulations.step.bound import lower_bound
 from formulations.step.check import plain_objective, violations
-from formulations.step.exhaustion import WorkBudget
+from formulations.step.exhaustion import WorkBudget, malformed
 from formulations.step.problem import StepProblem
 from formulations.step.share_bound import (
     MAX_VALUE,
@@ -234,16 +234,14 @@ def _check_cases(
     open_cases = 1
     for number, worker, step, _ in cases:
         if number < 0 or worker >= problem.num_workers or not 0 <= step < problem.num_steps:
-            raise InputError(
-                "certificate.cases", "a case names an unknown worker or step", "solve again"
-            )
+            raise malformed("cases", "a case names an unknown worker or step")
         if open_cases == 0:
             break
         open_cases += 1 if worker >= 0 else -1
     else:
         if open_cases == 0 and sum(number for number, *_ in cases) == len(rounds):
             return
-    raise InputError("certificate.cases", "not a binary tree that uses every round", "solve again")
+    raise malformed("cases", "not a binary tree that uses every round")
 
 
 @dataclass
@@ -346,39 +344,35 @@ def _keep(mode: Mode, wanted: BoolArray) -> None:
 
 def _check_magnitude(problem: StepProblem, scale: int) -> None:
     if scale < 1:
-        raise InputError("certificate.price_scale", "below 1", "solve again")
+        raise malformed("price_scale", "below 1")
     if scale * largest_objective(problem) > MAX_VALUE:
-        raise InputError("certificate.price_scale", "too large for 64-bit sums", "solve again")
+        raise malformed("price_scale", "too large for 64-bit sums")
 
 
 def _check_round(windows: Windows, given: ShareRound, scale: int) -> None:
-    problem, where = windows.problem, "certificate.shares"
+    problem = windows.problem
     if len(given.prices) != problem.num_requests:
-        raise InputError(where, "not one price per request", "solve again")
+        raise malformed("shares", "not one price per request")
     total = sum(map(abs, given.prices)) + abs(given.admit_price) * problem.num_requests
     if total > MAX_VALUE:
-        raise InputError(where, "prices too large for 64-bit sums", "solve again")
+        raise malformed("shares", "prices too large for 64-bit sums")
     admits_all = problem.num_admitted == problem.num_requests
     required = problem.required
     for i, price in enumerate(given.prices):
         free = admits_all or (required is not None and bool(required[i]))
         if price < 0 and not free:
-            raise InputError(where, f"price {price} of request {i} below 0", "solve again")
-    _check_shares(windows.pays, problem.num_workers, given.shares, scale, where)
+            raise malformed("shares", f"price {price} of request {i} below 0")
+    _check_shares(windows.pays, problem.num_workers, given.shares, scale)
 
 
-def _check_shares(
-    pays: IntArray, num_workers: int, shares: tuple[Share, ...], scale: int, where: str
-) -> None:
+def _check_shares(pays: IntArray, num_workers: int, shares: tuple[Share, ...], scale: int) -> None:
     """Raise if shares at some level sum to more than the objective's weight of the peak."""
     changes: dict[int, list[tuple[int, int]]] = {}
     for step, worker, above, to, weight in shares:
         if not (0 <= step < len(pays) and 0 <= worker < num_workers and weight >= 0):
-            raise InputError(
-                where, "a share has an unknown step or worker, or is negative", "solve again"
-            )
+            raise malformed("shares", "a share has an unknown step or worker, or is negative")
         if max(abs(above), abs(to)) > 2 * MAX_VALUE:
-            raise InputError(where, "levels too large for 64-bit sums", "solve again")
+            raise malformed("shares", "levels too large for 64-bit sums")
         if to > above:
             changes.setdefault(step, []).extend([(above, weight), (to, -weight)])
     for step, events in changes.items():
@@ -387,6 +381,4 @@ def _check_shares(
         for _, weight in sorted(events):
             held += weight
             if held > scale * int(pays[step]):
-                raise InputError(
-                    where, f"shares of step {step} exceed the weight of its peak", "solve again"
-                )
+                raise malformed("shares", f"shares of step {step} exceed the weight of its peak")

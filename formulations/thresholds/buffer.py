@@ -189,12 +189,8 @@ def _cumulant(before: int, threshold: int, share: float, theta: float) -> float:
     if theta < 1:
         # Near 0 the terms are small and nearly cancel; expm1 and log1p keep the precision.
         return before * log1p(share * expm1(theta)) - theta * threshold
-    rest = log(share + (1 - share) * _exp_minus(theta))
+    rest = log(share + (1 - share) * (expm1(-theta) + 1))
     return before * rest + theta * (before - threshold)
-
-
-def _exp_minus(theta: float) -> float:
-    return expm1(-theta) + 1
 
 
 def largest_batch_count(worker: FluidWorker, prompt: int, first: int, duration: Fraction) -> int:
@@ -491,11 +487,8 @@ def equal_boundaries(outputs: Sequence[int], num_segments: int) -> tuple[int, ..
     """
     m = len(outputs)
     if not 1 <= num_segments <= m or m % num_segments:
-        raise InputError(
-            "segments",
-            f"{num_segments} do not divide {m} output lengths evenly",
-            f"use a divisor of {m}",
-        )
+        what = f"{num_segments} do not divide {m} output lengths evenly"
+        raise InputError("segments", what, f"use a divisor of {m}")
     width = m // num_segments
     return tuple(outputs[width - 1 :: width])
 
@@ -545,11 +538,8 @@ def all_segments(problem: NestedProblem) -> Iterator[NestedProblem]:
     """
     inner = sum(len(group.outputs) - 1 for group in problem.groups)
     if inner > _MAX_INNER:
-        raise CapabilityError(
-            "outputs",
-            f"2^{inner} choices of boundaries",
-            "merge some outputs, or use solve_segments",
-        )
+        what = f"2^{inner} choices of boundaries"
+        raise CapabilityError("outputs", what, "merge some outputs, or use solve_segments")
     for boundaries in product(*(all_boundaries(group.outputs) for group in problem.groups)):
         yield problem.with_segments(boundaries)
 

@@ -335,11 +335,8 @@ def least_thresholds(problem: ThresholdProblem) -> tuple[tuple[int, ...] | None,
         if after == vector:
             return vector, rounds
         vector = _leap(conditions, after) if rounds == _PATIENCE else after
-    raise CapabilityError(
-        "load",
-        "too close to 1 for the iteration",
-        "lower the rates a little (in Python, try the integer program: solve with cp-sat)",
-    )
+    remedy = "lower the rates a little (in Python, try the integer program: solve with cp-sat)"
+    raise CapabilityError("load", "too close to 1 for the iteration", remedy)
 
 
 def _leap(conditions: ThresholdConditions, vector: tuple[int, ...]) -> tuple[int, ...]:

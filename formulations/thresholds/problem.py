@@ -69,19 +69,13 @@ class PromptGroup(Validated):
             for j, rate in enumerate(entries(self.rates, "rates"))
         )
         if len(rates) != len(outputs):
-            raise InputError(
-                "rates",
-                f"{len(rates)} for {len(outputs)} outputs",
-                "give one rate per output",
-            )
+            what = f"{len(rates)} for {len(outputs)} outputs"
+            raise InputError("rates", what, "give one rate per output")
         given = outputs if self.boundaries is None else self.boundaries
         boundaries = _increasing(given, "boundaries")
         if boundaries[-1] != outputs[-1]:
-            raise InputError(
-                f"boundaries[{len(boundaries) - 1}]",
-                f"{boundaries[-1]} is not the longest output",
-                f"end with {outputs[-1]}",
-            )
+            what = f"{boundaries[-1]} is not the longest output"
+            raise InputError(f"boundaries[{len(boundaries) - 1}]", what, f"end with {outputs[-1]}")
         self._set(prompt=prompt, outputs=outputs, rates=rates, boundaries=boundaries)
 
     @property
@@ -144,11 +138,8 @@ def _increasing(values: object, where: str) -> tuple[int, ...]:
     lengths = tuple(integer(v, f"{where}[{i}]", maximum=_MAX_LENGTH) for i, v in enumerate(values))
     for i, (before, after) in enumerate(pairwise(lengths), start=1):
         if after <= before:
-            raise InputError(
-                f"{where}[{i}]",
-                f"{after} does not exceed {before}",
-                "sort them, and merge classes of equal length",
-            )
+            what = f"{after} does not exceed {before}"
+            raise InputError(f"{where}[{i}]", what, "sort them, and merge classes of equal length")
     return lengths
 
 
@@ -420,11 +411,8 @@ class TimeVaryingProblem(ThresholdProblem):
     def __post_init__(self) -> None:
         """Validate."""
         if (number := len(self.profile.largest_rates)) != len(self.outputs):
-            raise InputError(
-                "profile",
-                f"{number} classes for {len(self.outputs)} outputs",
-                "give one rate per output",
-            )
+            what = f"{number} classes for {len(self.outputs)} outputs"
+            raise InputError("profile", what, "give one rate per output")
         group = self.group
         self._set(prompt=group.prompt, outputs=group.outputs, boundaries=group.boundaries)
 

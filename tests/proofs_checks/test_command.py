@@ -327,6 +327,6 @@ def test_the_example_of_the_readme_is_a_claim() -> None:
     assert report.evidence is not None
     assert report.evidence.verdicts == (Verdict.REFUTED, Verdict.HOLDS)
     assert report.evidence.counterexample is not None
-    assert report.evidence.counterexample.data == {"pair": [-1, 0]}
+    assert report.evidence.counterexample.data == {"a": -1, "b": 0}
     mutated = run_check(claim, Effort.QUICK, 0, claim.mutations[0])
     assert mutated.verdicts != report.evidence.verdicts

@@ -272,7 +272,7 @@ def test_smallest_overloaded_pools_lie_within_all_others(workers: int, counts: l
     found = [c for _, _, c in smallest_overloaded(workers, 1, len(counts))]
     within = any(all(a <= b for a, b in zip(c, counts, strict=True)) for c in found)
     assert within == rounds.overloaded(tuple(counts), workers)
-    assert all(is_perfect((workers, 2, c)) for _, _, c in smallest_overloaded(workers, 2, 2))
+    assert all(is_perfect(workers, 2, c) for _, _, c in smallest_overloaded(workers, 2, 2))
 
 
 def test_fcfs_by_hand() -> None:

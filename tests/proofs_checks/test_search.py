@@ -19,9 +19,12 @@ from proofs_checks.evidence import (
     Tally,
     VacuousCheckError,
     Verdict,
+    dismiss_if,
+    verifier,
 )
 from proofs_checks.run import run_check
 from proofs_checks.search import (
+    as_arguments,
     evidence_of,
     examine,
     refute,
@@ -84,6 +87,28 @@ def test_an_unreadable_candidate_is_no_counterexample() -> None:
     """Verifiers may raise on what the shrinker offers."""
     small = shrink({"a": [4, 2]}, lambda d: d["a"][1] > 1)
     assert small == {"a": [0, 2]}
+
+
+def test_a_verifier_takes_the_entries_of_the_data_by_name() -> None:
+    """What it dismisses is none; a tuple is turned into its arguments in order."""
+
+    @verifier
+    def above(value: int, least: list[int]) -> str:
+        dismiss_if(value <= least[0])
+        return f"{value} > {least}"
+
+    assert above({"least": [1], "value": 2}) == "2 > [1]"
+    assert above({"least": [2], "value": 2}) is None
+    assert as_arguments(above)((3, (1, 2))) == {"value": 3, "least": [1, 2]}
+
+
+def test_a_function_of_several_arguments_takes_the_parts_of_an_instance() -> None:
+    """Of one argument it takes the instance, as a built-in function without a signature does."""
+    pairs = [(1, 2), (2, 1), (3, 3)]
+    assert examine("a <= b", "pairs", pairs, lambda a, b: a <= b).failures == ((2, 1),)
+    assert examine("ascending", "pairs", pairs, lambda *ab: max(ab) == ab[1]).tally.failed == 1
+    assert examine("a != b", "pairs", pairs, lambda ab: len(set(ab)) == 2).tally.failed == 1
+    assert examine("not empty", "pairs", pairs, bool, lambda a, b: a > b).tally.applied == 1
 
 
 def test_examining_counts_what_applies() -> None:

@@ -13,10 +13,10 @@ from bfio.decode.state import DecodeState
 from bfio.workloads.overload import Lengths, jsq_bad, round_robin_bad
 from formulations.arrays import integer_matrix, integer_vector
 from proofs_checks.claim import Claims, Context, Defect, Mutation
-from proofs_checks.evidence import Data, Outcome
+from proofs_checks.evidence import Outcome, dismiss_if, verifier
 from proofs_checks.papers.balance.separation import Step
 from proofs_checks.runs import engines, full_run, imbalance, multisets, reachable_loads, small_run
-from proofs_checks.search import Domain, examine, named, refute
+from proofs_checks.search import examine
 
 CLAIMS = Claims()
 
@@ -95,20 +95,17 @@ def _algorithm_check(context: Context, *, full_use: bool = True) -> Outcome:
 # The program and the step duration.
 
 
-def verify_admission(data: Data) -> str | None:
+@verifier
+def verify_admission(base: list[int], pool: list[int]) -> str:
     """Confirm that every optimum of (IO) makes the step longer than another full allocation."""
-    base, pool = data["base"], data["pool"]
     slots = [1] * len(base)
-    if len(base) < 2 or len(pool) < len(base) or min(base) < 0 or min(pool) < 1:
-        return None
-    if not Step(tuple(base), tuple(slots), tuple(pool)).overloaded:
-        return None
+    dismiss_if(len(base) < 2 or len(pool) < len(base) or min(base) < 0 or min(pool) < 1)
+    dismiss_if(not Step(tuple(base), tuple(slots), tuple(pool)).overloaded)
     reached = reachable_loads(base, slots, pool)
     least = min(map(imbalance, reached))
     program = min(max(x) for x in reached if imbalance(x) == least)
     shortest = min(reached, key=lambda x: (max(x), x))
-    if program <= max(shortest):
-        return None
+    dismiss_if(program <= max(shortest))
     return (
         f"the least imbalance, {least}, needs a maximum of {program}; loads {list(shortest)} have "
         f"imbalance {imbalance(shortest)} and maximum {max(shortest)}, for as many tokens"
@@ -152,19 +149,15 @@ def _admission_check(context: Context, *, spare: int = 2, free_choice: bool = Fa
         longer. Over a whole drained run the work is the same (own.work).
     """
     largest, cases = _steps(context, spare)
-    domain = Domain(
+    domain = context.domain(
         f"steps of 2 and 3 workers with one free slot, sizes up to {largest}, {spare} to spare",
         cases,
     )
-    printed = domain.refute(
-        "an optimum of (IO) has the least maximum load",
-        verify_admission,
-        named("base pool"),
-    )
+    printed = domain.refute("an optimum of (IO) has the least maximum load")
 
     corrected = domain.examine(
         "for a fixed admitted set both optima are the same",
-        lambda case: _same_optima(*case, free_choice)
+        lambda base, pool: _same_optima(base, pool, free_choice)
     )  # fmt: skip
     return printed, corrected
 
@@ -197,7 +190,7 @@ def _throughput_check(context: Context, *, free_choice: bool = False) -> Outcome
         "for given requests least imbalance and least maximum load have the same allocations",
         f"every step of 2 and 3 workers with one free slot, base loads 0..2, sizes 1..{largest}",
         cases,
-        lambda case: _same_optima(*case, free_choice),
+        lambda base, pool: _same_optima(base, pool, free_choice),
     )
 
 
@@ -207,14 +200,12 @@ _HEAVY, _SHORT = Lengths(1000, 12), Lengths(1, 1)
 # Round-robin.
 
 
-def verify_round_robin(data: Data) -> str | None:
+@verifier
+def verify_round_robin(workers: int, heavies: int) -> str:
     """Confirm that H heavy requests on G workers have ``H/⌈H/G⌉ < G``."""
-    workers, heavies = data["workers"], data["heavies"]
-    if workers < 2 or heavies < workers:
-        return None
+    dismiss_if(workers < 2 or heavies < workers)
     share = -(-heavies // workers)
-    if heavies >= workers * share:
-        return None
+    dismiss_if(heavies >= workers * share)
     return f"G = {workers}, H = {heavies}: H/⌈H/G⌉ = {heavies}/{share} < {workers}"
 
 
@@ -256,16 +247,9 @@ def _round_robin_check(
         for G, H in product(range(2, most), range(2, 2 * most))
         if H >= G and (not multiples or H % G == 0)
     ]
-    printed = refute(
-        "H/⌈H/G⌉ ≥ G",
-        f"all G and H ≥ G below {most} and {2 * most}",
-        cases,
-        verify_round_robin,
-        named("workers heavies"),
-    )
+    printed = context.refute("H/⌈H/G⌉ ≥ G", f"all G and H ≥ G below {most} and {2 * most}", cases)
 
-    def as_corrected(case: tuple[int, int]) -> bool:
-        G, H = case
+    def as_corrected(G: int, H: int) -> bool:
         share = -(-H // G)
         # Short requests of one token shift the peaks by less than one heavy request.
         piled = heavy_peaks(policy, G, H) // _HEAVY.prompt_tokens
@@ -339,7 +323,7 @@ def _jsq_check(context: Context, *, policy: str = "jsq", burst: int = 0) -> Outc
         "spread has a largest share k/⌈k/G⌉ times smaller, G times for k = G, 2G",
         f"join the shortest queue by hand, G = 2..{largest} k = 1, G − 1, G, G + 1, 2G",
         [(G, k) for G in range(2, largest + 1) for k in (1, G - 1, G, G + 1, 2 * G)],
-        lambda c: heavies_by_counts(*c, burst=burst) == [c[1], *[0] * (c[0] - 1)],
+        lambda G, k: heavies_by_counts(G, k, burst=burst) == [k, *[0] * (G - 1)],
     )
     runs = [
         examine(
@@ -405,18 +389,16 @@ def newest_first(state: DecodeState) -> list[int | None]:
     return answer
 
 
-def verify_fcfs(data: Data) -> str | None:
+@verifier
+def verify_fcfs(prompts: list[int], workers: int, slots: int) -> str:
     """Confirm that workers scanned by index and Algorithm 2 give different loads."""
-    prompts, workers, slots = data["prompts"], data["workers"], data["slots"]
-    if not prompts or min(prompts) < 1 or workers < 1 or slots < 1:
-        return None
+    dismiss_if(not prompts or min(prompts) < 1 or workers < 1 or slots < 1)
     admitted = prompts[: workers * slots]
     by_index, by_free = (
         first_loads(placements(rule, [1] * len(admitted), workers, slots), admitted, workers)
         for rule in (lowest_index, most_free)
     )
-    if by_index == by_free:
-        return None
+    dismiss_if(by_index == by_free)
     return f"the text gives the loads {by_index}, Algorithm 2 gives {by_free}"
 
 
@@ -456,16 +438,15 @@ def _fcfs_check(
     """
     count = context.choose(5, 6, 7)
     lists = [p for n in range(1, count + 1) for p in product((1, 2), repeat=n)]
-    printed = refute(
+    printed = context.refute(
         "text and Algorithm 2 assign alike",
         f"all lists of up to {count} prompts in 1..2, two empty workers with {slots} slot(s)",
-        lists,
-        verify_fcfs,
-        lambda p: {"prompts": list(p), "workers": 2, "slots": slots},
+        [(p, 2, slots) for p in lists],
     )
 
-    def as_toolkit(case: tuple[Sequence[int], int, int], engine: str = "reference") -> bool:
-        outputs, workers, slots = case
+    def as_toolkit(
+        outputs: Sequence[int], workers: int, slots: int, engine: str = "reference"
+    ) -> bool:
         return all(
             full_run([1] * len(outputs), outputs, name, Cluster(workers, slots), engine)
             .worker.tolist() == placements(by_hand, outputs, workers, slots)

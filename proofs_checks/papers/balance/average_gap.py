@@ -2,12 +2,20 @@
 
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import partial
 from itertools import product
 from math import ceil, log
 from typing import TypeAlias
 
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Evidence, Findings, Outcome, accepted
+from proofs_checks.evidence import (
+    Evidence,
+    Findings,
+    Outcome,
+    accepted,
+    dismiss_if,
+    verifier,
+)
 from proofs_checks.papers.balance.concentration import deviation_at
 from proofs_checks.runs import (
     Admission,
@@ -19,7 +27,7 @@ from proofs_checks.runs import (
     mean_gaps,
     two_sizes,
 )
-from proofs_checks.search import Domain, examine, refute
+from proofs_checks.search import examine
 from proofs_checks.statistics import Bounded, bounded_mean, mean_estimate, room
 
 CLAIMS = Claims()
@@ -36,9 +44,8 @@ _POOLS: dict[Admission, str] = {
 }
 
 
-def described(pool: Pool) -> str:
+def described(c: Cell, admission: Admission) -> str:
     """Return a short text that names a setting and its pool of prompt sizes."""
-    c, admission = pool
     return (
         f"G = {c.workers}, B = {c.slots}, p = {c.completion}, s_max = {c.largest}, drift "
         f"{tuple(c.increments)}, {_POOLS.get(admission, 'independent sizes')} [tokens]"
@@ -63,7 +70,7 @@ def pool_estimates(
         gaps, imbalances = mean_gaps(cell, *effort, context.rng, admission)
         estimates.append(
             bounded_mean(
-                f"mean {name}, {described((cell, admission))}",
+                f"mean {name}, {described(cell, admission)}",
                 gaps if per_gap else imbalances,
                 bound if share == 1 else f"{share:g}·{bound}",
                 share * (1 if per_gap else cell.workers - 1) * cell.largest / cell.completion,
@@ -144,8 +151,7 @@ def _tail_check(context: Context, *, power: int = 2) -> Outcome:
     """
     terms = context.choose(30, 100, 300)
 
-    def holds(case: tuple[int, int]) -> bool:
-        tenths, x = case
+    def holds(tenths: int, x: int) -> bool:
         p = Fraction(tenths, 10)
         # E Σ_{r<o} (r+1−x)₊ from the law of o truncated at R, plus the exact remainder.
         last = x + terms
@@ -273,7 +279,7 @@ def _condition_check(context: Context, *, limit: int = 20_000) -> Outcome:
         "every B, in blocks on which both sides are bounded for all p; G = 2, 16 and 64, s_max = "
         "1, 10, 1000 (larger G and s_max only ask for more)",
         product((2, 16, 64), (1, 10, 1000)),
-        lambda c: fails_up_to(limit, *c),
+        partial(fails_up_to, limit),
     )
     return Findings(
         seen,
@@ -291,7 +297,6 @@ def _condition_check(context: Context, *, limit: int = 20_000) -> Outcome:
 
 #: Universal constant of eq. (32): the one that Bernstein's inequality gives (balance.lemma6).
 _C2 = 8
-_STEP_NAMES = ("tenths", "workers", "doublings", "largest", "increment")
 
 
 # The lemma.
@@ -356,17 +361,16 @@ def small_enough(tenths: int, workers: int, slots: int, threshold: int) -> bool:
     return bool((10 - tenths) ** threshold * (workers * slots) ** 3 <= 10**threshold)
 
 
-def verify_step(data: Data) -> str | None:
+@verifier
+def verify_step(tenths: int, workers: int, doublings: int, largest: int, increment: int) -> str:
     """Confirm (32) and ``(1 − p)^{y*} > (GB)^{−3}``; the batch size is a power of two."""
-    tenths, workers, doublings, largest, increment = (data[name] for name in _STEP_NAMES)
-    if not 1 <= tenths <= 9 or workers < 2 or doublings < 0 or largest < 2 or increment < 1:
-        return None
+    dismiss_if(
+        not 1 <= tenths <= 9 or workers < 2 or doublings < 0 or largest < 2 or increment < 1
+    )
     slots = 2**doublings
     threshold = age_threshold(tenths, log(workers * slots), increment)
-    if not meets(slots, workers, tenths / 10, largest, increment):
-        return None
-    if small_enough(tenths, workers, slots, threshold):
-        return None
+    dismiss_if(not meets(slots, workers, tenths / 10, largest, increment))
+    dismiss_if(small_enough(tenths, workers, slots, threshold))
     return (
         f"p = {tenths}/10, G = {workers}, B = 2^{doublings}, s_max = {largest}, δ_max = "
         f"{increment}: (32) holds with C_2 = {_C2}, y* = {threshold}, and (1 − p)^y* = "
@@ -414,25 +418,18 @@ def _step_check(
     """
     doublings = context.choose((20, 30, 40), (20, 30, 40, 50), tuple(range(10, 70, 5)))
     cases = list(product((1, 3, 5, 9), (2, 16), doublings, (2, 10), increments))
-    domain = Domain(
+    domain = context.domain(
         f"p = 1/10, 3/10, 1/2, 9/10, G = 2 and 16, B = 2^k for k in {doublings}, s_max = 2 and 10,"
         f" δ_max in {tuple(increments)}; those that meet (32)",
         cases,
     )
 
-    def applies(case: tuple[int, int, int, int, int]) -> bool:
-        tenths, workers, k, largest, increment = case
+    def applies(tenths: int, workers: int, k: int, largest: int, increment: int) -> bool:
         return meets(2**k, workers, tenths / 10, largest, increment)
 
-    printed = domain.refute(
-        "(1 − p)^{y*} ≤ (GB)^{−3} with y* = ⌊x*/δ_max⌋",
-        verify_step,
-        lambda c: dict(zip(_STEP_NAMES, c, strict=True)),
-        applies=applies,
-    )
+    printed = domain.refute("(1 − p)^{y*} ≤ (GB)^{−3} with y* = ⌊x*/δ_max⌋", applies=applies)
 
-    def corrected_holds(case: tuple[int, int, int, int, int]) -> bool:
-        tenths, workers, k, _, increment = case
+    def corrected_holds(tenths: int, workers: int, k: int, _: int, increment: int) -> bool:
         size = log(workers * 2**k)
         threshold = age_threshold(tenths, size, 1 if stretched else increment)
         return small_enough(tenths, workers, 2**k, threshold)
@@ -461,14 +458,12 @@ def _step_check(
 # "Nonnegative, so its Cesàro average is bounded."
 
 
-def verify_average(data: Data) -> str | None:
+@verifier
+def verify_average(slope: int, bound: int, steps: int) -> str:
     """Confirm that the average of D(k) = slope·k exceeds a bound after the given steps."""
-    slope, bound, steps = data["slope"], data["bound"], data["steps"]
-    if slope < 1 or bound < 1 or steps < 1:
-        return None
+    dismiss_if(slope < 1 or bound < 1 or steps < 1)
     average = Fraction(slope * (steps - 1), 2)
-    if average <= bound:
-        return None
+    dismiss_if(average <= bound)
     return f"D(k) = {slope}·k ≥ 0: the average of {steps} steps is {average}, above {bound}"
 
 
@@ -491,18 +486,13 @@ def _average_check(context: Context, *, slopes: Sequence[int] = (1, 2), keep: in
         sup a_k/p}.
     """
     most = context.choose(10, 30, 100)
-    printed = refute(
+    printed = context.refute(
         "a nonnegative sequence has bounded averages",
         f"D(k) = a·k for a in {list(slopes)}, bounds up to {most}",
-        [
-            {"slope": a, "bound": b, "steps": n}
-            for a, b, n in product(slopes, range(1, most), (2 * most + 2,))
-        ],
-        verify_average,
+        product(slopes, range(1, most), (2 * most + 2,)),
     )
 
-    def contracts(case: tuple[int, int, int]) -> bool:
-        tenths, start, added = case
+    def contracts(tenths: int, start: int, added: int) -> bool:
         value, most_seen = Fraction(start), max(Fraction(start), Fraction(10 * added, tenths))
         for _ in range(context.choose(15, 60, 200)):
             value = (keep - Fraction(tenths, 10)) * value + added
@@ -522,14 +512,12 @@ def _average_check(context: Context, *, slopes: Sequence[int] = (1, 2), keep: in
 # "With the same o(1)."
 
 
-def verify_remainder(data: Data) -> str | None:
+@verifier
+def verify_remainder(loads: list[int], size: int) -> str:
     """Confirm that the imbalance exceeds (G − 1)·s + r although the gap is s + r."""
-    loads, size = data["loads"], data["size"]
-    if len(loads) < 3 or min(loads) < 0 or size < 1:
-        return None
+    dismiss_if(len(loads) < 3 or min(loads) < 0 or size < 1)
     rest = gap(loads) - size
-    if rest < 1 or imbalance(loads) <= (len(loads) - 1) * size + rest:
-        return None
+    dismiss_if(rest < 1 or imbalance(loads) <= (len(loads) - 1) * size + rest)
     return (
         f"loads {loads}: the gap is {size} + {rest}, the imbalance {imbalance(loads)} > "
         f"{len(loads) - 1}·{size} + {rest}"
@@ -558,21 +546,19 @@ def _remainder_check(
         Lemma 4's remainder, of order log(GB)/(G²B) and less, vanishes even so.
     """
     largest = context.choose(4, 6, 8)
-    cases: list[Data] = [
-        {"loads": list(loads), "size": size}
+    cases = [
+        (loads, size)
         for G in workers
         for loads in product(range(largest + 1), repeat=G)
         for size in range(1, largest)
         if gap(loads) > size
     ]
-    domain = Domain(
+    domain = context.domain(
         f"all loads up to {largest} of {' and '.join(map(str, workers))} workers", cases
     )
-    printed = domain.refute("D = s + r implies Imb ≤ (G − 1)·s + r", verify_remainder)
+    printed = domain.refute("D = s + r implies Imb ≤ (G − 1)·s + r")
     corrected = domain.examine(
         "D = s + r implies Imb ≤ (G − 1)·(s + r)",
-        lambda case: (
-            factor * imbalance(case["loads"]) <= (len(case["loads"]) - 1) * gap(case["loads"])
-        ),
+        lambda loads, _: factor * imbalance(loads) <= (len(loads) - 1) * gap(loads),
     )
     return printed, corrected

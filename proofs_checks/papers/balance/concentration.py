@@ -19,8 +19,8 @@ from math import exp, log, prod, sqrt
 import numpy as np
 
 from proofs_checks.claim import C, Claims, Context, Defect, Mutation
-from proofs_checks.evidence import Data, Findings, Outcome
-from proofs_checks.search import Domain, examine, named
+from proofs_checks.evidence import Findings, Outcome, dismiss_if, verifier
+from proofs_checks.search import examine
 from proofs_checks.statistics import ExactLaw, gathered, of_sum, sum_law
 
 CLAIMS = Claims()
@@ -167,7 +167,7 @@ def _check(
         "u_A makes the bound at most 2G·e^{−α_B} ≤ 2G^{−2}B^{−3}",
         "Λ = 1, 5, 100, G = 2, 16, B = 8, 128, 1024, p = 1/10 to 9/10",
         product((1, 5, 100), (2, 16), (8, 128, 1024), range(1, 10)),
-        lambda c: _choice_holds(bound, largest_increment, *c),
+        partial(_choice_holds, bound, largest_increment),
     )
     drift = 0 if bound is bernstein3 else largest_increment
     slots = context.choose((256,), (256, 1024), (256, 1024, 4096))
@@ -265,18 +265,15 @@ def exponents(
     return half**2 / (16 * p * (1 - p) * slots * envelope**2), 3 * half / (8 * envelope), alpha
 
 
-def verify_exponent(data: Data) -> str | None:
+@verifier
+def verify_exponent(workers: int, slots: int, tenths: int) -> str:
     """Confirm that the exponent at u_A is below 2α_B."""
-    workers, slots, tenths = data["workers"], data["slots"], data["tenths"]
-    if workers < 2 or slots < 1 or not 1 <= tenths <= 9:
-        return None
+    dismiss_if(workers < 2 or slots < 1 or not 1 <= tenths <= 9)
     quadratic, linear, alpha = exponents(1, workers, slots, tenths)
     # For smaller batches u_A is linear in α_B; the paper uses the lemma where the root is larger.
-    if tenths * (10 - tenths) * slots < 100 * alpha:
-        return None
+    dismiss_if(tenths * (10 - tenths) * slots < 100 * alpha)
     least = min(quadratic, linear)
-    if least >= 2 * alpha * MARGIN:
-        return None
+    dismiss_if(least >= 2 * alpha * MARGIN)
     return (
         f"G = {workers}, B = {slots}, p = {tenths}/10: the exponent is {least / alpha:.4f}·α_B, "
         "not 2·α_B"
@@ -305,7 +302,7 @@ def _exponent_check(context: Context, *, factor: float = 8, wanted: float = 1) -
     """
     slots = context.choose((1, 8, 256), (1, 8, 64, 256, 4096), (1, 8, 64, 256, 4096, 10**6))
     cases = list(product((2, 16), slots, (1, 5, 9)))
-    domain = Domain(f"G = 2 and 16, B in {slots}, p = 1/10, 1/2, 9/10", cases)
+    domain = context.domain(f"G = 2 and 16, B in {slots}, p = 1/10, 1/2, 9/10", cases)
 
     def reached(case: tuple[int, int, int], least: float) -> bool:
         quadratic, linear, alpha = exponents(1, *case, factor)
@@ -313,10 +310,8 @@ def _exponent_check(context: Context, *, factor: float = 8, wanted: float = 1) -
 
     printed = domain.refute(
         "the exponent is at least 2α_B",
-        verify_exponent,
-        named("workers slots tenths"),
         holds=lambda c: reached(c, 2),
-        applies=lambda c: c[2] * (10 - c[2]) * c[1] >= 100 * 3 * log(c[0] * c[1]),
+        applies=lambda G, B, tenths: tenths * (10 - tenths) * B >= 100 * 3 * log(G * B),
     )
     corrected = domain.examine("it is at least α_B", lambda c: reached(c, wanted))
     return printed, corrected

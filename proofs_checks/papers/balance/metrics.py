@@ -21,9 +21,9 @@ from bfio.workloads.generators import generate
 from bfio.workloads.lengths import Empirical, Geometric
 from formulations.arrays import FloatArray
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Findings, Outcome
+from proofs_checks.evidence import Findings, Outcome, dismiss_if, verifier
 from proofs_checks.runs import full_run, gap, imbalance, random_requests, step_loads
-from proofs_checks.search import Domain, examine, refute
+from proofs_checks.search import examine
 from proofs_checks.statistics import mean_estimate
 
 CLAIMS = Claims()
@@ -39,11 +39,10 @@ def printed_power(utilisation: float) -> float:
     return _IDLE + (_MOST - _IDLE) * math.pow(utilisation / _SATURATION, _EXPONENT)
 
 
-def verify_power(data: Data) -> str | None:
+@verifier
+def verify_power(percent: int) -> str:
     """Confirm that the printed formula exceeds the peak power at some percentage of peak."""
-    percent = data["percent"]
-    if not 0 <= percent <= 100 or printed_power(percent / 100) <= _MOST + 1e-9:
-        return None
+    dismiss_if(not 0 <= percent <= 100 or printed_power(percent / 100) <= _MOST + 1e-9)
     return f"at mfu = {percent} % the formula gives {printed_power(percent / 100):.1f} W"
 
 
@@ -70,11 +69,8 @@ def _power_check(
     Correction: (min(mfu, mfu_sat)/mfu_sat)^γ in place of (mfu/mfu_sat)^γ: so the words say. The
         paper adds that inference rarely exceeds mfu_sat.
     """
-    del context
     percentages = range(most + 1)
-    printed = refute(
-        "P(mfu) ≤ P_max", f"mfu = 0..{most} %", percentages, verify_power, lambda x: {"percent": x}
-    )
+    printed = context.refute("P(mfu) ≤ P_max", f"mfu = 0..{most} %", percentages)
     # A rate in tokens/s is then an MFU. The toolkit's defaults must equal the printed constants.
     model = replace(EnergyModel(parameters=1.0, peak_flops=6.0), **(constants or {}))
 
@@ -140,8 +136,7 @@ def _table_check(context: Context, *, last: str = "BF-IO (H=20)") -> Outcome:
     """
     del context
 
-    def holds(quoted: tuple[str, int, str, bool, bool]) -> bool:
-        _, column, text, is_ratio, from_h0 = quoted
+    def holds(_: str, column: int, text: str, is_ratio: bool, from_h0: bool) -> bool:
         first = "BF-IO (H=0)" if from_h0 else "FCFS"
         before, after = (rounding_interval(_TABLE[row][column]) for row in (first, last))
         ratios = (before[0] / after[1], before[1] / after[0])
@@ -266,8 +261,7 @@ def _runs(context: Context, steps: int | None) -> Iterator[tuple[Run, list[int]]
 def _metric_check(
     context: Context, *, name: str, formula: Formula, steps: int | None = None
 ) -> Outcome:
-    def agrees(case: tuple[Run, list[int]]) -> bool:
-        run, outputs = case
+    def agrees(run: Run, outputs: list[int]) -> bool:
         value = measure(run)[name]
         return isinstance(value, float) and isclose(value, formula(run, outputs), rel_tol=1e-9)
 
@@ -365,14 +359,12 @@ def parameters(widths: Sequence[int]) -> int:
     return sum(a * b for a, b in pairwise(widths))
 
 
-def verify_operations(data: Data) -> str | None:
+@verifier
+def verify_operations(widths: list[int]) -> str:
     """Confirm that the operations of one token differ from 6·N, with N weights."""
-    widths = data["widths"]
-    if len(widths) < 2 or min(widths) < 1:
-        return None
+    dismiss_if(len(widths) < 2 or min(widths) < 1)
     weights, counted = parameters(widths), sum(operations(widths))
-    if counted == 6 * weights:
-        return None
+    dismiss_if(counted == 6 * weights)
     return f"matrices of widths {widths}: {weights} weight(s), {counted} operations, not 6·N"
 
 
@@ -398,13 +390,10 @@ def _operations_check(context: Context, *, per_weight: int = 2) -> Outcome:
     """
     most = context.choose(3, 4, 6)
     cases = [w for n in (2, 3) for w in product(range(1, most + 1), repeat=n)]
-    domain = Domain(
+    domain = context.domain(
         f"all stacks of one and two matrices with widths 1..{most}, multiplied out", cases
     )
-    printed = domain.refute(
-        "one token takes 6·N operations", verify_operations,
-        lambda w: {"widths": list(w)}
-    )  # fmt: skip
+    printed = domain.refute("one token takes 6·N operations")
     corrected = domain.examine(
         "N multiply-accumulates, 2·N operations",
         lambda w: sum(operations(w)) == per_weight * parameters(w)
@@ -471,7 +460,9 @@ def _formula_check(context: Context, *, averaged: bool = True) -> Outcome:
         f"all loads of 1 to {context.choose(*_LOADS)} tokens of two and three workers with two "
         "requests each",
         _steps(context),
-        lambda step: abs(energy(*step, reading, 0.7) - by_formula(*step)) < 1e-6,
+        lambda loads, running: (
+            abs(energy(loads, running, reading, 0.7) - by_formula(loads, running)) < 1e-6
+        ),
     )
 
 
@@ -502,8 +493,7 @@ def _idle_check(context: Context, *, exponent: float = 0.7, same_work: bool = Tr
         and (sum(less) == sum(loads) or not same_work)
     ]
 
-    def saves(pair: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]) -> bool:
-        loads, less, running = pair
+    def saves(loads: tuple[int, ...], less: tuple[int, ...], running: tuple[int, ...]) -> bool:
         return all(
             energy(less, running, reading, exponent) < energy(loads, running, reading, exponent)
             for reading in EnergyReading
@@ -559,11 +549,10 @@ def _figure7_check(context: Context, *, rates: dict[str, str] | None = None) -> 
 # "The 80-step lookahead" of H = 20.
 
 
-def verify_lookahead(data: Data) -> str | None:
+@verifier
+def verify_lookahead(row: int, text: int) -> str:
     """Confirm that table row and text on figure 6 name different windows."""
-    row, text = data["row"], data["text"]
-    if row != 20 or text != 80:
-        return None
+    dismiss_if(row != 20 or text != 80)
     return f"the row is BF-IO (H = {row}), the sentence on it speaks of {text} steps of look-ahead"
 
 
@@ -583,10 +572,9 @@ def _lookahead_check(context: Context, *, text: int = 80) -> Outcome:
     Summary: A number from another version of the runs.
     Correction: 20 steps.
     """
-    del context
-    printed = refute(
+    printed = context.refute(
         "the text's look-ahead is the row's H", "all sentences on BF-IO (H = 20) in section 6.4",
-        [{"row": 20, "text": text}], verify_lookahead,
+        [(20, text)]
     )  # fmt: skip
     corrected = examine(
         "20 steps, as the row, Table 1 and section 6.2 have it", "all three places",

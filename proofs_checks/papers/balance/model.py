@@ -12,7 +12,7 @@ from bfio.decode.cluster import Cluster
 from bfio.decode.drift import Drift, DriftReading
 from bfio.decode.run import Run
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Findings, Outcome
+from proofs_checks.evidence import Findings, Outcome, dismiss_if, verifier
 from proofs_checks.runs import (
     engines,
     full_run,
@@ -22,7 +22,7 @@ from proofs_checks.runs import (
     step_loads,
     vectors,
 )
-from proofs_checks.search import Domain, examine, named, refute
+from proofs_checks.search import examine
 
 CLAIMS = Claims()
 
@@ -66,8 +66,7 @@ def _profile_check(context: Context, *, weight: Weight = printed_weight) -> Outc
     runs = context.choose(5, 100, 2000)
     cases = [([3], [4]), *(random_requests(context.rng, 12, 9, 5) for _ in range(runs))]
 
-    def holds(case: tuple[list[int], list[int]]) -> bool:
-        prompts, outputs = case
+    def holds(prompts: list[int], outputs: list[int]) -> bool:
         run = small_run(prompts, outputs, "fcfs", 2, 2)
         return bool(step_loads(run).tolist() == loads_by_definition(run, prompts, weight))
 
@@ -88,16 +87,14 @@ def _profile_check(context: Context, *, weight: Weight = printed_weight) -> Outc
 # Number of active steps of a request.
 
 
-def verify_steps(data: Data) -> str | None:
+@verifier
+def verify_steps(prompt: int, output: int) -> str:
     """Confirm that the sentence (o − 1 steps, load s + k at the k-th) contradicts the profile."""
-    prompt, output = data["prompt"], data["output"]
     # A request of one step is excluded, because it gives no instructive counterexample.
-    if prompt < 1 or output < 2:
-        return None
+    dismiss_if(prompt < 1 or output < 2)
     profile = [prompt + j for j in range(output)]
     sentence = [prompt + k for k in range(1, output)]
-    if profile == sentence:
-        return None
+    dismiss_if(profile == sentence)
     return f"the sentence gives {sentence}, the profile W = {profile}"
 
 
@@ -122,16 +119,13 @@ def _steps_check(context: Context, *, extra: int = 0) -> Outcome:
     """
     largest = context.choose(4, 12, 40)
     requests = [(s, o) for s in range(1, largest) for o in range(2, largest)]
-    printed = refute(
+    printed = context.refute(
         "o − 1 steps with loads s + k agree with the profile",
         f"all prompts and outputs below {largest}",
         requests,
-        verify_steps,
-        named("prompt output"),
     )
 
-    def runs_as_corrected(request: tuple[int, int]) -> bool:
-        prompt, output = request
+    def runs_as_corrected(prompt: int, output: int) -> bool:
         loads = step_loads(small_run([prompt], [output], "fcfs", 1, 1))[:, 0].tolist()
         return bool(loads == [prompt + j for j in range(output + extra)])
 
@@ -313,29 +307,23 @@ def late_weight(increments: Sequence[int], prompt: int, start: int, step: int) -
     return prompt + sum(increments[start + 1 : step])
 
 
-def verify_drift(data: Data) -> str | None:
+@verifier
+def verify_drift(increments: list[int], starts: list[int]) -> str:
     """Confirm that two running requests gain different loads at one step, as printed."""
-    increments, starts = data["increments"], data["starts"]
     step = len(increments)
-    if len(starts) != 2 or min(starts) < 0 or max(starts) >= step or min(increments) < 1:
-        return None
+    dismiss_if(len(starts) != 2 or min(starts) < 0 or max(starts) >= step or min(increments) < 1)
     # w(j + 1) − w(j) = δ_j; a request that started at x is in its (step − x)-th step before.
     gains = [increments[step - x - 1] for x in starts]
-    if gains[0] == gains[1]:
-        return None
+    dismiss_if(gains[0] == gains[1])
     return f"with δ = {increments} requests started at steps {starts} gain {gains} at step {step}"
-
-
-def _toolkit(increments: Sequence[int], reading: DriftReading) -> Drift:
-    # The toolkit repeats its increments; an extra one keeps the given ones from being repeated.
-    return Drift((*increments, 9), reading)
 
 
 def _as_toolkit(
     increments: Sequence[int], starts: Sequence[int], reading: DriftReading, weight: DriftWeight
 ) -> bool:
     """Return whether the toolkit's weights equal a formula at every step of all these requests."""
-    drift = _toolkit(increments, reading)
+    # The toolkit repeats its increments; an extra one keeps the given ones from being repeated.
+    drift = Drift((*increments, 9), reading)
     first = np.array(starts, dtype=np.int64)
     prompts = np.full(len(starts), _PROMPT, dtype=np.int64)
     return all(
@@ -391,17 +379,12 @@ def _drift_check(
         for starts in product(range(n), repeat=2)
         if not constant or len(set(deltas)) == 1
     ]
-    domain = Domain(
+    domain = context.domain(
         f"all sequences of up to {length} increments in 1..3 and two start steps", cases
     )
-    printed = domain.refute(
-        "all running requests share the increment (printed formula)",
-        verify_drift,
-        named("increments starts"),
-    )
+    printed = domain.refute("all running requests share the increment (printed formula)")
 
-    def corrected_holds(case: tuple[tuple[int, ...], tuple[int, ...]]) -> bool:
-        deltas, starts = case
+    def corrected_holds(deltas: tuple[int, ...], starts: tuple[int, ...]) -> bool:
         last = len(deltas)
         gains = {
             weight(deltas, _PROMPT, x, last) - weight(deltas, _PROMPT, x, last - 1) for x in starts
@@ -427,9 +410,9 @@ def _drift_check(
             )
             for n in range(context.choose(6, 60, 1000))
         ],
-        lambda case: (
-            _run_agrees(*case, DriftReading.GLOBAL_STEP, weight)
-            and _run_agrees(*case, DriftReading.AGE, weight_by_age)
+        lambda increments, rows: (
+            _run_agrees(increments, rows, DriftReading.GLOBAL_STEP, weight)
+            and _run_agrees(increments, rows, DriftReading.AGE, weight_by_age)
         ),
     )
     return printed, corrected, runs

@@ -3,19 +3,19 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, product
 
 from bfio.workloads.lengths import Empirical, Geometric
 from bfio.workloads.overload import overload_violations, overloaded
 from proofs_checks.claim import Claims, Context, Defect, Mutation
-from proofs_checks.evidence import Data, Outcome
+from proofs_checks.evidence import Outcome, dismiss_if, verifier
 from proofs_checks.runs import multisets, small_run
-from proofs_checks.search import Domain, examine, refute
+from proofs_checks.search import examine
 
 CLAIMS = Claims()
 
 
-def by_definition(pool: tuple[int, ...], free: int, largest: int) -> bool:
+def by_definition(pool: Sequence[int], free: int, largest: int) -> bool:
     """Return whether a pool is overloaded by Definition 1 as printed, over lengths 1..s_max."""
     return min(sum(s != length for s in pool) for length in range(1, largest + 1)) >= free
 
@@ -47,17 +47,19 @@ def _definition_check(context: Context, *, skip: int = 1) -> Outcome:
         for pool in multisets(n, largest)
         for free in range(1, count + 2)
     ]
-    domain = Domain(
+    domain = context.domain(
         f"all pools of up to {count} sizes in 1..{largest} and all numbers of free slots", cases
     )
     words = domain.examine(
         "formula and sentence agree",
-        lambda c: by_definition(*c, largest) == in_words(*c, skip)
+        lambda pool, free: by_definition(pool, free, largest) == in_words(pool, free, skip)
     )  # fmt: skip
     checker = domain.examine(
         "the toolkit's checker agrees",
-        lambda c: by_definition(*c, largest) == (not overload_violations([c[0]], [c[1]]))
-    )  # fmt: skip
+        lambda pool, free: (
+            by_definition(pool, free, largest) == (not overload_violations([pool], [free]))
+        ),
+    )
     return words, checker
 
 
@@ -85,8 +87,7 @@ def _generator_check(
         for _ in range(context.choose(3, 20, 200))
     ]
 
-    def holds(case: tuple[str, int, int, int]) -> bool:
-        policy, G, B, steps = case
+    def holds(policy: str, G: int, B: int, steps: int) -> bool:
         law = Empirical([1, 2, 5], [0.5, 0.3, 0.2])
         workload = overloaded(spare(steps), G * B, law, Geometric(2.0), rng=rng)
         prompts, outputs = workload.prompt_tokens.tolist(), workload.output_tokens.tolist()
@@ -146,18 +147,15 @@ def _popoviciu_check(context: Context, *, denominator: int = 4) -> Outcome:
 # "The pool contains sufficiently many jobs of each size."
 
 
-def verify_pool(data: Data) -> str | None:
+@verifier
+def verify_pool(pool: list[int], free: int, largest: int) -> str:
     """Confirm that Definition 1 holds and that the pool lacks some size entirely."""
-    pool, free, largest = tuple(data["pool"]), data["free"], data["largest"]
-    if free < 1 or largest < 2 or not pool or min(pool) < 1 or max(pool) > largest:
-        return None
-    if not by_definition(pool, free, largest):
-        return None
+    dismiss_if(free < 1 or largest < 2 or not pool or min(pool) < 1 or max(pool) > largest)
+    dismiss_if(not by_definition(pool, free, largest))
     missing = sorted(set(range(1, largest + 1)) - set(pool))
-    if not missing:
-        return None
+    dismiss_if(not missing)
     return (
-        f"s_max = {largest}, {free} free slot(s), sizes {list(pool)} wait: overloaded, and there "
+        f"s_max = {largest}, {free} free slot(s), sizes {pool} wait: overloaded, and there "
         f"is no job of size {missing[0]}"
     )
 
@@ -184,23 +182,20 @@ def _pool_check(context: Context, *, plenty: bool = False, outside: bool = False
     """
     count, largest = context.choose((5, 3), (6, 4), (8, 5))
     cases = [
-        (pool, free)
+        (pool, free, largest)
         for n in range(2, count + 1)
         for pool in multisets(n, largest)
         for free in range(1, n)
         if by_definition(pool, free, largest)
         and (not plenty or set(pool) == set(range(1, largest + 1)))
     ]
-    printed = refute(
+    printed = context.refute(
         "an overloaded pool has jobs of each size",
         f"all overloaded pools of up to {count} sizes in 1..{largest}",
         cases,
-        verify_pool,
-        lambda case: {"pool": list(case[0]), "free": case[1], "largest": largest},
     )
 
-    def exchange(case: tuple[tuple[int, ...], int]) -> bool:
-        pool, free = case
+    def exchange(pool: tuple[int, ...], free: int, _: int) -> bool:
         return all(
             Counter(_swapped(chosen, outside)) <= Counter(pool)
             for chosen in combinations(pool, min(free, len(pool)))
@@ -223,21 +218,17 @@ def _swapped(chosen: Sequence[int], outside: bool) -> list[int]:
 
 # "Then there exist x and y with x > y."
 
-_Pair = tuple[tuple[int, ...], tuple[int, ...]]
-
 
 def separated(heavy: Sequence[int], light: Sequence[int], largest: int) -> bool:
     """Return whether some θ in 0..s_max − 1 has heavy ≤ θ < light."""
     return any(max(heavy) <= theta < min(light) for theta in range(largest))
 
 
-def verify_strict(data: Data) -> str | None:
+@verifier
+def verify_strict(heavy: list[int], light: list[int], largest: int) -> str:
     """Confirm that there is no θ, and no x in S_p above some y in S_q."""
-    heavy, light, largest = data["heavy"], data["light"], data["largest"]
-    if not heavy or not light or min(*heavy, *light) < 1 or max(*heavy, *light) > largest:
-        return None
-    if separated(heavy, light, largest) or max(heavy) > min(light):
-        return None
+    dismiss_if(not heavy or not light or min(*heavy, *light) < 1 or max(*heavy, *light) > largest)
+    dismiss_if(separated(heavy, light, largest) or max(heavy) > min(light))
     return f"s_max = {largest}, S_p = {heavy}, S_q = {light}: no θ, and no x > y either"
 
 
@@ -258,9 +249,8 @@ def _equal_steps(
                         yield pool, free, common, largest
 
 
-def _another(case: tuple[tuple[int, ...], int, int, int]) -> bool:
+def _another(pool: tuple[int, ...], free: int, common: int, _: int) -> bool:
     """Whether a request of another size is left whenever two of the common size are admitted."""
-    pool, free, common, _ = case
     others = len(pool) - pool.count(common)
     # At most free − 2 of the admitted requests have another size.
     return others - (free - 2) >= 1
@@ -287,24 +277,18 @@ def _strict_check(context: Context, *, weak: bool = False, overloaded: bool = Tr
     """
     longest, largest = context.choose((2, 3), (3, 4), (4, 5))
     groups = [g for n in range(1, longest + 1) for g in multisets(n, largest)]
-    pairs: list[_Pair] = [(heavy, light) for heavy in groups for light in groups]
-    domain = Domain(f"all groups S_p, S_q of up to {longest} sizes in 1..{largest}", pairs)
+    pairs = list(product(groups, groups, (largest,)))
+    domain = context.domain(f"all groups S_p, S_q of up to {longest} sizes in 1..{largest}", pairs)
 
-    def stands(pair: _Pair) -> bool:
-        heavy, light = pair
+    def stands(heavy: tuple[int, ...], light: tuple[int, ...], largest: int) -> bool:
         if separated(heavy, light, largest):
             return True
         return max(heavy) >= min(light) if weak else max(heavy) > min(light)
 
-    printed = domain.refute(
-        "no θ: then some x in S_p exceeds some y in S_q",
-        verify_strict,
-        lambda pair: {"heavy": list(pair[0]), "light": list(pair[1]), "largest": largest},
-        holds=stands,
-    )
+    printed = domain.refute("no θ: then some x in S_p exceeds some y in S_q", holds=stands)
     loose = domain.examine(
         "no θ: then some x in S_p is at least some y in S_q",
-        lambda pair: separated(*pair, largest) or max(pair[0]) >= min(pair[1]),
+        lambda heavy, light, top: separated(heavy, light, top) or max(heavy) >= min(light),
     )
     count, top = context.choose(*_POOLS)
     helped = examine(

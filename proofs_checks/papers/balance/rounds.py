@@ -11,7 +11,7 @@ from formulations.arrays import integer_matrix, integer_vector
 from formulations.errors import InputError
 from formulations.step import Objective, StepProblem, solve
 from proofs_checks.claim import Claims, Context, Defect, Mutation
-from proofs_checks.evidence import Data, Findings, Outcome
+from proofs_checks.evidence import Data, Findings, Outcome, dismiss_if, verifier
 from proofs_checks.runs import (
     Loads,
     gap,
@@ -23,7 +23,7 @@ from proofs_checks.runs import (
     small_run,
     step_loads,
 )
-from proofs_checks.search import examine, named, refute
+from proofs_checks.search import examine
 
 CLAIMS = Claims()
 
@@ -59,23 +59,20 @@ def optimal_rounds(
                     yield slots, sizes, loads
 
 
-def gap_within_largest(instance: OptimalRound) -> bool:
+def gap_within_largest(_: tuple[int, ...], sizes: tuple[int, ...], loads: Loads) -> bool:
     """Return ``M − m ≤ s_max`` with ``s_max`` the largest size in the round."""
-    _, sizes, loads = instance
     return gap(loads) <= max(sizes)
 
 
-def verify(data: Data) -> str | None:
+@verifier
+def verify(groups: list[list[int]]) -> str:
     """Confirm that ``groups`` is an optimal assignment with too large a gap."""
-    groups: list[list[int]] = data["groups"]
     sizes = [size for group in groups for size in group]
     slots = [len(group) for group in groups]
-    if len(set(slots)) != 1 or min(slots) < 1 or min(sizes) < 1:
-        return None
+    dismiss_if(len(set(slots)) != 1 or min(slots) < 1 or min(sizes) < 1)
     loads = [sum(group) for group in groups]
     least = min(max(x) for x in reachable_loads([0] * len(groups), slots, sizes))
-    if max(loads) > least or gap(loads) <= max(sizes):
-        return None
+    dismiss_if(max(loads) > least or gap(loads) <= max(sizes))
     return (
         f"loads {loads}: no assignment has a maximum below {least}, "
         f"yet M − m = {gap(loads)} > s_max = {max(sizes)}"
@@ -171,13 +168,8 @@ def _lemma1_check(
             lemma_holds_by_program,
         ),
     )
-    as_printed = refute(
-        "printed statement",
-        *printed,
-        verify,
-        as_data,
-        holds=gap_within_largest,
-        found="exhaustive search",
+    as_printed = context.refute(
+        "printed statement", *printed, as_data, holds=gap_within_largest, found="exhaustive search"
     )
     return Findings(
         as_printed,
@@ -211,7 +203,7 @@ def _imbalance_check(
         f"every assignment of least maximum of every round with sizes 1..{largest}, slots "
         f"{shapes}",
         optimal_rounds(shapes, largest, least_maximum),
-        lambda i: imbalance(i[2]) <= bound(len(i[0]), max(i[1])),
+        lambda slots, sizes, loads: imbalance(loads) <= bound(len(slots), max(sizes)),
     )
 
 
@@ -238,8 +230,7 @@ def _lockstep_check(context: Context, *, equal: bool = True) -> Outcome:
         outputs = [o if equal else int(rng.integers(1, 5)) for _ in prompts]
         cases.append((G, B, o, prompts, outputs))
 
-    def holds(case: tuple[int, int, int, list[int], list[int]]) -> bool:
-        G, B, o, prompts, outputs = case
+    def holds(G: int, B: int, o: int, prompts: list[int], outputs: list[int]) -> bool:
         for policy in _POLICIES:
             loads = step_loads(small_run(prompts, outputs, policy, G, B)).tolist()
             values = [imbalance(row) for row in loads]
@@ -292,14 +283,12 @@ def perfect_chances(workers: int, slots: int, values: int) -> tuple[Fraction, Fr
     return chosen((0,) * values), Fraction(drawn, len(rounds))
 
 
-def verify_selection(data: Data) -> str | None:
+@verifier
+def verify_selection(workers: int, slots: int, values: int) -> str:
     """Confirm that rounds under (IO) and independent draws are perfect with unequal chances."""
-    workers, slots, values = data["workers"], data["slots"], data["values"]
-    if workers < 2 or slots < 1 or values < 2 or values ** (workers * slots) > 10**4:
-        return None
+    dismiss_if(workers < 2 or slots < 1 or values < 2 or values ** (workers * slots) > 10**4)
     program, independent = perfect_chances(workers, slots, values)
-    if program == independent:
-        return None
+    dismiss_if(program == independent)
     return (
         f"prompts uniform on 1..{values}, {workers} workers with {slots} slot(s), arrivals until "
         f"the pool is overloaded: the {workers * slots} prompts that (IO) admits can be balanced "
@@ -330,17 +319,14 @@ def _selection_check(context: Context, *, by_program: bool = True, factor: int =
         what it leaves behind is not independent either. The theorem needs only Imb ≤ (G −
         1)·s_max, which holds for every realisation and whoever is admitted.
     """
-    as_data = named("workers slots values")
     shapes = [(2, 1, 2), (2, 1, 3), (2, 2, 2), (3, 1, 2)]
     shapes += context.choose([], [(3, 1, 3), (2, 3, 2)], [(3, 1, 3), (2, 3, 2), (4, 1, 3)])
-    printed = refute(
+    printed = context.refute(
         "the sizes in a round are independent draws",
         f"exact probabilities for (workers, slots, largest prompt) in {shapes}; the pool holds "
         "the arrivals until it is overloaded",
         shapes,
-        verify_selection,
-        as_data,
-        holds=lambda case: not by_program or verify_selection(as_data(case)) is None,
+        holds=None if by_program else (lambda _: True),
     )
     largest = context.choose(3, 4, 5)
     cases = [
@@ -350,8 +336,7 @@ def _selection_check(context: Context, *, by_program: bool = True, factor: int =
         for pool in multisets(sum(slots) + spare, largest)
     ]
 
-    def bounded(case: tuple[tuple[int, ...], tuple[int, ...]]) -> bool:
-        slots, pool = case
+    def bounded(slots: tuple[int, ...], pool: tuple[int, ...]) -> bool:
         reached = reachable_loads([0] * len(slots), slots, pool)
         return factor * min(map(imbalance, reached)) <= (len(slots) - 1) * max(pool)
 
@@ -373,23 +358,22 @@ def threshold(sizes: int, workers: int) -> int:
     return (sizes - 1) ** 2 + sizes * (-(sizes - 1) // workers)
 
 
-def is_perfect(case: Round, sizes: Sequence[int] | None = None) -> bool:
+def is_perfect(
+    workers: int, slots: int, counts: Sequence[int], sizes: Sequence[int] | None = None
+) -> bool:
     """Return whether the least imbalance of the round is 0, for the given sizes or 1, 2, ..."""
-    workers, slots, counts = case
     names = sizes or range(1, len(counts) + 1)
     pool = [v for v, count in zip(names, counts, strict=True) for _ in range(count)]
     return perfect(pool, workers, slots)
 
 
-def has_layers(case: Round) -> bool:
+def has_layers(workers: int, slots: int, counts: Sequence[int]) -> bool:
     """Return whether the pool has B layers of G equal requests, one per worker."""
-    workers, slots, counts = case
     return sum(count // workers for count in counts) >= slots
 
 
-def is_overloaded(case: Round) -> bool:
+def is_overloaded(workers: int, slots: int, counts: tuple[int, ...]) -> bool:
     """Return whether the pool fills all slots without any one size (Definition 1)."""
-    workers, slots, counts = case
     return overloaded(counts, workers * slots)
 
 
@@ -420,9 +404,8 @@ def _above(context: Context, slots: Callable[[int, int], int]) -> Iterator[Round
         yield from smallest_overloaded(workers, max(1, slots(sizes, workers)), sizes)
 
 
-def _generic(case: Round) -> list[int]:
+def _generic(slots: int, counts: tuple[int, ...]) -> list[int]:
     """Return sizes for which all multisets of up to B have different sums."""
-    _, slots, counts = case
     return [(slots + 1) ** j for j in range(len(counts))]
 
 
@@ -475,11 +458,10 @@ def _perfect_check(
     )
     shapes = [(G, K) for G, K in product(range(2, 9), range(3, 12)) if threshold(K, G) >= 1]
 
-    def without_layers(shape: tuple[int, int]) -> bool:
-        G, K = shape
+    def without_layers(G: int, K: int) -> bool:
         workers, B, counts = sharp_round(G, K)
         case = workers, B + more, counts
-        return is_overloaded(case) and not has_layers(case)
+        return is_overloaded(*case) and not has_layers(*case)
 
     sharp = examine(
         "an overloaded pool of K sizes has no such layers at B = T(K, G)",
@@ -491,7 +473,7 @@ def _perfect_check(
         "its least imbalance is positive for sizes 1, B + 1, (B + 1)², ...",
         "the same by all assignments, for the smallest (G, K)",
         [sharp_round(G, K) for G, K in ((2, 3), (3, 3), (2, 4), (4, 3))],
-        lambda case: not is_perfect(case, _generic(case)),
+        lambda G, B, counts: not is_perfect(G, B, counts, _generic(B, counts)),
     )
     return layers, perfect, sharp, imbalanced
 
@@ -565,8 +547,9 @@ def _monotone_check(context: Context, *, saturated: bool = True) -> Outcome:
         f"two workers with 1 or 2 slots, loads up to {spread}, sizes up to {largest}, pools that "
         "fill all slots",
         pools,
-        lambda c: all(
-            optimum(c[0], c[1], (*c[2], extra)) <= optimum(*c) for extra in range(1, largest + 1)
+        lambda base, slots, pool: all(
+            optimum(base, slots, (*pool, extra)) <= optimum(base, slots, pool)
+            for extra in range(1, largest + 1)
         ),
     )
 
@@ -602,15 +585,15 @@ def _sharp_check(context: Context, *, tie_break: bool = True, shift: int = 0) ->
         "M − m ≤ s_max − s_min for the tie-broken optimum",
         f"every round with sizes 1..{largest}, slots {shapes}",
         rounds,
-        lambda i: gap(i[2]) <= max(i[1]) - min(i[1]) - shift,
-        lambda i: max(i[1]) - min(i[1]) >= shift,
+        lambda _, sizes, loads: gap(loads) <= gap(sizes) - shift,
+        lambda _, sizes, __: gap(sizes) >= shift,
     )
     bound = examine(
         "Imb ≤ (G − 1)·(s_max − s_min)",
         "the same",
         rounds,
-        lambda i: imbalance(i[2]) <= (len(i[0]) - 1) * (max(i[1]) - min(i[1]) - shift),
-        lambda i: max(i[1]) - min(i[1]) >= shift,
+        lambda slots, sizes, loads: imbalance(loads) <= (len(slots) - 1) * (gap(sizes) - shift),
+        lambda _, sizes, __: gap(sizes) >= shift,
     )
     return spread, bound
 

@@ -27,9 +27,9 @@ import numpy as np
 from bfio.testing.balance import distance_bounds
 from formulations.arrays import IntArray
 from proofs_checks.claim import Claims, Context, Defect, Mutation
-from proofs_checks.evidence import Data, Examination, Findings, Outcome
+from proofs_checks.evidence import Data, Examination, Findings, Outcome, dismiss_if, verifier
 from proofs_checks.runs import Loads, gap, imbalance, multisets, reachable_loads
-from proofs_checks.search import Domain, examine, refute
+from proofs_checks.search import examine
 from proofs_checks.statistics import binomial_tail
 
 CLAIMS = Claims()
@@ -76,20 +76,15 @@ class Step:
         return {"workers": workers, "pool": list(self.pool)}
 
 
-def step_of(data: Data) -> Step | None:
-    """Read a step from plain data; None if the data are not a step."""
+def step_of(data: Data) -> Step:
+    """Read a step from plain data, and dismiss data that are not a step."""
     workers = data["workers"]
     step = Step(
         tuple(w["base"] for w in workers), tuple(w["slots"] for w in workers), tuple(data["pool"])
     )
-    sound = (
-        len(workers) >= 1
-        and min(step.base) >= 0
-        and min(step.slots) >= 1
-        and min(step.pool, default=0) >= 1
-        and len(step.pool) >= sum(step.slots)
-    )
-    return step if sound else None
+    dismiss_if(not workers or min(step.base) < 0 or min(step.slots) < 1)
+    dismiss_if(min(step.pool, default=0) < 1 or len(step.pool) < sum(step.slots))
+    return step
 
 
 def within(step: Step) -> bool:
@@ -196,9 +191,8 @@ def _lemma2_check(
     solved = [(step, step.minimisers(measure)) for step in steps]
     met = 0
 
-    def holds(case: tuple[Step, list[Loads]]) -> bool:
+    def holds(step: Step, minimisers: list[Loads]) -> bool:
         nonlocal met
-        step, minimisers = case
         bound = step.bound - sharper * (step.bound > max(step.pool))
         met += any(gap(loads) == bound > max(step.pool) for loads in minimisers)
         return all(gap(loads) <= bound for loads in minimisers)
@@ -206,11 +200,11 @@ def _lemma2_check(
     made = f"{domain(context)}; random steps of 2 to 4 workers with loads far apart"
     level = examine(
         "D ≤ max{s_max, A_pre − γBp} for every minimiser of D, where D ≤ s_max can be had", made,
-        solved, holds, lambda case: min(map(gap, case[1])) <= max(case[0].pool),
+        solved, holds, lambda step, minima: min(map(gap, minima)) <= max(step.pool),
     )  # fmt: skip
     apart = examine(
         "D ≤ A_pre − γBp for every minimiser of D, where D ≤ s_max cannot be had", made,
-        solved, holds, lambda case: min(map(gap, case[1])) > max(case[0].pool),
+        solved, holds, lambda step, minima: min(map(gap, minima)) > max(step.pool),
     )  # fmt: skip
     return Findings(
         level,
@@ -230,8 +224,7 @@ def _chernoff(
     slots = context.choose((8, 40), (8, 40, 100, 200), (8, 40, 100, 200, 500))
     chances = [Fraction(k, 10) for k in (1, 3, 5, 8)]
 
-    def bound(case: Completions) -> float:
-        B, p, delta, G = case
+    def bound(B: int, p: Fraction, delta: Fraction, G: int) -> float:
         return 2 * G * exp(-float(rate * delta**2 * B * p))
 
     def holds(case: Completions) -> bool:
@@ -240,7 +233,7 @@ def _chernoff(
         inside = range(least, floor((1 + delta) * B * p / together) + 1)
         outside = binomial_tail(B // together, p, inside)
         some = 1 - (1 - outside) ** G
-        return float(some) <= bound(case) * (1 - 1e-9)
+        return float(some) <= bound(*case) * (1 - 1e-9)
 
     cases = [
         (B, p, d, G)
@@ -252,7 +245,7 @@ def _chernoff(
         f"{_TIGHT[1]}, G = 2 and 16; where the bound is below 1",
         cases,
         holds,
-        lambda case: bound(case) < 1,
+        lambda *case: bound(*case) < 1,
     )
 
 
@@ -294,8 +287,7 @@ def _lemma5_check(context: Context, *, shared: bool = True) -> Outcome:
     """
     steps = list(_drift_steps(context))
 
-    def keeps_gap(case: Drifting) -> bool:
-        sizes, increment, _ = case
+    def keeps_gap(sizes: IntArray, increment: int, _: Step) -> bool:
         grows = shared | (np.indices(sizes.shape).sum(axis=0) % 2 > 0)
         after = sizes + increment * grows
         return bool(np.ptp(sizes.sum(axis=1)) == np.ptp(after.sum(axis=1)))
@@ -310,8 +302,8 @@ def _lemma5_check(context: Context, *, shared: bool = True) -> Outcome:
         "D ≤ max{s_max, A_pre − γBp}",
         "the same steps, some requests ending",
         steps,
-        lambda case: all(gap(loads) <= case[2].bound for loads in case[2].minimisers(gap)),
-        lambda case: within(case[2]),
+        lambda _, __, step: all(gap(loads) <= step.bound for loads in step.minimisers(gap)),
+        lambda _, __, step: within(step),
     )
     return unaffected, contracted
 
@@ -399,23 +391,21 @@ def _check(
 # The same statement for the program that the policy solves.
 
 
-def verify_program(data: Data) -> str | None:
+@verifier
+def verify_program(data: Data) -> str:
     """Confirm that no minimiser of the imbalance meets the lemma's bound."""
     step = step_of(data)
-    if step is None or not within(step):
-        return None
+    dismiss_if(not within(step))
     minimisers = step.minimisers(imbalance)
-    if any(gap(loads) <= step.bound for loads in minimisers):
-        return None
+    dismiss_if(any(gap(loads) <= step.bound for loads in minimisers))
     return (
         f"the minimisers of the imbalance have the loads {[list(x) for x in minimisers]}, gaps "
         f"{[gap(x) for x in minimisers]}, all above the bound {step.bound}"
     )
 
 
-def imbalance_bounded(step: Step | None, sharper: int = 0) -> bool:
+def imbalance_bounded(step: Step, sharper: int = 0) -> bool:
     """Return whether the least imbalance is at most the sum of all bounds except the smallest."""
-    assert step is not None
     bounds = sorted(deficit_bounds(step, sharper))
     # The statement leaves worker p open; the sum is largest if the smallest bound is left out.
     return imbalance(step.minimisers(imbalance)[0]) <= sum(bounds[1:])
@@ -468,13 +458,12 @@ def _program_check(
     """
     largest, spread = context.choose((11, 12), (12, 14), (14, 20))
     data = violating_step(workers, workers + 2, largest, spread, int(context.rng.integers(2**31)))
-    printed = refute(
+    printed = context.refute(
         "D ≤ max{s_max, A_pre − γBp} for some minimiser of (IO)",
         f"one integer program over all overloaded steps of {workers} workers with one free slot, "
         f"{workers + 2} sizes up to {largest} and loads up to {spread}: feasible iff one breaks "
         "it",
         [data],
-        verify_program,
         lambda minimisers: dict(minimisers or {}),
         holds=lambda minimisers: minimisers is None,
     )
@@ -486,7 +475,7 @@ def _program_check(
         "loads far apart; and the step found above",
         steps,
         lambda step: imbalance_bounded(step, sharper),
-        lambda step: step is not None and applies(step),
+        applies,
     )
     return printed, corrected
 
@@ -494,15 +483,14 @@ def _program_check(
 # Does the program minimise the gap?
 
 
-def verify_objective(data: Data) -> str | None:
+@verifier
+def verify_objective(data: Data) -> str:
     """Confirm that no minimiser of the imbalance has the least gap."""
     step = step_of(data)
-    if step is None or not within(step):
-        return None
+    dismiss_if(not within(step))
     best = min(gap(x) for x in step.minimisers(gap))
     minimisers = step.minimisers(imbalance)
-    if best in map(gap, minimisers):
-        return None
+    dismiss_if(best in map(gap, minimisers))
     return (
         f"the least gap is {best}, of loads {list(step.minimisers(gap)[0])}; minimisers of the "
         f"imbalance have the loads {[list(x) for x in minimisers]}"
@@ -543,12 +531,11 @@ def _objective_check(
         own.separation-program.
     """
     steps = list(_level_steps(context, workers))
-    domain = Domain(
+    domain = context.domain(
         "overloaded steps with one free slot per worker and two spare requests, small sizes", steps
     )
     printed = domain.refute(
         "some minimiser of (IO) minimises D",
-        verify_objective,
         Step.to_data,
         holds=lambda s: min(map(gap, s.minimisers(imbalance))) == gap(s.minimisers(gap)[0]),
     )

@@ -6,8 +6,8 @@ from fractions import Fraction
 from itertools import accumulate, product
 
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Outcome
-from proofs_checks.search import Domain, examine, refute
+from proofs_checks.evidence import Outcome, dismiss_if, verifier
+from proofs_checks.search import examine
 from proofs_checks.statistics import ExactLaw, in_whole_numbers, uniform, variance
 from proofs_checks.statistics import exact_mean as mean
 
@@ -76,17 +76,16 @@ def _stationary_check(
         for mask in range(1, 2**largest)
         for p in _CHANCES
     ]
-    domain = Domain(
+    domain = context.domain(
         f"prompts uniform on every set within 1..{largest}, p = 1/10, 3/10, 1/2, 9/10", cases
     )
     law = domain.examine(
         "the law of S + A solves πP = π",
-        lambda c: stationary_by_substitution(*c, states)
-        == [snapshot_chance(*c, y - extra_age) for y in range(states)]
+        lambda prompts, p: stationary_by_substitution(prompts, p, states)
+        == [snapshot_chance(prompts, p, y - extra_age) for y in range(states)]
     )  # fmt: skip
 
-    def moments(case: tuple[ExactLaw, Fraction]) -> bool:
-        prompts, p = case
+    def moments(prompts: ExactLaw, p: Fraction) -> bool:
         return stationary_moments(prompts, p) == (
             mean(prompts) + (1 - p) / p,
             variance(prompts) + spread * (1 - p) / p**2,
@@ -123,18 +122,16 @@ def _age_check(context: Context, *, faster: int = 0, constant: int = 3) -> Outco
     """
     steps = context.choose(12, 40, 100)
     cases = list(product(_CHANCES, range(1, steps)))
-    domain = Domain(f"p = 1/10, 3/10, 1/2, 9/10 and steps 1..{steps - 1}, exactly", cases)
+    domain = context.domain(f"p = 1/10, 3/10, 1/2, 9/10 and steps 1..{steps - 1}, exactly", cases)
 
-    def tails(case: tuple[Fraction, int]) -> bool:
-        p, k = case
+    def tails(p: Fraction, k: int) -> bool:
         law = age_law(p, k)
         return all(
             sum(chance for a, chance in law.items() if a >= n) <= (1 - p) ** (n + faster)
             for n in range(k + 2)
         )
 
-    def third(case: tuple[Fraction, int]) -> bool:
-        p, k = case
+    def third(p: Fraction, k: int) -> bool:
         law = age_law(p, k)
         moment = sum(a**3 * chance for a, chance in law.items())
         total = sum(
@@ -202,15 +199,12 @@ def third_moment(law: ExactLaw) -> Fraction:
     return Fraction(sum(abs(v * whole - centre) ** 3 * w for v, w in weights.items()), whole**4)
 
 
-def slot_of(data: Data) -> Slot | None:
-    """Read a slot that starts from a given size; None if the data are not a slot."""
-    prompts, increments = tuple(data["prompts"]), tuple(data["increments"])
-    if len(set(prompts)) != len(prompts) or len(prompts) < 2 or min(prompts) < 1:
-        return None
+def slot_of(prompts: list[int], tenths: int, increments: list[int], start: int) -> Slot:
+    """Return a slot that starts from a given size; dismiss what is not a slot."""
+    dismiss_if(len(set(prompts)) != len(prompts) or len(prompts) < 2 or min(prompts) < 1)
     # Increments of 0 would work too; positive ones make a clearer counterexample.
-    if not increments or min(increments) < 1 or not 1 <= data["tenths"] <= 9 or data["start"] < 1:
-        return None
-    return Slot(prompts, data["tenths"], increments, data["start"])
+    dismiss_if(not increments or min(increments) < 1 or not 1 <= tenths <= 9 or start < 1)
+    return Slot(tuple(prompts), tenths, tuple(increments), start)
 
 
 def _described(slot: Slot) -> str:
@@ -249,14 +243,12 @@ def _slots(context: Context, starts: Sequence[int | None], *, slowest: int = 0) 
 # The variance, (40).
 
 
-def verify_variance(data: Data) -> str | None:
+@verifier
+def verify_variance(prompts: list[int], tenths: int, increments: list[int], start: int) -> str:
     """Confirm that a slot's variance from a given start breaks the printed bound, exactly."""
-    slot = slot_of(data)
-    if slot is None:
-        return None
+    slot = slot_of(prompts, tenths, increments, start)
     actual, wanted = variance(slot.law()), variance(uniform(slot.prompts))
-    if actual >= wanted:
-        return None
+    dismiss_if(actual >= wanted)
     return f"{_described(slot)} the variance is {actual} < σ_s² = {wanted}"
 
 
@@ -291,11 +283,10 @@ def _variance_check(context: Context, *, arbitrary: bool = True, whole: bool = F
     """
     starts: tuple[int | None, ...] = tuple(range(1, context.choose(4, 7, 10)))
     made = _made(context)
-    printed = refute(
+    printed = context.refute(
         "Var Y(k) ≥ σ_s² from any size at step 0",
         made.replace("0..2", "1 and 2"),
         _slots(context, starts if arbitrary else (None,), slowest=1),
-        verify_variance,
         holds=lambda s: variance(s.law()) >= variance(uniform(s.prompts)),
     )
 
@@ -325,17 +316,18 @@ def moment_bound(slot: Slot) -> Fraction:
     return 4 * (Fraction(max(slot.prompts) - 1) ** 3 + grown)
 
 
-def verify_moment(data: Data) -> str | None:
+@verifier
+def verify_moment(
+    prompts: list[int], tenths: int, increments: list[int], start: int, constant: int
+) -> str:
     """Confirm that the third moment exceeds a constant that is valid for a fresh prompt."""
-    slot = slot_of(data)
-    if slot is None or data["constant"] < moment_bound(slot):
-        return None
+    slot = slot_of(prompts, tenths, increments, start)
+    dismiss_if(constant < moment_bound(slot))
     moment = third_moment(slot.law())
-    if moment <= data["constant"]:
-        return None
+    dismiss_if(moment <= constant)
     return (
-        f"{_described(slot)} E|Y − EY|³ = {float(moment):.1f}, above {data['constant']}; from a "
-        f"fresh prompt it would stay below {float(moment_bound(slot)):.1f} at all steps"
+        f"{_described(slot)} E|Y − EY|³ = {float(moment):.1f}, above {constant}; from a fresh "
+        f"prompt it would stay below {float(moment_bound(slot)):.1f} at all steps"
     )
 
 
@@ -365,15 +357,13 @@ def _moment_check(context: Context, *, far: bool = True, share: Fraction = Fract
     constants = context.choose((10**4, 10**6), (10**4, 10**6, 10**9), (10**4, 10**6, 10**12))
     starts = [10 * round(constant ** (1 / 3)) for constant in constants] if far else [1, 2]
     cases = [
-        {"prompts": [1, 2], "tenths": tenths, "increments": [1] * k, "start": start,
-         "constant": constant}
+        ((1, 2), tenths, (1,) * k, start, constant)
         for constant, start, tenths, k in product(constants, starts, (5, 9), (1, 2))
-    ]  # fmt: skip
-    printed = refute(
+    ]
+    printed = context.refute(
         "E|Y(k) − E Y(k)|³ below one constant from any size at step 0",
         f"prompts 1 or 2, increments 1, p = 1/2 and 9/10, constants {constants}, starts {starts}",
         cases,
-        verify_moment,
     )
     corrected = examine(
         "E|Y(k) − E Y(k)|³ ≤ 4((s_max − 1)³ + 48·δ_max³/p³) from a fresh prompt",
@@ -390,28 +380,25 @@ def _moment_check(context: Context, *, far: bool = True, share: Fraction = Fract
 # The decomposition, after one step: H is δ_1 with probability 1 − p, else 0.
 
 
-def _means(data: Data) -> tuple[Fraction, Fraction]:
+def _means(prompts: Sequence[int], tenths: int, increment: int) -> tuple[Fraction, Fraction]:
     """Return ``μ_s`` and ``E H``."""
-    prompts = data["prompts"]
-    survival = 1 - Fraction(data["tenths"], 10)
-    return Fraction(sum(prompts), len(prompts)), survival * data["increment"]
+    return Fraction(sum(prompts), len(prompts)), (1 - Fraction(tenths, 10)) * increment
 
 
-def verify_decomposition(data: Data) -> str | None:
+@verifier
+def verify_decomposition(
+    prompts: list[int], tenths: int, increment: int, prompt: int, survives: int
+) -> str:
     """Confirm that both sides of the printed identity differ after a slot's first step."""
-    prompts, prompt, increment = data["prompts"], data["prompt"], data["increment"]
-    if len(prompts) < 2 or len(set(prompts)) < len(prompts) or prompt not in prompts:
-        return None
-    if min(prompts) < 1 or increment < 0 or not 1 <= data["tenths"] <= 9:
-        return None
-    growth = increment if data["survives"] == 1 else 0
-    mean_s, mean_h = _means(data)
+    dismiss_if(len(prompts) < 2 or len(set(prompts)) < len(prompts) or prompt not in prompts)
+    dismiss_if(min(prompts) < 1 or increment < 0 or not 1 <= tenths <= 9)
+    growth = increment if survives == 1 else 0
+    mean_s, mean_h = _means(prompts, tenths, increment)
     left = prompt + growth - (mean_s + mean_h)
     right = (prompt - mean_s) + (growth - mean_h) + (mean_s - (mean_s + mean_h))
-    if left == right:
-        return None
+    dismiss_if(left == right)
     return (
-        f"prompts uniform on {prompts}, p = {data['tenths']}/10, δ_1 = {increment}, k = 1, a "
+        f"prompts uniform on {prompts}, p = {tenths}/10, δ_1 = {increment}, k = 1, a "
         f"prompt of {prompt} that {'has grown' if growth else 'is new'}: Y − E[Y] = {left}, the "
         f"right-hand side = {right}"
     )
@@ -437,24 +424,22 @@ def _decomposition_check(context: Context, *, increments: int = 2, terms: int = 
     """
     largest = context.choose(3, 5, 8)
     cases = [
-        {"prompts": [1, other], "tenths": tenths, "increment": increment, "prompt": prompt,
-         "survives": survives}
+        ((1, other), *rest)
         for other in range(2, largest + 1)
-        for tenths, increment in product((1, 5, 9), range(increments + 1))
-        for prompt in (1, other)
-        for survives in (0, 1)
-    ]  # fmt: skip
-    domain = Domain(
+        for rest in product((1, 5, 9), range(increments + 1), (1, other), (0, 1))
+    ]
+    domain = context.domain(
         f"slots with two prompts up to {largest} and increments up to {increments} after a step",
         cases,
     )
-    printed = domain.refute("Y − EY = (S − μ_s) + (H − EH) + (μ_s − EY)", verify_decomposition)
+    printed = domain.refute("Y − EY = (S − μ_s) + (H − EH) + (μ_s − EY)")
 
-    def two_terms(case: Data) -> bool:
-        mean_s, mean_h = _means(case)
-        growth = case["increment"] * case["survives"]
-        parts = [case["prompt"] - mean_s, growth - mean_h][:terms]
-        return bool(sum(parts) == case["prompt"] + growth - mean_s - mean_h)
+    def two_terms(case: tuple[tuple[int, int], int, int, int, int]) -> bool:
+        prompts, tenths, increment, prompt, survives = case
+        mean_s, mean_h = _means(prompts, tenths, increment)
+        growth = increment * survives
+        parts = [prompt - mean_s, growth - mean_h][:terms]
+        return sum(parts) == prompt + growth - mean_s - mean_h
 
     corrected = domain.examine("Y − EY = (S − μ_s) + (H − EH)", two_terms)
     return printed, corrected

@@ -10,10 +10,18 @@ import numpy as np
 from bfio.testing.balance import C1, LEAST_G, C, improvement_bound
 from formulations.arrays import FloatArray
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Estimate, Examination, Findings, Outcome
+from proofs_checks.evidence import (
+    Data,
+    Estimate,
+    Examination,
+    Findings,
+    Outcome,
+    dismiss_if,
+    verifier,
+)
 from proofs_checks.papers.balance.average_gap import Pool, pool_estimates
 from proofs_checks.runs import Cell, blind_sizes, level_sizes, two_sizes
-from proofs_checks.search import Domain, examine, refute
+from proofs_checks.search import examine
 from proofs_checks.statistics import (
     Bounded,
     deviation,
@@ -57,8 +65,7 @@ def constant(
     """Bound the constant of the normal limit on both sides; ``spread`` scales σ."""
     low, high = _CONSTANT
 
-    def holds(cell: tuple[FloatArray, int, int]) -> bool:
-        slot, B, G = cell
+    def holds(slot: FloatArray, B: int, G: int) -> bool:
         scale = spread * G * deviation(slot) * sqrt(B * log(G))
         return low * scale <= expected_imbalance(slot, B, G) <= high * scale
 
@@ -148,8 +155,7 @@ def _fcfs_check(
     prompts = laws or prompt_laws()
     ratios = []
 
-    def holds(cell: tuple[str, FloatArray, int, int]) -> bool:
-        _, pmf, B, G = cell
+    def holds(_: str, pmf: FloatArray, B: int, G: int) -> bool:
         exact = expected_imbalance(pmf, B, G)
         bound = C * G * deviation(pmf) * sqrt(B * log(G))
         ratios.append(exact / bound)
@@ -185,21 +191,20 @@ def largest_ratio(rarity: int) -> Fraction:
     return 1 / (1 - Fraction(1, rarity) - Fraction(1, 1000))
 
 
-def verify_rare(data: Data) -> str | None:
+@verifier
+def verify_rare(rarity: int, doublings: int, thousandths: int) -> str:
     """Confirm that the bound exceeds the ratio, G and B powers of two; logarithms rounded down."""
-    rarity, doublings, constant = data["rarity"], data["doublings"], data["thousandths"]
-    if rarity < 2 or doublings < 10 or constant < 1:
+    if rarity < 2 or doublings < 10 or thousandths < 1:
         raise ValueError("no law, G below 1000, or a constant of 0")
     ratio = largest_ratio(rarity)
     # B·κ_0² = (1 − 1/(n·B))/(4·n), with the largest κ_0 = σ_s/s_max that the law allows.
     spread = Fraction(999, 1000) / (4 * rarity)
     logarithm = doublings * Fraction(69_314, 100_000)
-    bound = Fraction(constant, 1000) ** 2 * spread * logarithm
-    if bound <= ratio**2:
-        return None
+    bound = Fraction(thousandths, 1000) ** 2 * spread * logarithm
+    dismiss_if(bound <= ratio**2)
     return (
         f"G = B = 2^{doublings}, prompts 2, but 1 with chance 1/({rarity}·B): the ratio is at "
-        f"most {float(ratio):.4f}, the bound with c = {constant / 1000} at least "
+        f"most {float(ratio):.4f}, the bound with c = {thousandths / 1000} at least "
         f"{sqrt(bound):.4f}"
     )
 
@@ -234,19 +239,14 @@ def _theorem_check(
     Correction: For B ≥ B_0(G, κ_0). B_0 depends on the law; stated only in the proof, and there on
         G alone, for the error of the normal limit is taken as universal (balance.eq13).
     """
-    printed = refute(
+    printed = context.refute(
         "the ratio reaches the bound, whatever the law of prompts",
         f"c = 0.067 and 0.007, prompts 2 or, with chance 1/(n·B), 1, n = 2, 3, 4, G = B = 2^k, k "
         f"in {list(doublings)}; bounds on the ratio in fractions",
-        [
-            {"rarity": n, "doublings": k, "thousandths": c}
-            for n, k, c in product((2, 3, 4), doublings, (67, 7))
-        ],
-        verify_rare,
+        product((2, 3, 4), doublings, (67, 7)),
     )
 
-    def holds(cell: tuple[str, FloatArray, int, int]) -> bool:
-        _, pmf, B, G = cell
+    def holds(_: str, pmf: FloatArray, B: int, G: int) -> bool:
         largest = len(pmf) - 1
         # The proof's bound on the ratio; BF-IO itself does better (balance.eq12).
         ratio = expected_imbalance(pmf, B, G) / ((G - 1) * largest)
@@ -281,17 +281,15 @@ def distance_to_normal(pmf: FloatArray, slots: int) -> float:
     return float(max(abs(above - normal).max(), abs(above - total - normal).max()))
 
 
-def verify_constant(data: Data) -> str | None:
-    """Confirm that a law with values 1 and 2 needs a constant above ``least`` hundredths."""
-    odds, slots, least = data["odds"], data["slots"], data["hundredths"]
-    if odds < 1 or slots < 1 or least < 300:
-        return None
+@verifier
+def verify_constant(odds: int, slots: int, hundredths: int) -> str:
+    """Confirm that a law with values 1 and 2 needs a constant above ``hundredths/100``."""
+    dismiss_if(odds < 1 or slots < 1 or hundredths < 300)
     needed = distance_to_normal(law([1, 2], [odds, 1]), slots) * sqrt(slots)
-    if needed * 100 <= least:
-        return None
+    dismiss_if(needed * 100 <= hundredths)
     return (
         f"prompts 1 or 2 with odds {odds} : 1 and B = {slots}: the distance to the normal law is "
-        f"{needed:.4f}/√B, above {least / 100}/√B"
+        f"{needed:.4f}/√B, above {hundredths / 100}/√B"
     )
 
 
@@ -321,20 +319,16 @@ def _constant_check(context: Context, *, rarest: int | None = None, factor: floa
     most = rarest or context.choose(200, 1000, 10_000)
     odds = [o for o in (1, 3, 10, 30, 100, 200, 1000, 10_000) if o <= most]
     slots = context.choose((1, 8, 64), (1, 8, 64, 256), (1, 8, 64, 256, 1024))
-    cases = list(product(odds, slots))
-    domain = Domain(
+    cases = list(product(odds, slots, (300,)))
+    domain = context.domain(
         f"prompts 1 or 2 with odds {odds} : 1, B in {slots}; exact law of the sum", cases
     )
-    printed = domain.refute(
-        "one constant, 3, for all laws of prompts",
-        verify_constant,
-        lambda c: {"odds": c[0], "slots": c[1], "hundredths": 300},
-    )
+    printed = domain.refute("one constant, 3, for all laws of prompts")
 
-    def within(case: tuple[int, int]) -> bool:
-        pmf = law([1, 2], [case[0], 1])
+    def within(odds: int, slots: int, _: int) -> bool:
+        pmf = law([1, 2], [odds, 1])
         kappa = deviation(pmf) / 2
-        return distance_to_normal(pmf, case[1]) * sqrt(case[1]) * factor <= _BERRY_ESSEEN / kappa
+        return distance_to_normal(pmf, slots) * sqrt(slots) * factor <= _BERRY_ESSEEN / kappa
 
     corrected = domain.examine("constant 0.4748/κ_0", within)
     return printed, corrected
@@ -519,11 +513,11 @@ def _sound(variables: Sequence[Sequence[int]], t: int) -> bool:
 # One law for all loads: before eq. (16).
 
 
-def verify_maximum(data: Data) -> str | None:
+@verifier
+def verify_maximum(values: list[int], workers: int, t: int) -> str | None:
     """Confirm ``E max_g S_g < a + t·P(max_g (S_g − a) ≥ t)`` for loads of one law, exactly."""
-    variables, t = [data["values"]] * data["workers"], data["t"]
-    if not _sound(variables, t):
-        return None
+    variables = [values] * workers
+    dismiss_if(not _sound(variables, t))
     right = _means(variables)[0] + t * chance_of_excess(variables, t)
     return None if expected_maximum(variables) >= right else _described(variables, t, right)
 
@@ -536,8 +530,7 @@ def _alike(context: Context) -> Iterator[LoadsAndLevel]:
                 yield (values,) * workers, t
 
 
-def _alike_data(case: LoadsAndLevel) -> Data:
-    variables, t = case
+def _alike_data(variables: tuple[tuple[int, ...], ...], t: int) -> Data:
     return {"values": list(variables[0]), "workers": len(variables), "t": t}
 
 
@@ -567,27 +560,27 @@ def _maximum_check(
         constant, and by exact computation (balance.eq16) with the printed one.
     """
     cases = list(_alike(context))
-    domain = Domain("loads uniform on every set of small values, 2 or 3 workers, all t", cases)
+    domain = context.domain(
+        "loads uniform on every set of small values, 2 or 3 workers, all t", cases
+    )
 
-    def printed_holds(case: LoadsAndLevel) -> bool:
-        variables, t = case
+    def printed_holds(variables: tuple[tuple[int, ...], ...], t: int) -> bool:
         if non_negative:
             # Without centring the loads are positive, and the inequality reduces to Markov's.
             share = Fraction(sum(max(x) >= t for x in product(*variables)))
             return expected_maximum(variables) >= t * share / prod(map(len, variables))
-        return verify_maximum(_alike_data(case)) is None
+        return verify_maximum(_alike_data(variables, t)) is None
 
     tight = 0
 
-    def corrected_holds(case: LoadsAndLevel) -> bool:
+    def corrected_holds(variables: tuple[tuple[int, ...], ...], t: int) -> bool:
         nonlocal tight
-        variables, t = case
         right = _means(variables)[0] + t * chance_of_excess(variables, t)
         room = expected_maximum(variables) - right + with_correction * left_out(variables)
         tight += room == 0
         return room >= 0
 
-    printed = domain.refute("printed inequality", verify_maximum, _alike_data, holds=printed_holds)
+    printed = domain.refute("printed inequality", _alike_data, holds=printed_holds)
     corrected = domain.examine("with the correction term", corrected_holds)
     return Findings(
         printed, corrected, numbers={"instances that meet the corrected one with equality": tight}
@@ -597,12 +590,11 @@ def _maximum_check(
 # Loads of different means: eq. (49).
 
 
-def verify_family(data: Data) -> str | None:
+@verifier
+def verify_family(variables: list[list[int]], t: int) -> str | None:
     """Confirm ``E max_i X_i < max_i a_i + t·P(max_i (X_i − a_i) ≥ t)``, exactly."""
-    variables, t = data["variables"], data["t"]
     # The claim balance.maximum covers families with a single mean.
-    if not _sound(variables, t) or len(set(_means(variables))) == 1:
-        return None
+    dismiss_if(not _sound(variables, t) or len(set(_means(variables))) == 1)
     right = max(_means(variables)) + t * chance_of_excess(variables, t)
     return None if expected_maximum(variables) >= right else _described(variables, t, right)
 
@@ -646,15 +638,12 @@ def _family_check(
         p)^k, so the time average in Theorem 3 keeps its order.
     """
     cases = list(_families(context, alike))
-    domain = Domain("two independent loads, each uniform on two small values, all t", cases)
-    printed = domain.refute(
-        "E max X ≥ max a + t·P(max (X − a) ≥ t)",
-        verify_family,
-        lambda c: {"variables": [list(v) for v in c[0]], "t": c[1]},
+    domain = context.domain(
+        "two independent loads, each uniform on two small values, all t", cases
     )
+    printed = domain.refute("E max X ≥ max a + t·P(max (X − a) ≥ t)")
 
-    def corrected_holds(case: LoadsAndLevel) -> bool:
-        variables, t = case
+    def corrected_holds(variables: tuple[tuple[int, ...], ...], t: int) -> bool:
         level = (min if floor else max)(_means(variables))
         right = level + t * chance_of_excess(variables, t)
         return expected_maximum(variables) >= right - with_correction * left_out(variables)

@@ -19,7 +19,7 @@ import numpy as np
 from bfio.testing.balance import LEAST_G, C
 from formulations.arrays import FloatArray
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Examination, Findings, Outcome
+from proofs_checks.evidence import Examination, Findings, Outcome, dismiss_if, verifier
 from proofs_checks.papers.balance.average_gap import Pool
 from proofs_checks.papers.balance.theorem1 import (
     FCFS,
@@ -30,7 +30,7 @@ from proofs_checks.papers.balance.theorem1 import (
     improvement_estimates,
     prompt_laws,
 )
-from proofs_checks.search import examine, refute
+from proofs_checks.search import examine
 from proofs_checks.statistics import (
     CUT_OFF,
     convolved,
@@ -95,8 +95,7 @@ def _stationary_check(
     def sigma_snap(prompts: FloatArray, p: float) -> float:
         return sqrt(deviation(prompts) ** 2 + (1 - p) / p**2)
 
-    def holds(cell: tuple[FloatArray, float, int, int]) -> bool:
-        prompts, p, B, G = cell
+    def holds(prompts: FloatArray, p: float, B: int, G: int) -> bool:
         exact = expected_imbalance(slot_law(prompts, p), B, G)
         bound = C * G * sigma_snap(prompts, p) * sqrt(B * log(G))
         ratios.append(exact / bound)
@@ -115,14 +114,11 @@ def _stationary_check(
         "σ_snap is the deviation of a slot's size",
         "all those laws of prompts, p = 1/10 and 1/2",
         product(prompt_laws().values(), _CHANCES),
-        lambda case: isclose(deviation(slot_law(*case)), sigma_snap(*case), rel_tol=1e-6),
+        lambda *case: isclose(deviation(slot_law(*case)), sigma_snap(*case), rel_tol=1e-6),
     )
     return Findings(
         seen, both, named, numbers={"least_ratio": min(ratios), "largest_ratio": max(ratios)}
     )
-
-
-_NAMES = ("workers", "slots", "largest", "mean_output", "thousandths")
 
 
 def least_age_imbalance(workers: int, slots: int, mean_output: int) -> int:
@@ -136,61 +132,60 @@ def least_age_imbalance(workers: int, slots: int, mean_output: int) -> int:
     return isqrt(floor(square))
 
 
-def largest_ratio(data: Data) -> Fraction | None:
+def largest_ratio(workers: int, slots: int, largest: int, mean_output: int) -> Fraction | None:
     """Return a bound on the ratio of two policies' mean imbalances; None if none is proven."""
-    workers, slots = data["workers"], data["slots"]
-    least = least_age_imbalance(workers, slots, data["mean_output"])
-    prompts = (workers - 1) * slots * (data["largest"] - 1)
+    least = least_age_imbalance(workers, slots, mean_output)
+    prompts = (workers - 1) * slots * (largest - 1)
     return None if least <= prompts else Fraction(least + prompts, least - prompts)
 
 
-def squared_bound(data: Data) -> Fraction:
+def squared_bound(
+    workers: int, slots: int, largest: int, mean_output: int, thousandths: int
+) -> Fraction:
     """Return a lower bound on the square of the theorem's bound; prompts uniform on 1..s_max."""
-    workers, slots, largest, mean, constant = (int(data[name]) for name in _NAMES)
-    variance = Fraction(largest**2 - 1, 12) + mean * (mean - 1)
+    variance = Fraction(largest**2 - 1, 12) + mean_output * (mean_output - 1)
     # Rounding the logarithm down to six digits absorbs its floating-point error.
     logarithm = Fraction(floor(log(workers) * 10**6), 10**6)
-    scale = Fraction(constant * workers, 1000 * largest * mean * (workers - 1))
+    scale = Fraction(thousandths * workers, 1000 * largest * mean_output * (workers - 1))
     return scale * scale * variance * logarithm * slots
 
 
-def verify(data: Data) -> str | None:
+@verifier
+def verify(
+    workers: int, slots: int, largest: int, mean_output: int, thousandths: int
+) -> str | None:
     """Confirm that the bound exceeds the ratio of every overloaded instance, by a quarter."""
-    workers, slots = data["workers"], data["slots"]
-    if workers < LEAST_G or slots < sqrt(workers) * log(workers) or data["mean_output"] < 2:
-        return None
+    dismiss_if(workers < LEAST_G or slots < sqrt(workers) * log(workers) or mean_output < 2)
     # Constants up to the proof's one are covered by the claim; no larger constant is claimed.
-    if data["largest"] < 2 or not 1 <= data["thousandths"] <= 1000 * C:
-        return None
-    ratio = largest_ratio(data)
+    dismiss_if(largest < 2 or not 1 <= thousandths <= 1000 * C)
+    ratio = largest_ratio(workers, slots, largest, mean_output)
+    bound = squared_bound(workers, slots, largest, mean_output, thousandths)
     # Require a margin of a quarter, so that rounding cannot matter.
-    if ratio is None or squared_bound(data) <= (ratio * Fraction(5, 4)) ** 2:
+    if ratio is None or bound <= (ratio * Fraction(5, 4)) ** 2:
         return None
     return (
-        f"G = {workers}, B = {slots}, outputs geometric with mean {data['mean_output']}, prompts "
-        f"uniform on 1..{data['largest']}, any overloaded instance: the ratio is at most "
-        f"{float(ratio):.4f}, the bound with c = {data['thousandths'] / 1000} is "
-        f"{sqrt(squared_bound(data)):.4f}"
+        f"G = {workers}, B = {slots}, outputs geometric with mean {mean_output}, prompts uniform "
+        f"on 1..{largest}, any overloaded instance: the ratio is at most {float(ratio):.4f}, the "
+        f"bound with c = {thousandths / 1000} is {sqrt(bound):.4f}"
     )
 
 
-def _printed(context: Context, outputs: Sequence[int] | None) -> Examination[Data]:
+def _printed(context: Context, outputs: Sequence[int] | None) -> Examination[tuple[int, ...]]:
     # A constant ten times smaller requires a batch a hundred times larger, and so on.
     constants = context.choose(((67, 400), (7, 40_000)), ((67, 400), (7, 40_000)),
                                ((67, 400), (7, 40_000), (1, 2_000_000)))  # fmt: skip
     means = outputs or (10, 10**3, 10**6, 10**9)
     cases = [
-        dict(zip(_NAMES, (workers, slots, largest, mean, constant), strict=True))
+        (workers, slots, largest, mean, constant)
         for (constant, slots), workers, largest, mean in product(
             constants, (LEAST_G, 256), (2, 3), means
         )
     ]
-    return refute(
+    return context.refute(
         "the ratio reaches the bound, whatever p",
         f"constants c in thousandths with batch sizes {constants}, G = {LEAST_G} and 256, prompts "
         f"uniform on 1..2 and 1..3, outputs of mean {means}; bounds on the ratio in fractions",
         cases,
-        verify,
     )
 
 
@@ -248,8 +243,7 @@ def _check(
     """
     printed = _printed(context, outputs)
 
-    def holds(cell: tuple[FloatArray, float, int, int]) -> bool:
-        prompts, p, B, G = cell
+    def holds(prompts: FloatArray, p: float, B: int, G: int) -> bool:
         largest = len(prompts) - 1
         sigma = sqrt(deviation(prompts) ** 2 + (1 - p) / p**2)
         ratio = expected_imbalance(snapshot_law(prompts, p), B, G) / ((G - 1) * largest / p)
@@ -267,7 +261,8 @@ def _check(
         growth(context, "p = 1/2", snapshot_law(prompt_laws()["uniform on 1..10"], 0.5)),
         *(m.estimate for m in measured),
     )
-    extreme = dict(zip(_NAMES, (LEAST_G, 400, 2, 10**6, 67), strict=True))
+    extreme = LEAST_G, 400, 2, 10**6
+    bound = sqrt(squared_bound(*extreme, 67))
     return Findings(
         printed,
         seen,
@@ -275,8 +270,8 @@ def _check(
         estimates=estimates,
         numbers={
             "c": C,
-            f"bound at G = {LEAST_G}, B = 400, p = 10^-6, s_max = 2": sqrt(squared_bound(extreme)),
-            "largest ratio there": float(largest_ratio(extreme) or 0),
+            f"bound at G = {LEAST_G}, B = 400, p = 10^-6, s_max = 2": bound,
+            "largest ratio there": float(largest_ratio(*extreme) or 0),
         },
         summary="As p falls the bound tends to c·√(B log G)·G/((G − 1)·s_max), which exceeds 1 "
         "for large B, but the ratio tends to 1, since nobody can rebalance what does not end. For "
@@ -352,8 +347,7 @@ def _theorem3_check(
     laws = list(prompt_laws().values())[: context.choose(1, 4, 4)]
     cells = list(product(laws, _CHANCES, _DRIFTS, slots, workers))
 
-    def holds(cell: tuple[FloatArray, float, tuple[int, ...], int, int]) -> bool:
-        prompts, p, drift, B, G = cell
+    def holds(prompts: FloatArray, p: float, drift: tuple[int, ...], B: int, G: int) -> bool:
         bound = factor * C * G * deviation(prompts) * sqrt(B * log(G)) * (1 + 1e-9)
         return all(
             expected_imbalance(drift_law(prompts, p, drift, step), B, G) >= bound

@@ -8,7 +8,7 @@ import numpy as np
 
 from formulations.batching import BatchTime
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Findings, Outcome
+from proofs_checks.evidence import Data, Findings, Outcome, dismiss_if, verifier
 from proofs_checks.papers.batching.model import (
     Batch,
     Policy,
@@ -21,7 +21,7 @@ from proofs_checks.papers.batching.model import (
     sarathi,
     simple_engine,
 )
-from proofs_checks.search import examine, refute
+from proofs_checks.search import examine
 
 CLAIMS = Claims()
 
@@ -163,8 +163,7 @@ def _proposition2a_check(context: Context, *, wasted: bool = False, load: int = 
         phases are empty where it meets 0.
     """
 
-    def empties(pair: tuple[Fluid, list[Point]]) -> bool:
-        fluid, points = pair
+    def empties(fluid: Fluid, points: list[Point]) -> bool:
         begin = workload(fluid, points[0], printed=False)
         on_line = all(
             workload(fluid, x, printed=False) == begin + fluid.drift * x.time for x in points
@@ -182,22 +181,20 @@ def _proposition2a_check(context: Context, *, wasted: bool = False, load: int = 
     )
 
 
-def verify_2b(data: Data) -> str | None:
+@verifier
+def verify_2b(rate: int, prefill: int, decode: int, capacity: int) -> str:
     """Confirm an overloaded engine whose fluid equations have a solution without accumulation.
 
     ``F_p = F_d = λt`` and ``Z = W = 0`` satisfy (C.10), (C.11), (C.13) and (C.14). They also
     satisfy (C.12), which bounds each phase separately, if ``λ m_p`` and ``λ m_d`` are at most
-    ``b/t_b``.
+    ``b/t_b``. Rate and lengths are in tenths.
     """
-    rate, p, d = (Fraction(data[name], 10) for name in ("rate", "prefill", "decode"))
-    capacity = data["capacity"]
-    if min(rate, p, d, capacity) <= 0 or min(p, d) < 1 or rate * (p + d) <= capacity:
-        return None
-    if max(rate * p, rate * d) > capacity:
-        return None
+    come, p, d = (Fraction(tenths, 10) for tenths in (rate, prefill, decode))
+    dismiss_if(min(rate, capacity) <= 0 or min(p, d) < 1 or come * (p + d) <= capacity)
+    dismiss_if(max(come * p, come * d) > capacity)
     return (
-        f"λ = {rate}, (m_p, m_d) = ({p}, {d}), b/t_b = {capacity}: B_p' = {rate * p} and "
-        f"B_d' = {rate * d} are each at most b/t_b, and Z stays 0"
+        f"λ = {come}, (m_p, m_d) = ({p}, {d}), b/t_b = {capacity}: B_p' = {come * p} and "
+        f"B_d' = {come * d} are each at most b/t_b, and Z stays 0"
     )
 
 
@@ -223,32 +220,30 @@ def _proposition2b_check(context: Context, *, summed: bool = True, short: bool =
     """
     rng = context.rng
 
-    def cases() -> Iterator[Data]:
+    def cases() -> Iterator[tuple[int, int, int, int]]:
         for _ in range(context.choose(200, 2000, 40_000)):
             p, d = (int(x) for x in rng.integers(10, 60, size=2))
             capacity = int(rng.integers(1, 12))
             # For the mutation: a capacity below the need of each phase.
             rate = int(rng.integers(1, 40)) + (1000 if short else 0)
-            yield {"rate": rate, "prefill": p, "decode": d, "capacity": capacity}
+            yield rate, p, d, capacity
 
-    def overloaded(data: Data) -> bool:
-        return bool(data["rate"] * (data["prefill"] + data["decode"]) > 100 * data["capacity"])
+    def overloaded(rate: int, p: int, d: int, capacity: int) -> bool:
+        return rate * (p + d) > 100 * capacity
 
-    printed = refute(
+    printed = context.refute(
         "Z(a) != 0 for every solution of (C.10) to (C.14) from 0",
         "overloaded engines; the solution that serves all at once",
         cases(),
-        verify_2b,
         applies=overloaded,
     )
 
-    def grows(data: Data) -> bool:
-        rate, p, d = (Fraction(data[name], 10) for name in ("rate", "prefill", "decode"))
-        capacity = Fraction(data["capacity"]) * (1 if summed else 2)
-        fluid = Fluid(rate, p, d, capacity)
+    def grows(rate: int, prefill: int, decode: int, capacity: int) -> bool:
+        come, p, d = (Fraction(tenths, 10) for tenths in (rate, prefill, decode))
+        fluid = Fluid(come, p, d, Fraction(capacity * (1 if summed else 2)))
         start = Point(Fraction(0), Fraction(1, 100), Fraction(0), Fraction(0))
         begin = workload(fluid, start, printed=False)
-        slack = rate * (p + d) - data["capacity"]
+        slack = come * (p + d) - capacity
         return all(
             workload(fluid, x, printed=False) - begin >= slack * x.time
             for x in path(fluid, start, rng, 12, wasted=True)
@@ -267,21 +262,20 @@ def _proposition2b_check(context: Context, *, summed: bool = True, short: bool =
 # The total workload of the fluid model: (C.19), and section 4.2 with two types.
 
 
-def verify_c19(data: Data) -> str | None:
+@verifier
+def verify_c19(rate: int, prefill: int, decode: int, decoded: int) -> str:
     """Confirm that the slope of (C.19) differs from arrivals minus tokens, at constant flows.
 
     The flows are ``B_p' = m_p λ`` (arrivals are processed at once) and ``B_d'`` as given.
     """
-    rate, p, d, served = data["rate"], data["prefill"], data["decode"], data["decoded"]
-    if min(rate, p, d) < 1 or not 0 <= served <= rate * d:
-        return None
+    p, d = prefill, decode
+    dismiss_if(min(rate, p, d) < 1 or not 0 <= decoded <= rate * d)
     # Z_p' = λ − B_p'/m_p = 0 and Z_d' = λ − B_d'/m_d.
-    slope = (p + d) * (rate - Fraction(served, d))
-    stated = rate * (p + d) - (rate * p + served)
-    if slope == stated:
-        return None
+    slope = (p + d) * (rate - Fraction(decoded, d))
+    stated = rate * (p + d) - (rate * p + decoded)
+    dismiss_if(slope == stated)
     return (
-        f"λ = {rate}, (m_p, m_d) = ({p}, {d}), B_p' = {rate * p}, B_d' = {served}: "
+        f"λ = {rate}, (m_p, m_d) = ({p}, {d}), B_p' = {rate * p}, B_d' = {decoded}: "
         f"f' = {slope}, not {stated}"
     )
 
@@ -310,11 +304,10 @@ def _weights_check(context: Context, *, printed_again: bool = False, least: int 
     for _ in range(context.choose(60, 600, 20_000)):
         rate, p, d = (int(x) for x in rng.integers(1, 9, size=3))
         decoded = rate * d if least else int(rng.integers(0, rate * d + 1))
-        flows.append({"rate": rate, "prefill": p, "decode": d, "decoded": decoded})
-    printed = refute("f' = λ(m_p+m_d) − (B_p' + B_d')", "constant flows", flows, verify_c19)
+        flows.append((rate, p, d, decoded))
+    printed = context.refute("f' = λ(m_p+m_d) − (B_p' + B_d')", "constant flows", flows)
 
-    def kept(pair: tuple[Fluid, list[Point]]) -> bool:
-        fluid, points = pair
+    def kept(fluid: Fluid, points: list[Point]) -> bool:
         begin = workload(fluid, points[0], printed=printed_again)
         arriving = fluid.rate * (fluid.prefill + fluid.decode)
         return all(
@@ -354,22 +347,22 @@ def _room(rows: Sequence[_Row], capacity: int) -> int:
     return capacity - sum(rate * (p + d) for rate, p, d, *_ in rows)
 
 
-def verify_two_types(data: Data) -> str | None:
+@verifier
+def verify_two_types(types: list[list[int]]) -> str:
     """Confirm that the workload of section 4.2 grows although the load is below 1 (two types).
 
     All of the capacity is used. Both types have requests in both phases, so for some time any
     split of the capacity is feasible.
     """
-    rows = data["types"]
-    if len(rows) != 2 or any(len(row) != 5 or min(row[:3]) < 1 or min(row) < 0 for row in rows):
-        return None
-    capacity = sum(begun + decoded for *_, begun, decoded in rows)
-    room = _room(rows, capacity)
-    if room <= 0 or printed_slope(rows) == -room:
-        return None
+    dismiss_if(
+        len(types) != 2 or any(len(row) != 5 or min(row[:3]) < 1 or min(row) < 0 for row in types)
+    )
+    capacity = sum(begun + decoded for *_, begun, decoded in types)
+    room = _room(types, capacity)
+    dismiss_if(room <= 0 or printed_slope(types) == -room)
     return (
-        f"(λ, m_p, m_d, B_p', B_d') = {rows}, b/t_b = {capacity}: f' = {printed_slope(rows)}, not "
-        f"−δ = {-room}"
+        f"(λ, m_p, m_d, B_p', B_d') = {types}, b/t_b = {capacity}: f' = {printed_slope(types)}, "
+        f"not −δ = {-room}"
     )
 
 
@@ -406,26 +399,25 @@ def _two_types_check(
         return [rate, p, d, *(int(x) for x in rng.integers(0, 2 * rate * (p + d), size=2))]
 
     number = context.choose(60, 600, 20_000)
-    cases = [{"types": [row(), row()]} for _ in range(number)]
-    others = [{"types": [row() for _ in range(int(rng.integers(1, 6)))]} for _ in range(number)]
+    cases = [[row(), row()] for _ in range(number)]
+    others = [[row() for _ in range(int(rng.integers(1, 6)))] for _ in range(number)]
 
-    def capacity(data: Data) -> int:
-        return sum(sum(flows[3:]) for flows in data["types"]) + unused
+    def room(rows: Sequence[_Row]) -> int:
+        return _room(rows, sum(sum(flows[3:]) for flows in rows) + unused)
 
-    def below(data: Data) -> bool:
-        return _room(data["types"], capacity(data)) > 0
+    def below(rows: Sequence[_Row]) -> bool:
+        return room(rows) > 0
 
-    def right(data: Data) -> bool:
-        rows = data["types"]
+    def right(rows: Sequence[_Row]) -> bool:
         slope = _slope(rows, lambda p, d: (p, p + d) if swapped else (p + d, d))
-        return slope == -_room(rows, capacity(data))
+        return slope == -room(rows)
 
     made = "constant flows that use all of b/t_b, loads below 1, requests in both phases"
-    printed = refute("f' = −δ", made, cases, verify_two_types, applies=below)
+    printed = context.refute("f' = −δ", made, cases, applies=below)
     corrected = examine(
         "the same with weights m_p + m_d and m_d", f"{made}, 1 to 5 types", others, right, below
     )
-    growing = sum(below(data) and printed_slope(data["types"]) > 0 for data in cases)
+    growing = sum(below(rows) and printed_slope(rows) > 0 for rows in cases)
     return Findings(printed, corrected, numbers={"flows for which the printed f grows": growing})
 
 
@@ -448,28 +440,27 @@ def _worst_window(time: BatchTime, budget: int, loads: Sequence[int]) -> tuple[i
     return None
 
 
-def _time_of(data: Data) -> BatchTime:
-    c, a, b0 = data["time"]
-    return BatchTime(Fraction(c), Fraction(a), b0)
-
-
-def verify_c8(data: Data) -> str | None:
+@verifier
+def verify_c8(time: list[int], budget: int, loads: list[int]) -> str | None:
     """Confirm a sequence of batches that violates (C.8), although full batches are fastest."""
-    c, a, b0 = data["time"]
-    budget, loads = data["budget"], data["loads"]
-    if min(c, budget) < 1 or min(a, b0) < 0 or any(not 0 <= x <= budget for x in loads):
+    c, a, b0 = time
+    dismiss_if(min(c, budget) < 1 or min(a, b0) < 0 or any(not 0 <= x <= budget for x in loads))
+    took = BatchTime(Fraction(c), Fraction(a), b0)
+    window = _worst_window(took, budget, loads)
+    if window is None or not took.rate_check(budget).holds:
         return None
-    time = _time_of(data)
-    window = _worst_window(time, budget, loads)
-    if window is None or not time.rate_check(budget).holds:
-        return None
-    done = completed(time, loads)[:: time.slots(budget)]
+    done = completed(took, loads)[:: took.slots(budget)]
     first, last = window
     return (
-        f"b = {budget}, t_b = {time.slots(budget)}, batches of {loads}: "
+        f"b = {budget}, t_b = {took.slots(budget)}, batches of {loads}: "
         f"{done[last] - done[first]} tokens are done between n1 = {first} and n2 = {last}, not "
         f"{(last - first) * budget}"
     )
+
+
+def _numbers(time: BatchTime, budget: int, loads: list[int]) -> Data:
+    numbers = [int(time.overhead), int(time.per_token), time.free_tokens]
+    return {"time": numbers, "budget": budget, "loads": loads}
 
 
 @CLAIMS.formula(
@@ -494,59 +485,60 @@ def _c8_check(context: Context, *, slack: bool = True, full: bool = False) -> Ou
     """
     rng = context.rng
 
-    def cases() -> Iterator[Data]:
+    def cases() -> Iterator[tuple[BatchTime, int, list[int]]]:
         for _ in range(context.choose(150, 2000, 40_000)):
-            time, budget = random_time(rng), int(rng.integers(1, 8))
-            loads = rng.integers(budget if full else 0, budget + 1, size=int(rng.integers(1, 9)))
-            numbers = [int(time.overhead), int(time.per_token), time.free_tokens]
-            yield {"time": numbers, "budget": budget, "loads": [int(x) for x in loads]}
+            time, b = random_time(rng), int(rng.integers(1, 8))
+            yield time, b, rng.integers(b if full else 0, b + 1, int(rng.integers(1, 9))).tolist()
 
-    def applies(data: Data) -> bool:
-        return _time_of(data).rate_check(data["budget"]).holds
+    def applies(time: BatchTime, b: int, _: list[int]) -> bool:
+        return time.rate_check(b).holds
 
-    def bounded(data: Data) -> bool:
-        time, b = _time_of(data), data["budget"]
-        done, t_b = completed(time, data["loads"]), time.slots(data["budget"])
+    def bounded(time: BatchTime, b: int, loads: list[int]) -> bool:
+        done, t_b = completed(time, loads), time.slots(b)
         pairs = ((i, j) for i in range(len(done)) for j in range(i + 1, len(done)))
         return all(t_b * (done[j] - done[i] - b * slack) <= (j - i) * b for i, j in pairs)
 
     made = "random batch times with full batches fastest, random sequences of batches"
-    printed = refute("(C.8)", made, cases(), verify_c8, applies=applies)
+    printed = context.refute("(C.8)", made, cases(), _numbers, applies=applies)
     corrected = examine(
         "(C.8) with b more, between any two slots", made, cases(), bounded, applies
     )
     return printed, corrected
 
 
-def limited_run(data: Data) -> Iterator[tuple[int, int]]:
+def limited_run(
+    sizes: Sequence[Sequence[int]], budget: int, k_p: int, k_d: int, starve: int
+) -> Iterator[tuple[int, int]]:
     """Run requests that all arrive at 0 under a (K_p, K_d)-FCFS policy, one slot per batch.
 
     Decode tokens of the oldest K_d requests in decode come first. Then come the oldest K_p
     prompts: in order of arrival, or those with the fewest tokens left first if ``starve``. Yields
     the decode tokens and the requests completed after each batch, ``(B_d(n), F_d(n))``.
     """
-    state = State(0, tuple((p, d) for p, d in data["sizes"]))
-    engine, tokens = simple_engine(data["budget"], state.queue[0]), 0
+    state = State(0, tuple((p, d) for p, d in sizes))
+    engine, tokens = simple_engine(budget, state.queue[0]), 0
     yield 0, 0
     for _ in range(499):
         if not (queue := state.queue):
             return
-        prompts = places(queue, decoding=False)[: data["k_p"]]
-        if data["starve"]:
+        prompts = places(queue, decoding=False)[:k_p]
+        if starve:
             prompts.sort(key=lambda i: queue[i][0])
-        order = places(queue, decoding=True)[: data["k_d"]] + prompts
+        order = places(queue, decoding=True)[:k_d] + prompts
         batch = fill(queue, engine.budget, order)
         state, tokens = engine.step(state, batch), tokens + sum(y for _, y in batch)
-        yield tokens, len(data["sizes"]) - len(state.queue)
+        yield tokens, len(sizes) - len(state.queue)
 
 
-def _breaks_c9(data: Data, own: int) -> tuple[int, int, int, int, int] | None:
+def _breaks_c9(
+    own: int, sizes: Sequence[Sequence[int]], *limits: int
+) -> tuple[int, int, int, int, int] | None:
     """Return the first violation of ``V(F − own + 1) − (own − 1)·max <= B <= V(F + own)``.
 
-    It is n, F_d, B_d and both bounds.
+    It is n, F_d, B_d and both bounds. The limits are the other arguments of `limited_run`.
     """
-    decode = [d for _, d in data["sizes"]]
-    for n, (tokens, requests) in enumerate(limited_run(data)):
+    decode = [d for _, d in sizes]
+    for n, (tokens, requests) in enumerate(limited_run(sizes, *limits)):
         low = sum(decode[: max(0, requests - own + 1)]) - (own - 1) * max(decode)
         high = sum(decode[: requests + own])
         if not low <= tokens <= high:
@@ -554,12 +546,11 @@ def _breaks_c9(data: Data, own: int) -> tuple[int, int, int, int, int] | None:
     return None
 
 
-def verify_c9(data: Data) -> str | None:
+@verifier
+def verify_c9(sizes: list[list[int]], budget: int, k_p: int, k_d: int, starve: int) -> str | None:
     """Confirm a (K_p, K_d)-FCFS run that violates the key relationship (C.9) in decode."""
-    sizes, budget, k_p, k_d = (data[name] for name in ("sizes", "budget", "k_p", "k_d"))
-    if min(budget, k_p, k_d) < 1 or not sizes or any(min(size) < 1 for size in sizes):
-        return None
-    broken = _breaks_c9(data, k_d)
+    dismiss_if(min(budget, k_p, k_d) < 1 or not sizes or min(map(min, sizes)) < 1)
+    broken = _breaks_c9(k_d, sizes, budget, k_p, k_d, starve)
     if broken is None:
         return None
     n, requests, tokens, low, high = broken
@@ -592,45 +583,39 @@ def _c9_check(context: Context, *, one_prompt: bool = False, with_prompts: bool 
     """
     rng = context.rng
 
-    def cases() -> Iterator[Data]:
+    def cases() -> Iterator[tuple[list[list[int]], int, int, int, int]]:
         for _ in range(context.choose(200, 3000, 60_000)):
             sizes = [
                 [int(rng.integers(1, 12)), int(rng.integers(1, 12))]
                 for _ in range(int(rng.integers(1, 7)))
             ]
-            yield {
-                "sizes": sizes,
-                "budget": int(rng.integers(1, 6)),
-                "k_p": 1 if one_prompt else int(rng.integers(1, 4)),
-                "k_d": int(rng.integers(1, 4)),
-                "starve": int(rng.integers(0, 2)),
-            }
+            budget, k_p = int(rng.integers(1, 6)), 1 if one_prompt else int(rng.integers(1, 4))
+            yield sizes, budget, k_p, int(rng.integers(1, 4)), int(rng.integers(0, 2))
 
-    def holds(data: Data) -> bool:
-        own = data["k_d"] + (data["k_p"] - 1 if with_prompts else 0)
-        return _breaks_c9(data, own) is None
+    def holds(sizes: list[list[int]], budget: int, k_p: int, k_d: int, starve: int) -> bool:
+        own = k_d + (k_p - 1 if with_prompts else 0)
+        return _breaks_c9(own, sizes, budget, k_p, k_d, starve) is None
 
     made = "random requests, budgets, K_p and K_d; prompts in order or fewest tokens first"
-    printed = refute("(C.9) for decode", made, cases(), verify_c9)
+    printed = context.refute("(C.9) for decode", made, cases())
     corrected = examine("(C.9) with K_p + K_d − 1 for K_d in decode", made, cases(), holds)
     return printed, corrected
 
 
-def verify_lemma2(data: Data) -> str | None:
+@verifier
+def verify_lemma2(left: int, mean_decode: int) -> str:
     """Confirm initial states for which W_d and m_d Z_d, scaled, stay apart at time 0.
 
     State k has one request, with k·left tokens to decode: |x| = k·left, scaled ``W_d(0) = 1`` and
     ``m_d Z_d(0) = m_d/(k·left)``.
     """
-    left, mean = data["left"], data["mean_decode"]
-    if min(left, mean) < 1:
-        return None
-    gaps = [1 - Fraction(mean, k * left) for k in (1000, 10_000)]
-    if min(gaps) <= Fraction(1, 2):
-        return None
+    dismiss_if(min(left, mean_decode) < 1)
+    gaps = [1 - Fraction(mean_decode, k * left) for k in (1000, 10_000)]
+    dismiss_if(min(gaps) <= Fraction(1, 2))
     return (
-        f"states with a single request of {left}k decode tokens, m_d = {mean}: the scaled W_d(0) "
-        f"is 1 and m_d Z_d(0) is {1 - gaps[-1]} for k = 10,000, so that (C.29) fails at t = 0"
+        f"states with a single request of {left}k decode tokens, m_d = {mean_decode}: the scaled "
+        f"W_d(0) is 1 and m_d Z_d(0) is {1 - gaps[-1]} for k = 10,000, so that (C.29) fails at "
+        "t = 0"
     )
 
 
@@ -678,14 +663,11 @@ def _lemma2_check(
         finitely many: of one size, the gap is at most b v_d in any slot.
     """
     rng, numbers = context.rng, context.choose((8, 32), (16, 64), (32, 256))
-    states = [
-        {"left": int(x), "mean_decode": int(y)}
-        for x, y in rng.integers(1, 40, size=(context.choose(20, 100, 1000), 2))
-    ]
+    states = rng.integers(1, 40, size=(context.choose(20, 100, 1000), 2)).tolist()
     if not fresh:
-        states = [{"left": 1, "mean_decode": 10**6}]
-    printed = refute(
-        "(C.29) at t = 0", "states with one request of k, 2k, ... tokens", states, verify_lemma2
+        states = [(1, 10**6)]
+    printed = context.refute(
+        "(C.29) at t = 0", "states with one request of k, 2k, ... tokens", states
     )
     cases = [
         ((int(p), int(d)), int(b), policy)
@@ -693,8 +675,7 @@ def _lemma2_check(
         for policy in policies
     ]
 
-    def shrinks(case: tuple[tuple[int, int], int, Policy]) -> bool:
-        size, budget, policy = case
+    def shrinks(size: tuple[int, int], budget: int, policy: Policy) -> bool:
         most = Fraction(budget * size[1], sum(size))
         return all(_fresh_gap(size, n, budget, policy) <= most / n for n in numbers)
 

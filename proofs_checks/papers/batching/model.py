@@ -7,6 +7,7 @@ batch still takes, and the requests in order of arrival with their prompt and de
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from itertools import product
 from typing import TypeAlias
 
@@ -14,8 +15,8 @@ import numpy as np
 
 from formulations.batching import BatchTime
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Findings, Outcome
-from proofs_checks.search import examine, refute
+from proofs_checks.evidence import Data, Findings, Outcome, dismiss_if, verifier
+from proofs_checks.search import as_arguments, examine
 
 #: Prompt and decode tokens left, (p, d).
 Request: TypeAlias = tuple[int, int]
@@ -311,7 +312,7 @@ def _conserving_check(
             f"every batch of {policy.__name__} is full or has all there is",
             made,
             states,
-            lambda pair, policy=policy: _is_full(policy, *pair),  # type: ignore[misc]
+            partial(_is_full, policy),
         )
         for policy in mixing
     ]
@@ -320,7 +321,7 @@ def _conserving_check(
             f"{policy.__name__} leaves room in some state with b eligible tokens",
             "all those states at once",
             [states],
-            lambda all_of, policy=policy: any(  # type: ignore[misc]
+            lambda all_of, policy=policy: any(
                 eligible(queue) >= budget and not _is_full(policy, queue, budget)
                 for queue, budget in all_of
             ),
@@ -339,19 +340,20 @@ def _limited(queue: Queue, budget: int, oldest: int) -> Batch:
     return fill(queue, budget, decoding + places(queue, decoding=False))
 
 
-def verify_oldest(data: Data) -> str | None:
+def _decode_tokens(state: State) -> Fraction:
+    return Fraction(sum(d for _, d in state.queue))
+
+
+@verifier
+def verify_oldest(budget: int, oldest: int, prefill: int, decode: int, chance: list[int]) -> str:
     """Confirm that decode tokens grow below capacity when only K_d requests may decode."""
-    b, k, v_p, v_d = data["budget"], data["oldest"], data["prefill"], data["decode"]
-    rate = Fraction(*data["chance"])
-    if min(b, k, v_p, v_d) < 1 or not 0 < rate <= 1 or rate * (v_p + v_d) >= b:
-        return None
+    b, k, v_p, v_d = budget, oldest, prefill, decode
+    rate = Fraction(*chance)
+    dismiss_if(min(b, k, v_p, v_d) < 1 or not 0 < rate <= 1 or rate * (v_p + v_d) >= b)
     engine = simple_engine(b, (v_p, v_d), rate)
     state = State(0, ((0, 2),) * (b + k) + ((v_p, v_d),))
-    drift = engine.drift(
-        lambda x: Fraction(sum(d for _, d in x.queue)), state, lambda q, most: _limited(q, most, k)
-    )
-    if drift <= 0:
-        return None
+    drift = engine.drift(_decode_tokens, state, lambda q, most: _limited(q, most, k))
+    dismiss_if(drift <= 0)
     return (
         f"load {rate * (v_p + v_d) / b}, K_d = {k}: decode tokens grow by {drift} a slot; at most "
         f"{Fraction(k, v_d)} requests a slot are served, {rate} arrive"
@@ -384,30 +386,24 @@ def _oldest_check(context: Context, *, least: int = 1, enough: bool = True) -> O
     """
     rng = context.rng
 
-    def cases() -> Iterator[Data]:
+    def cases() -> Iterator[tuple[int, int, int, int, tuple[int, int]]]:
         for _ in range(context.choose(100, 1000, 20_000)):
-            b = int(rng.integers(1, 9))
-            tenths = int(rng.integers(1, 11))
-            yield {
-                "budget": b,
-                "oldest": max(least, int(rng.integers(1, b + 1))),
-                "prefill": int(rng.integers(1, 4)),
-                "decode": int(rng.integers(1, 12)),
-                "chance": [tenths, 10],
-            }
-        yield {"budget": 10, "oldest": max(least, 2), "prefill": 1, "decode": 9, "chance": [1, 2]}
+            b, tenths = int(rng.integers(1, 9)), int(rng.integers(1, 11))
+            oldest = max(least, int(rng.integers(1, b + 1)))
+            yield b, oldest, int(rng.integers(1, 4)), int(rng.integers(1, 12)), (tenths, 10)
+        yield 10, max(least, 2), 1, 9, (1, 2)
 
-    def below(data: Data) -> bool:
-        tokens = data["prefill"] + data["decode"]
-        return bool(Fraction(*data["chance"]) * tokens < data["budget"])
+    def below(b: int, oldest: int, v_p: int, v_d: int, chance: tuple[int, int]) -> bool:
+        return Fraction(*chance) * (v_p + v_d) < b
 
     made = "t = 1, one size, at most one arrival a slot, loads below 1"
-    printed = refute("any K_d serves what arrives", made, cases(), verify_oldest, applies=below)
+    to_data = as_arguments(verify_oldest)
+    printed = context.refute("any K_d serves what arrives", made, cases(), applies=below)
     corrected = examine(
         "K_d >= b does",
         made,
         cases(),
-        lambda data: verify_oldest(data | ({"oldest": data["budget"]} if enough else {})) is None,
+        lambda b, k, *rest: verify_oldest(to_data((b, b if enough else k, *rest))) is None,
         below,
     )
     return printed, corrected
@@ -443,21 +439,13 @@ def _vllm_check(context: Context, *, policy: Policy = vllm) -> Outcome:
         for tenths in range(1, 10)
     ]
 
-    def overwhelmed(case: tuple[Fraction, int, int, int]) -> bool:
-        rate, v_p, v_d, b = case
-        return rate * (v_p + v_d) < b and rate * v_d > (1 - rate) * b
-
-    def grows(case: tuple[Fraction, int, int, int]) -> bool:
-        rate, v_p, v_d, b = case
+    def grows(rate: Fraction, v_p: int, v_d: int, b: int) -> bool:
         engine = simple_engine(b, (v_p, v_d), rate)
-
-        def decode(state: State) -> Fraction:
-            return Fraction(sum(d for _, d in state.queue))
 
         waiting = ((0, 3),) * (2 * b)
         # After any slot there is a prompt with probability λ; enumerate both cases.
         none, one = (
-            engine.drift(decode, State(0, queue), policy)
+            engine.drift(_decode_tokens, State(0, queue), policy)
             for queue in (waiting, (*waiting, (v_p, v_d)))
         )
         drift = (1 - rate) * none + rate * one
@@ -468,7 +456,7 @@ def _vllm_check(context: Context, *, policy: Policy = vllm) -> Outcome:
         "t = 1, one size, at most one arrival a slot: all small cases below load 1",
         grid,
         grows,
-        overwhelmed,
+        lambda rate, v_p, v_d, b: rate * (v_p + v_d) < b and rate * v_d > (1 - rate) * b,
     )
     # The instance (A): 0.4·10 decode tokens a slot, 12 per request.
     return Findings(seen, numbers={"requests per slot at λ = 0.6, v = (1, 12), b = 10": "1/3"})

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Estimate, Findings, Outcome
+from proofs_checks.evidence import Estimate, Findings, Outcome, dismiss_if, verifier
 from proofs_checks.papers.batching.model import (
     Engine,
     State,
@@ -19,7 +19,7 @@ from proofs_checks.papers.batching.model import (
     slowed,
 )
 from proofs_checks.papers.batching.theorem1 import linear
-from proofs_checks.search import Domain, examine, refute
+from proofs_checks.search import examine
 from proofs_checks.statistics import mean_estimate
 
 CLAIMS = Claims()
@@ -90,14 +90,12 @@ def _routed(
     return mean
 
 
-def verify_balancer(data: Data) -> str | None:
+@verifier
+def verify_balancer(engines: int, budget: int, tokens: int, chance: list[int]) -> str:
     """Confirm that one of K engines gets all requests and is overloaded."""
-    engines, budget, tokens = data["engines"], data["budget"], data["tokens"]
-    rate = Fraction(*data["chance"])
-    if engines < 2 or budget < 1 or tokens < 2 or not 0 < rate <= 1:
-        return None
-    if not budget < rate * tokens < engines * budget:
-        return None
+    rate = Fraction(*chance)
+    dismiss_if(engines < 2 or budget < 1 or tokens < 2 or not 0 < rate <= 1)
+    dismiss_if(not budget < rate * tokens < engines * budget)
     engine = simple_engine(budget, (1, tokens - 1), rate)
     drift = drifts(engine, [State(0, ())] * engines, always_first)[0]
     return (
@@ -131,25 +129,16 @@ def _proposition_check(
     """
     rng = context.rng
 
-    def unfair() -> Iterator[Data]:
+    def unfair() -> Iterator[tuple[int, int, int, tuple[int, int]]]:
         for _ in range(context.choose(60, 600, 10_000)):
-            yield {
-                "engines": int(rng.integers(2, 6)),
-                "budget": int(rng.integers(1, 10)),
-                "tokens": int(rng.integers(2, 40)),
-                "chance": [int(rng.integers(1, 11)), 10],
-            }
+            engines, budget = int(rng.integers(2, 6)), int(rng.integers(1, 10))
+            yield engines, budget, int(rng.integers(2, 40)), (int(rng.integers(1, 11)), 10)
 
-    def below(data: Data) -> bool:
-        work = Fraction(*data["chance"]) * data["tokens"]
-        return bool(work < data["engines"] * data["budget"])
-
-    printed = refute(
+    printed = context.refute(
         "stable under any load balancing",
         "t = 1, one size; all requests to the first engine",
         unfair(),
-        verify_balancer,
-        applies=below,
+        applies=lambda count, budget, work, chance: Fraction(*chance) * work < count * budget,
     )
 
     def full() -> Iterator[tuple[Engine, list[State], Balancer]]:
@@ -162,8 +151,7 @@ def _proposition_check(
             if engine.counts[-1][0] <= 3:
                 yield engine, states, balancers[k % len(balancers)]
 
-    def falls(case: tuple[Engine, list[State], Balancer]) -> bool:
-        engine, states, balancer = case
+    def falls(engine: Engine, states: list[State], balancer: Balancer) -> bool:
         each = drifts(engine, states, balancer)
         expected = engine.rate * engine.tokens - len(states) * engine.full_rate
         alike = balancer is not uniform or len(set(each)) == 1
@@ -203,27 +191,26 @@ def _drained(context: Context, balancer: Balancer) -> Estimate:
     )  # fmt: skip
 
 
-def _work(data: Data) -> list[int]:
+def _work(prefill: int, decode: int, engines: list[list[int]]) -> list[int]:
     """Return the tokens left at each engine."""
-    p, d = data["prefill"], data["decode"]
-    return [(p + d) * z_p + d * z_d for z_p, z_d in data["engines"]]
+    return [(prefill + decode) * z_p + decode * z_d for z_p, z_d in engines]
 
 
-def verify_fewest(data: Data) -> str | None:
+@verifier
+def verify_fewest(prefill: int, decode: int, engines: list[list[int]]) -> str:
     """Confirm that join-lowest-request sends all requests to the engine with the most work."""
-    p, d, engines = data["prefill"], data["decode"], data["engines"]
-    if min(p, d) < 1 or len(engines) < 2 or any(min(z) < 0 for z in engines):
-        return None
-    work = _work(data)
+    dismiss_if(min(prefill, decode) < 1 or len(engines) < 2 or any(min(z) < 0 for z in engines))
+    work = _work(prefill, decode, engines)
     counts = [z_p + z_d for z_p, z_d in engines]
     most = work.index(max(work))
-    if work.count(max(work)) > 1 or any(
-        n <= counts[most] for k, n in enumerate(counts) if k != most
-    ):
-        return None
+    dismiss_if(
+        work.count(max(work)) > 1
+        or any(n <= counts[most] for k, n in enumerate(counts) if k != most)
+    )
     return (
-        f"(m_p, m_d) = ({p}, {d}), (Z_p, Z_d) = {engines}: engine {most} alone has the most work, "
-        f"{work[most]} of {work}, and the fewest requests, {counts[most]} of {counts}: A' = λ"
+        f"(m_p, m_d) = ({prefill}, {decode}), (Z_p, Z_d) = {engines}: engine {most} alone has the "
+        f"most work, {work[most]} of {work}, and the fewest requests, {counts[most]} of {counts}: "
+        "A' = λ"
     )
 
 
@@ -251,29 +238,25 @@ def _fewest_check(
     """
     rng = context.rng
 
-    def cases() -> Iterator[Data]:
+    def cases() -> Iterator[tuple[int, int, list[list[int]]]]:
         for _ in range(context.choose(200, 2000, 40_000)):
             counts = rng.integers(0, 6, size=(int(rng.integers(2, 5)), 2))
-            yield {
-                "prefill": int(rng.integers(1, 9)),
-                "decode": int(rng.integers(1, 9)),
-                "engines": [[0 if decode_only else int(z_p), int(z_d)] for z_p, z_d in counts],
-            }
+            prefill, decode = int(rng.integers(1, 9)), int(rng.integers(1, 9))
+            # Without requests in prefill for the mutation.
+            counts[:, 0] *= not decode_only
+            yield prefill, decode, counts.tolist()
 
-    def unique(data: Data) -> bool:
-        return _work(data).count(max(_work(data))) == 1
+    def unique(prefill: int, decode: int, engines: list[list[int]]) -> bool:
+        return (work := _work(prefill, decode, engines)).count(max(work)) == 1
 
-    def avoids(data: Data) -> bool:
-        index = _work(data) if by_tokens else [sum(z) for z in data["engines"]]
-        return index.index(min(index)) != _work(data).index(max(_work(data)))
+    def avoids(prefill: int, decode: int, engines: list[list[int]]) -> bool:
+        work = _work(prefill, decode, engines)
+        index = work if by_tokens else [sum(z) for z in engines]
+        return index.index(min(index)) != work.index(max(work))
 
     made = "random engines, the one with the most work alone so"
-    printed = refute(
-        "under join-lowest-request it gets no arrivals",
-        made,
-        cases(),
-        verify_fewest,
-        applies=unique,
+    printed = context.refute(
+        "under join-lowest-request it gets no arrivals", made, cases(), applies=unique
     )
     corrected = examine("under join-lowest-tokens it gets none", made, cases(), avoids, unique)
     return printed, corrected
@@ -383,7 +366,9 @@ def _rybko_check(context: Context, *, last_first: bool = True, last: int = LONG)
         *_, end = peaks(RybkoStolyar(rate_of(load), not last_first), start, 200)
         return not any(end)
 
-    domain = Domain(f"loads {loads[0]} to {loads[-1]} of either agent, in fractions", loads)
+    domain = context.domain(
+        f"loads {loads[0]} to {loads[-1]} of either agent, in fractions", loads
+    )
     grown = domain.examine(
         "last stages first: a backlog comes back λ/(768/544 − λ) times as large",
         half_cycle

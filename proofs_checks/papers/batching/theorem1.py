@@ -8,7 +8,7 @@ import numpy as np
 
 from formulations.batching import BatchTime
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Outcome
+from proofs_checks.evidence import Data, Outcome, dismiss_if, verifier
 from proofs_checks.papers.batching.model import (
     ONE_SLOT,
     WORK_CONSERVING,
@@ -28,7 +28,7 @@ from proofs_checks.papers.batching.model import (
     slowed,
     vllm,
 )
-from proofs_checks.search import Domain, examine, refute
+from proofs_checks.search import examine
 
 CLAIMS = Claims()
 
@@ -99,12 +99,10 @@ def _sketch_check(
             remaining = int(rng.integers(0, 4)) * int(rng.integers(0, 2))
             yield engine, State(remaining, queue), policies[k % len(policies)]
 
-    def outside(instance: Instance) -> bool:
-        engine, state, _ = instance
+    def outside(engine: Engine, state: State, _: Policy) -> bool:
         return state.remaining > 0 or eligible(state.queue) >= engine.budget
 
-    def falls(instance: Instance) -> bool:
-        engine, state, policy = instance
+    def falls(engine: Engine, state: State, policy: Policy) -> bool:
         drift = engine.drift(linear(engine, counts_running=running), state, policy)
         return drift == engine.rate * engine.tokens - engine.full_rate < 0
 
@@ -141,8 +139,7 @@ def _far_instances(
             yield from ((engine, state, policy) for policy in policies)
 
 
-def _descends(instance: Instance, constant: int) -> bool:
-    engine, state, policy = instance
+def _descends(constant: int, engine: Engine, state: State, policy: Policy) -> bool:
     worth = Quadratic(engine, constant)
     return engine.drift(worth, state, policy) <= -worth.epsilon / 2
 
@@ -173,22 +170,22 @@ def _theorem1a_check(
         "drift at most −ε/2 where f >= B",
         "random engines with a load below 1, any batch times; states with f >= B",
         _far_instances(context, context.choose(25, 300, 6000), constant, policies),
-        lambda instance: _descends(instance, constant),
-        lambda i: Quadratic(i[0], constant)(i[1]) >= Quadratic(i[0], constant).bound,
+        partial(_descends, constant),
+        lambda engine, state, _: (
+            Quadratic(engine, constant)(state) >= Quadratic(engine, constant).bound
+        ),
     )
 
 
-def verify_b1(data: Data) -> str | None:
+@verifier
+def verify_b1(data: Data) -> str:
     """Confirm that (B.1) fails in a state with ``f >= B``: one slot per batch, Sarathi-Serve."""
     engine, state = from_data(data)
-    if engine.time != ONE_SLOT or state.remaining or not 0 < engine.load < 1:
-        return None
+    dismiss_if(engine.time != ONE_SLOT or state.remaining > 0 or not 0 < engine.load < 1)
     worth = Quadratic(engine, 4)
-    if worth(state) < worth.bound:
-        return None
+    dismiss_if(worth(state) < worth.bound)
     drift = engine.drift(worth, state, sarathi)
-    if drift <= -worth.epsilon / 2:
-        return None
+    dismiss_if(drift <= -worth.epsilon / 2)
     return (
         f"load {engine.load}, ε = {worth.epsilon}, B = {worth.bound}: f = {worth(state)} >= B, "
         f"and f changes by {drift} on average, more than −ε/2 = {-worth.epsilon / 2}"
@@ -229,31 +226,28 @@ def _b1_check(context: Context, *, constant: int = 8, least: int = 1) -> Outcome
             engine = simple_engine(budget, size, chance)
             yield engine, State(0, ((int(Quadratic(engine, 4).bound) + 1, 1),))
 
-    printed = refute(
+    printed = context.refute(
         "(B.1) with 4Lλ",
         "one size, at most one arrival a slot, one long prompt",
         simple(),
-        verify_b1,
-        lambda pair: as_data(*pair),
+        as_data,
     )
     number = context.choose(40, 300, 6000)
     corrected = examine(
         "(B.1) with 8Lλ",
         "random engines, t = 1, states with f >= B",
         _far_instances(context, number, constant, WORK_CONSERVING, ONE_SLOT),
-        lambda instance: _descends(instance, constant),
+        partial(_descends, constant),
     )
     return printed, corrected
 
 
-def verify_square(data: Data) -> str | None:
+@verifier
+def verify_square(lengths: list[int]) -> str:
     """Confirm that ``E[(d + 1)²] > 2 E[d²]`` for decode lengths, equally likely."""
-    lengths = data["lengths"]
-    if not lengths or min(lengths) < 1:
-        return None
+    dismiss_if(not lengths or min(lengths) < 1)
     left, right = sum((d + 1) ** 2 for d in lengths), 2 * sum(d * d for d in lengths)
-    if left <= right:
-        return None
+    dismiss_if(left <= right)
     n = len(lengths)
     return f"E[(d+1)²] = {Fraction(left, n)} > {Fraction(right, n)} = 2E[d²]"
 
@@ -282,8 +276,8 @@ def _square_check(context: Context, *, least: int = 1, factor: int = 4) -> Outco
         for _ in range(context.choose(60, 600, 20_000))
     ]
     lengths += [[least + k] for k in range(most)]
-    domain = Domain(f"lengths >= {least}, equally likely", lengths)
-    printed = domain.refute("E[(d+1)²] <= 2E[d²]", verify_square, lambda d: {"lengths": d})
+    domain = context.domain(f"lengths >= {least}, equally likely", lengths)
+    printed = domain.refute("E[(d+1)²] <= 2E[d²]")
     corrected = domain.examine(
         "E[(d+1)²] <= 4E[d²]",
         lambda d: sum((x + 1) ** 2 for x in d) <= factor * sum(x * x for x in d),
@@ -312,14 +306,13 @@ def reachable(engine: Engine) -> int | None:
     return len(seen)
 
 
-def verify_1b(data: Data) -> str | None:
+@verifier
+def verify_1b(data: Data) -> str:
     """Confirm an engine, overloaded by (2.8), with finitely many states under Sarathi-Serve."""
     engine, state = from_data(data)
-    if state != State(0, ()) or engine.load <= 1 or engine.rate >= 1:
-        return None
+    dismiss_if(state != State(0, ()) or engine.load <= 1 or engine.rate >= 1)
     count = reachable(engine)
-    if count is None:
-        return None
+    dismiss_if(count is None)
     check = engine.time.rate_check(engine.budget)
     return (
         f"λ(m_p+m_d) = {engine.rate * engine.tokens} > {engine.full_rate} = b/t_b, yet "
@@ -369,11 +362,10 @@ def _theorem1b_check(context: Context, *, assumed: bool = True, slow: bool = Fal
         batch is loaded.
     """
     rng = context.rng
-    printed = refute(
+    printed = context.refute(
         "|X| grows beyond all bounds",
         "one size, a request in 9 of 10 slots, c = 1, Sarathi-Serve from an empty engine",
         _small_engines(context, slow=slow),
-        verify_1b,
         lambda engine: as_data(engine, State(0, ())),
         applies=lambda engine: engine.load > 1,
     )
@@ -384,8 +376,7 @@ def _theorem1b_check(context: Context, *, assumed: bool = True, slow: bool = Fal
             remaining = int(rng.integers(0, 3)) * int(rng.integers(0, 2))
             yield engine, State(remaining, random_queue(rng, int(rng.integers(0, 7))))
 
-    def grows(instance: tuple[Engine, State]) -> bool:
-        engine, state = instance
+    def grows(engine: Engine, state: State) -> bool:
         drift = engine.drift(linear(engine), state, partial(_any_batch, rng=rng))
         return drift >= engine.rate * engine.tokens - engine.full_rate > 0
 
@@ -394,7 +385,7 @@ def _theorem1b_check(context: Context, *, assumed: bool = True, slow: bool = Fal
         "random overloaded engines, states and feasible batches",
         instances(),
         grows,
-        lambda pair: not assumed or pair[0].time.rate_check(pair[0].budget).holds,
+        lambda engine, *_: not assumed or engine.time.rate_check(engine.budget).holds,
     )
     return printed, corrected
 
@@ -418,14 +409,13 @@ def _slots_to_empty(queue: Queue, budget: int, *, strict: bool) -> int | None:
     return count
 
 
-def verify_empties(data: Data) -> str | None:
+@verifier
+def verify_empties(queue: list[list[int]], budget: int) -> str:
     """Confirm a queue that a policy with property (2.6) never empties."""
-    queue, budget = tuple((p, d) for p, d in data["queue"]), data["budget"]
-    if budget < 1 or any(p < 0 or d < 1 for p, d in queue):
-        return None
-    if _slots_to_empty(queue, budget, strict=False) is not None:
-        return None
-    return f"b = {budget}, (p, d) = {list(queue)}: (2.6) asks nothing of the last batches"
+    pairs = [(p, d) for p, d in queue]
+    dismiss_if(budget < 1 or any(p < 0 or d < 1 for p, d in pairs))
+    dismiss_if(_slots_to_empty(tuple(pairs), budget, strict=False) is not None)
+    return f"b = {budget}, (p, d) = {pairs}: (2.6) asks nothing of the last batches"
 
 
 @CLAIMS.remark(
@@ -453,14 +443,10 @@ def _empties_check(context: Context, *, most_budget: int = 8, strict: bool = Tru
         (random_queue(rng, int(rng.integers(1, 6))), int(rng.integers(1, most_budget + 1)))
         for _ in range(context.choose(100, 2000, 40_000))
     ]
-    domain = Domain("random queues and budgets, no arrivals", queues)
-    printed = domain.refute(
-        "a policy with (2.6) empties the queue",
-        verify_empties,
-        lambda pair: {"queue": [list(r) for r in pair[0]], "budget": pair[1]},
-    )
+    domain = context.domain("random queues and budgets, no arrivals", queues)
+    printed = domain.refute("a policy with (2.6) empties the queue")
     corrected = domain.examine(
         "one with min(b, eligible tokens) in every batch does",
-        lambda pair: _slots_to_empty(pair[0], pair[1], strict=strict) is not None,
+        lambda queue, budget: _slots_to_empty(queue, budget, strict=strict) is not None,
     )
     return printed, corrected

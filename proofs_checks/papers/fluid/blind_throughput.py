@@ -234,7 +234,7 @@ def _check(context: Context, *, memory: int = 9, less: Fraction = Fraction(0)) -
         "potentials from a linear program, rounded to 1/10,000 and checked in fractions; "
         + "; ".join(f"d0 = {s}, d1 = {t}: g = {float(rates[s]):.4f}" for s, t, _ in times),
         times,
-        lambda case: rates[case[0]] <= case[2] - less,
+        lambda fixed, _, most: rates[fixed] <= most - less,
     )
     numbers = {
         f"rate of the best blind policy without evictions at d0 = {start}": round(

@@ -13,7 +13,7 @@ from formulations.fluid import FluidProblem, FluidWorker, RequestClass, equilibr
 from formulations.stability.traffic import least_solution
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation, Scope, texts_of
 from proofs_checks.evidence import Data, Outcome, Verifier
-from proofs_checks.search import Domain, examine
+from proofs_checks.search import examine
 
 CLAIMS = Claims()
 
@@ -273,16 +273,13 @@ def _refuted(
 
     def add(equation: E) -> E:
         right = partial(equation, printed=False)
-        verify = verifier(equation, why)
 
         def check(
             context: Context, *, printed: Equation = equation, corrected: Equation = right
         ) -> Outcome:
-            domain = Domain(made(context), equilibrium_cases(context))
-            return (
-                domain.refute("as printed", verify, holds=printed),
-                domain.examine("as corrected", corrected),
-            )
+            domain = context.domain(made(context), equilibrium_cases(context))
+            as_printed = domain.refute("as printed", holds=printed)
+            return as_printed, domain.examine("as corrected", corrected)
 
         return CLAIMS.stated(
             scope,
@@ -293,7 +290,7 @@ def _refuted(
             hypotheses=STABLE,
             kind=Kind.IDENTITY,
             defect=defect,
-            verify=verify,
+            verify=verifier(equation, why),
         )(equation)
 
     return add

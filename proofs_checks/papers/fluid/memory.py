@@ -22,7 +22,7 @@ from formulations.thresholds import (
 )
 from formulations.thresholds.buffer import printed_segment_memory
 from proofs_checks.claim import C, Claims, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Findings, Outcome
+from proofs_checks.evidence import Data, Findings, Outcome, dismiss_if, verifier
 from proofs_checks.papers.fluid.equilibrium import (
     Case,
     printed_policy_memory,
@@ -30,7 +30,7 @@ from proofs_checks.papers.fluid.equilibrium import (
     stage_sum,
 )
 from proofs_checks.papers.fluid.queues import binomial_law
-from proofs_checks.search import Domain, examine, named, plain, refute
+from proofs_checks.search import examine, plain
 from proofs_checks.statistics import mean_estimate
 
 CLAIMS = Claims()
@@ -40,9 +40,8 @@ CLAIMS = Claims()
 Full = tuple[int, tuple[int, ...], tuple[int, ...]]
 
 
-def full_batch(full: Full) -> int:
+def full_batch(prompt: int, outputs: Sequence[int], thresholds: Sequence[int]) -> int:
     """Tokens of a batch with n_i prompts at each stage of segment i, summed by stage."""
-    prompt, outputs, thresholds = full
     begins = (0, *(output + 1 for output in outputs))
     return sum(
         n * stage_sum(prompt, end, begin)
@@ -50,27 +49,25 @@ def full_batch(full: Full) -> int:
     )
 
 
-def closed_form(full: Full, *, half: bool = True) -> Fraction:
+def closed_form(
+    prompt: int, outputs: Sequence[int], thresholds: Sequence[int], *, half: bool = True
+) -> Fraction:
     """``n_1(l'_1+1)(l + l'_1/2) + Σ n_i (l'_i − l'_{i−1})(l + (l'_{i−1} + 1 + l'_i)/2)``."""
-    prompt, outputs, thresholds = full
     total = Fraction(thresholds[0] * (outputs[0] + 1)) * (prompt + Fraction(outputs[0], 2))
     for n, before, end in zip(thresholds[1:], outputs, outputs[1:], strict=False):
         total += n * (end - before) * (prompt + Fraction(before + half + end, 2))
     return total
 
 
-def verify_eq11(data: Data) -> str | None:
+@verifier
+def verify_eq11(prompt: int, outputs: list[int], thresholds: list[int]) -> str:
     """Confirm that (11) is not the memory of a full batch."""
-    full: Full = (data["prompt"], tuple(data["outputs"]), tuple(data["thresholds"]))
-    prompt, outputs, thresholds = full
-    if len(outputs) != len(thresholds) or len(outputs) < 2:
-        return None
-    if min(prompt, *thresholds, *outputs) < 1:
-        return None
+    full = prompt, tuple(outputs), tuple(thresholds)
+    dismiss_if(len(outputs) != len(thresholds) or len(outputs) < 2)
+    dismiss_if(min(prompt, *thresholds, *outputs) < 1)
     printed = printed_policy_memory(*full)
-    if sorted(set(outputs)) != list(outputs) or printed == full_batch(full):
-        return None
-    return f"(11) gives {printed}, a full batch has {full_batch(full)} tokens"
+    dismiss_if(sorted(set(outputs)) != outputs or printed == full_batch(*full))
+    return f"(11) gives {printed}, a full batch has {full_batch(*full)} tokens"
 
 
 def meets_equilibrium(case: Case) -> bool:
@@ -125,17 +122,17 @@ def _eq11_check(context: Context, *, half: bool = True, printed: bool = True) ->
     """
     rng = context.rng
     fulls = list(_fulls(context))
-    domain = Domain(
+    domain = context.domain(
         "the thresholds of section 6.2, a small instance, random ones; stage by stage", fulls
     )
 
-    def corrected(full: Full) -> bool:
-        prompt, outputs, thresholds = full
+    def corrected(prompt: int, outputs: tuple[int, ...], thresholds: tuple[int, ...]) -> bool:
         problem = NestedProblem.single(
             prompt, outputs, (Fraction(1),) * len(outputs), Case((), 1, 1).worker()
         )
         weighed = policy_memory(problem.weights, thresholds)
-        return full_batch(full) == closed_form(full, half=half) == weighed
+        full = prompt, outputs, thresholds
+        return full_batch(*full) == closed_form(*full, half=half) == weighed
 
     fits = examine(
         "with n_i = ΔT*·Λ_i it is M* of (6)", "random classes of one prompt length",
@@ -143,11 +140,7 @@ def _eq11_check(context: Context, *, half: bool = True, printed: bool = True) ->
     )  # fmt: skip
     as_printed = domain.refute(
         "(11) is the memory of a full batch",
-        verify_eq11,
-        named("prompt outputs thresholds"),
-        holds=lambda f: (
-            (printed_policy_memory(*f) if printed else closed_form(f)) == full_batch(f)
-        ),
+        holds=lambda *f: (printed_policy_memory if printed else closed_form)(*f) == full_batch(*f),
     )
     as_corrected = domain.examine("the corrected form is", corrected)
     return Findings(
@@ -156,14 +149,13 @@ def _eq11_check(context: Context, *, half: bool = True, printed: bool = True) ->
         fits,
         numbers={
             "(11) for 15:14:12:8": float(printed_policy_memory(*fulls[0])),
-            "exact": full_batch(fulls[0]),
+            "exact": full_batch(*fulls[0]),
         },
     )
 
 
-def waiting_tokens(full: Full) -> int:
+def waiting_tokens(prompt: int, outputs: tuple[int, ...], thresholds: tuple[int, ...]) -> int:
     """Return ``Σ_{j >= 2} n_j (l + l'_{j−1})``: the second term of (12)."""
-    prompt, outputs, thresholds = full
     return sum(n * (prompt + end) for n, end in zip(thresholds[1:], outputs, strict=False))
 
 
@@ -185,11 +177,11 @@ def _eq12_check(context: Context, *, first_too: bool = False, part: int = 1) -> 
     """
 
     def holds(full: Full) -> bool:
-        tokens = waiting_tokens(full)
+        tokens = waiting_tokens(*full)
         if first_too:
             # A sum from j = 1 would include the queue of fresh prompts before segment 1.
             tokens += full[2][0] * (full[0] + full[1][0])
-        return part * tokens <= full_batch(full) and part * tokens <= printed_policy_memory(*full)
+        return part * tokens <= full_batch(*full) and part * tokens <= printed_policy_memory(*full)
 
     return examine(
         "Σ_{j≥2} n_j(l + l'_{j−1}) ≤ M^π, exact and by (11)",
@@ -203,15 +195,13 @@ def _eq12_check(context: Context, *, first_too: bool = False, part: int = 1) -> 
 Merged = tuple[int, int, tuple[int, ...]]
 
 
-def exact_memory(merged: Merged) -> int:
+def exact_memory(prompt: int, width: int, thresholds: tuple[int, ...]) -> int:
     """Tokens of a full batch, ``l'_j = j``: segment i ends at stage iΔ, segment 1 has stage 0."""
-    prompt, width, thresholds = merged
     ends = tuple(width * (i + 1) for i in range(len(thresholds)))
-    return full_batch((prompt, ends, thresholds))
+    return full_batch(prompt, ends, thresholds)
 
 
-def _as_problem(merged: Merged) -> NestedProblem:
-    prompt, width, thresholds = merged
+def _as_problem(prompt: int, width: int, thresholds: tuple[int, ...]) -> NestedProblem:
     outputs = tuple(range(1, width * len(thresholds) + 1))
     rates = (Fraction(1),) * len(outputs)
     ends = equal_boundaries(outputs, len(thresholds))
@@ -220,15 +210,14 @@ def _as_problem(merged: Merged) -> NestedProblem:
     )
 
 
-def verify_eq14(data: Data) -> str | None:
+@verifier
+def verify_eq14(prompt: int, width: int, thresholds: list[int]) -> str:
     """Confirm that the printed memory is not that of a full batch."""
-    merged: Merged = (data["prompt"], data["width"], tuple(data["thresholds"]))
-    if len(merged[2]) < 2 or min(merged[0], merged[1], *merged[2]) < 1:
-        return None
+    merged = prompt, width, tuple(thresholds)
+    dismiss_if(len(thresholds) < 2 or min(prompt, width, *thresholds) < 1)
     printed = printed_segment_memory(*merged)
-    if printed == exact_memory(merged):
-        return None
-    return f"printed {printed}, a full batch has {exact_memory(merged)} tokens"
+    dismiss_if(printed == exact_memory(*merged))
+    return f"printed {printed}, a full batch has {exact_memory(*merged)} tokens"
 
 
 @CLAIMS.formula(
@@ -270,32 +259,30 @@ def _eq14_check(context: Context, *, first: int = 1, second: bool = False) -> Ou
             )
             + first * thresholds[0] * prompt
         )
-        weights = _as_problem(merged).weights
+        weights = _as_problem(*merged).weights
         weighed = sum(n * w for n, w in zip(thresholds, weights, strict=True))
-        return total == exact_memory(merged) == weighed
+        return total == exact_memory(*merged) == weighed
 
     def alike(merged: Merged) -> bool:
-        problem = _as_problem((merged[0], 1, merged[2]))
+        problem = _as_problem(merged[0], 1, merged[2])
         own = problem.with_boundaries(problem.group.outputs)
         return problem.conditions == own.conditions
 
-    def too_small(merged: Merged) -> bool:
-        _, width, thresholds = merged
-        lacking = Fraction(exact_memory(merged)) - printed_segment_memory(*merged)
+    def too_small(prompt: int, width: int, thresholds: tuple[int, ...]) -> bool:
+        merged = prompt, width, thresholds
+        lacking = exact_memory(*merged) - printed_segment_memory(*merged)
         terms = (n * width * ((i * width) + 1) for i, n in enumerate(thresholds))
-        return lacking == thresholds[0] * merged[0] + Fraction(sum(terms), 2)
+        return lacking == thresholds[0] * prompt + Fraction(sum(terms), 2)
 
-    printed = refute(
+    printed = context.refute(
         "M^π of (14)",
         "random segments, stage by stage",
         cases,
-        verify_eq14,
-        named("prompt width thresholds"),
-        holds=lambda c: (
-            (exact_memory(c) if second else printed_segment_memory(*c)) == exact_memory(c)
+        holds=lambda *c: (
+            (exact_memory if second else printed_segment_memory)(*c) == exact_memory(*c)
         ),
     )
-    domain = Domain("the same", cases)
+    domain = context.domain("the same", cases)
     as_corrected = domain.examine("the corrected form", corrected)
     more = domain.examine("what (14) lacks", too_small)
     another = examine("with L = m and l'_j = j, (14) is (10)", "the same sizes", cases, alike)
@@ -327,14 +314,12 @@ def required(longest: int, types: int, segments: int | None = None) -> int | Non
     return None if least is None else least.memory
 
 
-def verify_remark1(data: Data) -> str | None:
+@verifier
+def verify_remark1(longest: int, types: int) -> str:
     """Confirm that squaring the number of types more than doubles the memory of (12)."""
-    longest, types = data["longest"], data["types"]
-    if types < 2 or longest < types**2 or longest > 300:
-        return None
+    dismiss_if(types < 2 or longest < types**2 or longest > 300)
     few, many = required(longest, types), required(longest, types**2)
-    if few is None or many is None or many <= 2 * few:
-        return None
+    dismiss_if(few is None or many is None or many <= 2 * few)
     return (
         f"1000 requests a second, d0 = 50 ms, d1 = 1 ns, lengths spread over 1..{longest}: {few} "
         f"tokens with {types} types, {many} with {types**2}; a + b·ln m would at most double"
@@ -368,22 +353,18 @@ def _remark1_check(
     """
     cases = [(types**2, types) for types in context.choose((6, 8), (6, 8, 10), (6, 8, 10, 12))]
 
-    def at_most_double(case: tuple[int, int], number: int | None) -> bool:
-        longest, types = case
+    def at_most_double(number: int | None, longest: int, types: int) -> bool:
         few, many = required(longest, types, number), required(longest, types**2, number)
         return few is not None and many is not None and many <= 2 * few
 
-    domain = Domain(
+    domain = context.domain(
         "lengths 1..m² spread evenly, least thresholds (n_1 = 51); m and m² types", cases
     )
     as_printed = domain.refute(
-        "a segment per type: (12) at most doubles",
-        verify_remark1,
-        named("longest types"),
-        holds=lambda c: at_most_double(c, printed),
+        "a segment per type: (12) at most doubles", holds=partial(at_most_double, printed)
     )
     corrected = domain.examine(
-        "two segments: (15) at most doubles", lambda c: at_most_double(c, segments)
+        "two segments: (15) at most doubles", partial(at_most_double, segments)
     )
     return as_printed, corrected
 
@@ -565,7 +546,7 @@ class TwoSegments:
     @property
     def full(self) -> int:
         """Tokens of a full batch."""
-        return full_batch((self.prompt, (self.output, self.output + self.width), self.thresholds))
+        return full_batch(self.prompt, (self.output, self.output + self.width), self.thresholds)
 
     @property
     def applies(self) -> bool:
@@ -686,12 +667,11 @@ def _check(
     context: Context,
     *,
     rates: Sequence[tuple[tuple[int, int], ...]],
-    verify: Callable[[Data], str | None],
     buffer: float = 1,
     fixed: bool = False,
 ) -> Outcome:
     cases = _two_segments(context, rates)
-    domain = Domain(
+    domain = context.domain(
         "l = 1, 5, l'_1 = 1, 2, four pairs of thresholds, some P_2, δ = 1/10; by convolution",
         cases,
     )
@@ -704,7 +684,6 @@ def _check(
     suffices = partial(buffer_suffices, buffer=buffer)
     as_printed = domain.refute(
         "exceeded with probability at most δ, or even 2δ",
-        verify,
         lambda c: {name: part for name, part in plain(c).items() if name != "width"},
         holds=printed,
         applies=lambda c: c.applies,
@@ -722,14 +701,13 @@ def _claim(
     claim_id: str, rates: Sequence[tuple[tuple[int, int], ...]], *, varying: bool
 ) -> Callable[[C], C]:
     """Decorate the texts of a theorem on memory: claim it for these rates of two segments."""
-    verify = partial(verify_overflow, varying=varying)
     return CLAIMS.result(
         claim_id,
         Mutation("an eighth of the deviation in the correction", buffer=0.125),
         Mutation("the full batch's memory as printed", fixed=True),
-        check=partial(_check, rates=rates, verify=verify),
+        check=partial(_check, rates=rates),
         defect=Defect.FORMULA,
-        verify=verify,
+        verify=partial(verify_overflow, varying=varying),
     )
 
 

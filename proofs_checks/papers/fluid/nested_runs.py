@@ -14,7 +14,7 @@ from bfio.wait.chains import nested_policy, queue_lengths
 from bfio.wait.run import StageRun
 from formulations.arrays import IntArray
 from proofs_checks.claim import Claims, Context, Defect, Mutation
-from proofs_checks.evidence import Data, Findings, Outcome, Verifier
+from proofs_checks.evidence import Data, Findings, Outcome, dismiss_if, verifier
 from proofs_checks.papers.fluid.equilibrium import printed_policy_memory
 from proofs_checks.papers.fluid.memory import full_batch
 from proofs_checks.papers.fluid.runs import (
@@ -24,7 +24,7 @@ from proofs_checks.papers.fluid.runs import (
     reference,
     waiting_at,
 )
-from proofs_checks.search import Domain, examine, refute
+from proofs_checks.search import examine
 from proofs_checks.statistics import binomial_chance, gathered
 
 CLAIMS = Claims()
@@ -58,21 +58,25 @@ class Load:
         return Fraction(int((run.batches.memory - held).max())) - full
 
 
-def verify_memory(data: Data) -> str | None:
+@verifier
+def verify_memory(
+    prompt: int,
+    ends: list[int],
+    thresholds: list[int],
+    requests: list[list[int]],
+    fixed: int,
+    per_token: int,
+) -> str:
     """Confirm that the memory of a run exceeds M^π of (11) plus the tokens of its queues."""
-    requests = tuple((t, o) for t, o in data["requests"])
-    ends, thresholds = tuple(data["ends"]), tuple(data["thresholds"])
-    load = Load(data["prompt"], ends, thresholds, requests, data["fixed"], data["per_token"])
-    positive = (load.prompt, load.fixed, load.per_token, *load.ends, *load.thresholds)
-    if not requests or min(positive) < 1 or min(min(r) for r in requests) < 0 or len(ends) < 2:
-        return None
+    pairs = tuple((t, o) for t, o in requests)
+    load = Load(prompt, tuple(ends), tuple(thresholds), pairs, fixed, per_token)
+    dismiss_if(not requests or min(prompt, fixed, per_token, *ends, *thresholds) < 1)
+    dismiss_if(min(map(min, requests)) < 0 or len(ends) < 2 or len(ends) != len(thresholds))
     # Prompts that end at ends of segments, as in section 5.
-    if not {o for _, o in requests} <= set(load.ends) or len(load.ends) != len(load.thresholds):
-        return None
+    dismiss_if(not {o for _, o in requests} <= set(ends))
     printed = printed_policy_memory(load.prompt, load.ends, load.thresholds)
     over = load.worst(printed)
-    if over <= 0:
-        return None
+    dismiss_if(over <= 0)
     return f"M^π of (11) is {printed}; a batch needs {over} more than that and the queues' tokens"
 
 
@@ -111,10 +115,12 @@ def _memory_check(context: Context, *, queues: bool = True, printed: bool = True
     """
     number, most = context.choose((40, 25), (400, 40), (4000, 100))
     loads = [load for load in _loads(context, number, most, least=1) if len(load.ends) > 1]
-    domain = Domain("runs of Nested WAIT on random small engines, thresholds of any size", loads)
+    domain = context.domain(
+        "runs of Nested WAIT on random small engines, thresholds of any size", loads
+    )
 
     def exact(load: Load) -> int:
-        return full_batch((load.prompt, load.ends, load.thresholds))
+        return full_batch(load.prompt, load.ends, load.thresholds)
 
     def within(load: Load) -> bool:
         if not queues:
@@ -123,7 +129,6 @@ def _memory_check(context: Context, *, queues: bool = True, printed: bool = True
 
     as_printed = domain.refute(
         "memory ≤ M^π of (11) + Σ W_k(l + l'_{k−1})",
-        verify_memory,
         holds=lambda c: (
             c.worst(printed_policy_memory(c.prompt, c.ends, c.thresholds) if printed else exact(c))
             <= 0
@@ -270,7 +275,7 @@ class Pair:
     @property
     def longest(self) -> int:
         """``ΔT``, with the memory of a full batch."""
-        full = full_batch((self.prompt, (self.output, self.output + 1), (self.first, self.second)))
+        full = full_batch(self.prompt, (self.output, self.output + 1), (self.first, self.second))
         return self.fixed + self.per_token * full
 
     @property
@@ -352,7 +357,6 @@ def _check(
     context: Context,
     *,
     room: Room,
-    verify: Verifier,
     bounded: Callable[[Load, int], bool],
     what: str,
     outputs: tuple[int, ...] = (1, 5, 20),
@@ -365,12 +369,11 @@ def _check(
             outputs, ((3, 2), (4, 3), (5, 3)), (10, 100), intervals
         )
     ]
-    printed = refute(
+    printed = context.refute(
         "the display leaves room for what a prompt needs",
         f"two segments, l'_1 in {outputs}, three pairs of thresholds, 1/Λ in {intervals} "
         "times ΔT; exactly",
         cases,
-        verify,
         holds=room,
         applies=lambda c: c.applies,
     )
@@ -398,10 +401,10 @@ def _claim(
     """Decorate a printed bound: claim it; data that meet (10) and exceed the bound refute it."""
 
     def add(room: Room) -> Room:
-        def verify(data: Data) -> str | None:
+        @verifier
+        def verify(data: Data) -> str:
             case = Pair(*(data[field.name] for field in fields(Pair)))
-            if not case.applies or room(case):
-                return None
+            dismiss_if(not case.applies or room(case))
             return (
                 f"d0 = {case.fixed}, d1 = {case.per_token}, l = {case.prompt}, l' = "
                 f"({case.output}, {case.output + 1}), n = ({case.first}, {case.second}), Λ = "
@@ -412,7 +415,7 @@ def _claim(
             claim_id,
             broken,
             Mutation("nobody under way", stages=0),
-            check=partial(_check, room=room, verify=verify, bounded=bounded, what=what),
+            check=partial(_check, room=room, bounded=bounded, what=what),
             hypotheses=("(10)", "d0, d1 > 0", "the bounds of appendix C on E[W_k]"),
             defect=Defect.FORMULA,
             verify=verify,

@@ -27,13 +27,13 @@ from formulations.thresholds import (
 )
 from formulations.thresholds.buffer import printed_segment_memory
 from proofs_checks.claim import Claims, Context, Defect, Effort, Kind, Mutation
-from proofs_checks.evidence import Data, Findings, Outcome
+from proofs_checks.evidence import Data, Findings, Outcome, dismiss_if, verifier
 from proofs_checks.papers.fluid.equilibrium import stage_sum
 from proofs_checks.papers.fluid.memory import TwoSegments, buffer_suffices, full_batch
 from proofs_checks.papers.fluid.queues import binomial_law, mean_path, poisson_law, queue_laws
 from proofs_checks.papers.fluid.runs import exponent_estimate
 from proofs_checks.papers.fluid.theorem1_proof import SingleClass, mean_queues
-from proofs_checks.search import Domain, examine, plain, refute
+from proofs_checks.search import examine, plain
 
 CLAIMS = Claims()
 
@@ -272,8 +272,7 @@ def _varying_check(context: Context, *, largest: bool = True) -> Outcome:
     """
     steps = context.choose(60, 300, 2000)
 
-    def segment(case: tuple[int, int, tuple[Fraction, Fraction]]) -> bool:
-        before, threshold, shares = case
+    def segment(before: int, threshold: int, shares: tuple[Fraction, Fraction]) -> bool:
         star = max(shares) if largest else min(shares)
         laws = [binomial_law(before, float(p)) for p in shares]
         # Alternating high and low rates.
@@ -282,8 +281,7 @@ def _varying_check(context: Context, *, largest: bool = True) -> Outcome:
         bound = threshold * largest + float(before * star * (1 - star) / (2 * drift))
         return max(mean_path(queue_laws(arrivals, threshold))) <= bound + _MARGIN
 
-    def first(case: tuple[int, float, float]) -> bool:
-        threshold, high, low = case
+    def first(threshold: int, high: float, low: float) -> bool:
         laws = (poisson_law(high), poisson_law(low))
         means = mean_path(queue_laws([laws[(s // 7) % 2] for s in range(steps)], threshold))
         return max(means) <= 2 * threshold + high / (2 * (threshold - high)) + _MARGIN
@@ -332,8 +330,7 @@ def _windows_check(context: Context, *, moments: bool = True) -> Outcome:
                 Fraction(int(rng.integers(1, 40)), 4),
             )
 
-    def holds(case: tuple[RateProfile, Fraction, Fraction]) -> bool:
-        profile, start, length = case
+    def holds(profile: RateProfile, start: Fraction, length: Fraction) -> bool:
         stay, go = (profile.integral(j, start, start + length) for j in (0, 1))
         share = go / (stay + go)
         now = profile.rates_at(start)
@@ -365,14 +362,13 @@ def growth(single: SingleClass, batches: int) -> tuple[float, float]:
     return means[batches - 1] - single.threshold, means[-1] - single.threshold
 
 
-def verify_equality(data: Data) -> str | None:
+@verifier
+def verify_equality(data: Data) -> str:
     """Confirm that with equality the mean queue at 16 S is at least three times that at S."""
     single, batches = SingleClass.of(data), data["batches"]
-    if single is None or not single.output + 2 <= batches <= 64:
-        return None
+    dismiss_if(not single.output + 2 <= batches <= 64)
     early, late = growth(single, batches)
-    if early <= 0 or late < 3 * early:
-        return None
+    dismiss_if(early <= 0 or late < 3 * early)
     return (
         f"m = L = 1, l = {single.prompt}, l' = {single.output}, n_1 = {single.threshold}, d0 = "
         f"{single.fixed}, d1 = {single.per_token}, ΔT = {single.longest} = n_1/λ_1: beyond n_1, "
@@ -406,8 +402,7 @@ def _equality_check(
     singles = [SingleClass(1, 1, n, 10, 1) for n in (1, 2, 3)]
     cases = list(product(singles, context.choose((16,), (16, 32), (16, 32, 64))))
 
-    def bounded(case: tuple[SingleClass, int]) -> bool:
-        single, batches = case
+    def bounded(single: SingleClass, batches: int) -> bool:
         if printed == 1:
             early, late = growth(single, batches)
             return late < 3 * early
@@ -423,12 +418,11 @@ def _equality_check(
             return means[-1] < 3 * means[steps // 16]
         return max(means) <= 2 * n + share * n / (2 * room) + _MARGIN
 
-    as_printed = refute(
+    as_printed = context.refute(
         "with ≤ in (14) the mean queue is O(1)",
         "equality, one segment of one type, n = 1, 2, 3, d0 = 10, d1 = 1; laws by convolution",
         cases,
-        verify_equality,
-        lambda c: plain(c[0]) | {"batches": c[1]},
+        lambda single, batches: plain(single) | {"batches": batches},
         holds=bounded,
     )
     corrected = examine(
@@ -479,7 +473,7 @@ class Merged:
         memory = (
             printed_segment_memory(self.prompt, self.width, self.thresholds)
             if printed
-            else Fraction(full_batch((self.prompt, ends, self.thresholds)))
+            else Fraction(full_batch(self.prompt, ends, self.thresholds))
         )
         return self.fixed + memory / self.inverse
 
@@ -502,13 +496,11 @@ class Merged:
         return self.work_rate <= self.inverse
 
 
-def verify(data: Data) -> str | None:
+@verifier
+def verify(prompt: int, width: int, thresholds: list[int], fixed: int, inverse: int) -> str:
     """Confirm that thresholds satisfy (14) strictly although the load is above 1."""
-    merged = Merged(
-        data["prompt"], data["width"], tuple(data["thresholds"]), data["fixed"], data["inverse"]
-    )
-    if not merged.applies() or merged.keeps_up:
-        return None
+    merged = Merged(prompt, width, tuple(thresholds), fixed, inverse)
+    dismiss_if(not merged.applies() or merged.keeps_up)
     return (
         f"l = {merged.prompt}, l'_j = j ≤ {merged.number} at rate 1 each, L = "
         f"{len(merged.thresholds)}, d0 = {merged.fixed}, d1 = 1/{merged.inverse}: n = "
@@ -566,11 +558,10 @@ def _check(context: Context, *, fixed: Fraction = Fraction(1, 2), printed: bool 
     Correction: With M^π the memory of a full batch (fluid.eq14) and < in (14), as in (10)
         (fluid.theorem4-equality).
     """
-    printed_bears = refute(
+    printed_bears = context.refute(
         "thresholds that satisfy (14) mean a load of 1 at most",
         "two segments of one or two types, equal rates, n_1 up to 60 and more, d1 around 1/A",
         _choices(context),
-        verify,
         holds=lambda m: m.keeps_up,
         applies=lambda m: m.applies(printed=printed),
     )
@@ -625,18 +616,16 @@ def merged_chance(case: TwoSegments, often: int, memory: float) -> float:
     return case.exceeds(limit, when_full=True) - (1 - only_two)
 
 
-def verify_merged(data: Data) -> str | None:
+@verifier
+def verify_merged(prompt: int, width: int, thresholds: list[int], batches: int, often: int) -> str:
     """Confirm that the memory of (15) is exceeded with probability above 2δ."""
-    prompt, width, often = data["prompt"], data["width"], data["often"]
-    case = merged_case(prompt, width, tuple(data["thresholds"]), data["batches"])
-    if len(case.thresholds) != 2 or min(prompt, often, *case.thresholds) < 1 or width < 2:
-        return None
-    if not case.applies or case.batches > 400:
-        return None
+    first, second = thresholds
+    case = merged_case(prompt, width, (first, second), batches)
+    dismiss_if(min(prompt, often, first, second) < 1 or width < 2)
+    dismiss_if(not case.applies or case.batches > 400)
     memory = merged_memory(case)
     chance = merged_chance(case, often, memory)
-    if chance <= 2 / case.inverse:
-        return None
+    dismiss_if(chance <= 2 / case.inverse)
     return (
         f"l = {prompt}, l'_j = j ≤ {2 * width}, L = 2, types {width} and {2 * width} {often} "
         f"times as frequent as the others, n = {case.thresholds}, δ = 1/10: (15) gives "
@@ -681,7 +670,7 @@ def _merged_check(context: Context, *, buffer: float = 1, exact: bool = False) -
             context.choose((30,), (30, 60), (30, 60, 200)),
         )
     ]
-    domain = Domain(
+    domain = context.domain(
         "l = 1, 5, ΔL = 2, 4, three pairs of thresholds, P_2 = 1/2; by convolution", cases
     )
 
@@ -702,7 +691,6 @@ def _merged_check(context: Context, *, buffer: float = 1, exact: bool = False) -
     ]
     printed = domain.refute(
         "exceeded with probability at most δ, or even 2δ",
-        verify_merged,
         lambda c: {
             "prompt": c.prompt,
             "width": c.output,

@@ -21,7 +21,6 @@ from bfio.wait.run import StageRun
 from formulations.arrays import BoolArray, FloatArray, IntArray
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import (
-    Data,
     Estimate,
     Evidence,
     Findings,
@@ -29,6 +28,8 @@ from proofs_checks.evidence import (
     Verdict,
     accepted,
     agreed,
+    dismiss_if,
+    verifier,
 )
 from proofs_checks.papers.fluid.queues import poisson_law
 from proofs_checks.papers.fluid.runs import (
@@ -40,7 +41,7 @@ from proofs_checks.papers.fluid.runs import (
     sundry_policies,
     wait_replicas,
 )
-from proofs_checks.search import Domain, examine, named
+from proofs_checks.search import examine
 from proofs_checks.statistics import mean_estimate
 
 CLAIMS = Claims()
@@ -228,11 +229,11 @@ def is_safe(pair: tuple[int, int], iterations: int, *, prompts: int = 1) -> bool
     return max(loads(*pair, prompts=prompts)[:iterations]) <= 9
 
 
-def verify_overflow(data: Data) -> str | None:
+@verifier
+def verify_overflow(first: int, second: int) -> str:
     """Confirm that a pair of arrivals is safe for two iterations but not on the printed list."""
-    pair = (data["first"], data["second"])
-    if min(pair) < 0 or (is_safe(pair, 2) == (pair in _PRINTED)):
-        return None
+    pair = (first, second)
+    dismiss_if(min(pair) < 0 or (is_safe(pair, 2) == (pair in _PRINTED)))
     at_once, then, _ = loads(*pair)
     return (
         f"arrivals {pair}: {at_once} tokens in the next iteration, {then - 2} in the one after "
@@ -272,10 +273,9 @@ def _overflow_check(context: Context, *, iterations: int = 2, prompts: int = 1) 
         constant, which is what the proof needs.
     """
     most = context.choose(12, 12, 20)
-    domain = Domain(f"all pairs below {most}", list(product(range(most), range(most))))
+    domain = context.domain(f"all pairs below {most}", list(product(range(most), range(most))))
     printed = domain.refute(
         "safe for two iterations are (0,0), (1,0), (0,1), (1,1), (2,0) only",
-        verify_overflow, named("first second"),
         holds=lambda pair: is_safe(pair, iterations) == (pair in _PRINTED)
     )  # fmt: skip
     six = domain.examine(

@@ -7,6 +7,7 @@ A queue receives arrivals X and serves n prompts at once if at least n wait:
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
+from functools import partial
 from itertools import accumulate, product
 from math import ceil, exp, lgamma, log, pi, prod, sqrt
 
@@ -14,8 +15,8 @@ import numpy as np
 
 from formulations.arrays import FloatArray
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Findings, Outcome
-from proofs_checks.search import Domain, examine, named, refute
+from proofs_checks.evidence import Findings, Outcome, dismiss_if, verifier
+from proofs_checks.search import Domain, examine
 from proofs_checks.statistics import CUT_OFF, convolved, gathered, mean, sum_law
 
 CLAIMS = Claims()
@@ -23,19 +24,17 @@ CLAIMS = Claims()
 
 def queue_path(arrivals: Sequence[int], service: int) -> list[int]:
     """Return ``W^0 = 0, W^1, ...``."""
-    path = [0]
-    for x in arrivals:
-        there = path[-1] + x
-        path.append(there - service if there >= service else there)
-    return path
+
+    def after(waiting: int, come: int) -> int:
+        there = waiting + come
+        return there - service if there >= service else there
+
+    return list(accumulate(arrivals, after, initial=0))
 
 
 def reflected_path(arrivals: Sequence[int], service: int, base: int) -> list[int]:
     """Return ``V^0 = base, V^1, ...``."""
-    path = [base]
-    for x in arrivals:
-        path.append(max(base, path[-1] + x - service))
-    return path
+    return list(accumulate(arrivals, lambda v, x: max(base, v + x - service), initial=base))
 
 
 def poisson_law(rate: float) -> FloatArray:
@@ -109,7 +108,7 @@ Path = tuple[tuple[int, ...], int]
 def _paths(context: Context) -> Domain[Path]:
     """Yield all short sequences of small arrival numbers."""
     steps, most = context.choose((5, 4), (6, 5), (8, 6))
-    return Domain(
+    return context.domain(
         f"every sequence of {steps} arrivals up to {most - 1}, λ = 1, 2, 3",
         (
             (arrivals, rate)
@@ -138,15 +137,14 @@ def _lemma1_check(context: Context, *, strict: bool = True, rate: float = 1) -> 
     Summary: An identity of paths; its mean needs E[X] = λ, and λ an integer.
     """
 
-    def stuck(path: Path) -> int:
-        arrivals, service = path
+    def stuck(arrivals: tuple[int, ...], service: int) -> int:
         queue = queue_path(arrivals, service)[:-1]
         there = [w + x for w, x in zip(queue, arrivals, strict=True)]
         return sum(n < service if strict else n <= service for n in there)
 
     def holds(path: Path) -> bool:
         arrivals, service = path
-        served = service * (len(arrivals) - stuck(path))
+        served = service * (len(arrivals) - stuck(*path))
         return queue_path(arrivals, service)[-1] == sum(arrivals) - served
 
     def means_agree(service: int) -> bool:
@@ -183,8 +181,7 @@ def _lemma2_check(context: Context, *, base: int = 2, ahead: int = 1) -> Outcome
     Summary: Path by path, whatever the arrivals.
     """
 
-    def holds(path: Path) -> bool:
-        arrivals, service = path
+    def holds(arrivals: tuple[int, ...], service: int) -> bool:
         pairs = zip(
             reflected_path(arrivals, service, base * service),
             queue_path(arrivals, service),
@@ -195,7 +192,7 @@ def _lemma2_check(context: Context, *, base: int = 2, ahead: int = 1) -> Outcome
     return _paths(context).examine("W̃^t ≥ W^t + λ for all t", holds)
 
 
-def _late_sums(arrivals: tuple[int, ...], service: int) -> list[int]:
+def _late_sums(arrivals: Sequence[int], service: int) -> list[int]:
     """Return ``S^T − S^k`` for k = 0..T."""
     sums = list(accumulate((x - service for x in arrivals), initial=0))
     return [sums[-1] - s for s in sums]
@@ -218,13 +215,11 @@ def _lemma3_check(context: Context, *, base: int = 2, alike: bool = True) -> Out
     Summary: The first part path by path, the second in law only: it reverses time.
     """
 
-    def holds(path: Path) -> bool:
-        arrivals, service = path
+    def holds(arrivals: tuple[int, ...], service: int) -> bool:
         end = reflected_path(arrivals, service, 2 * service)[-1]
         return end == base * service + max(_late_sums(arrivals, service))
 
-    def same_law(case: tuple[int, tuple[Fraction, ...]]) -> bool:
-        service, chances = case
+    def same_law(service: int, chances: tuple[Fraction, ...]) -> bool:
         length = context.choose(4, 5, 6)
         paths = product(range(len(chances)), repeat=length)
         weighed = [(x, prod((chances[k] for k in x), start=Fraction(1))) for x in paths]
@@ -249,19 +244,18 @@ def _lemma3_check(context: Context, *, base: int = 2, alike: bool = True) -> Out
     return pathwise, laws
 
 
-def display_holds(arrivals: tuple[int, ...], service: int, *, printed: bool = True) -> bool:
+def display_holds(arrivals: Sequence[int], service: int, *, printed: bool = True) -> bool:
     """Return whether ``max(S^T, S^T − S^1, ..., 0) = max_k (Σ_{r = 1 or k}^T ξ^r)^+``."""
     late = _late_sums(arrivals, service)
     right = max(late[0], 0) if printed else max(0, *late[:-1])
     return max(late) == right
 
 
-def verify_display(data: Data) -> str | None:
+@verifier
+def verify_display(arrivals: list[int], rate: int) -> str:
     """Confirm that the printed display fails for a sequence of arrivals."""
-    arrivals, service = tuple(data["arrivals"]), data["rate"]
-    if not arrivals or min(arrivals) < 0 or service < 1 or display_holds(arrivals, service):
-        return None
-    late = _late_sums(arrivals, service)
+    dismiss_if(not arrivals or min(arrivals) < 0 or rate < 1 or display_holds(arrivals, rate))
+    late = _late_sums(arrivals, rate)
     return f"the left side is {max(late)}, Σ_{{r=1}}^T ξ^r is {late[0]}, whatever k"
 
 
@@ -284,14 +278,9 @@ def _display_check(context: Context, *, as_printed: bool = True, still: bool = F
     Correction: The sum begins at r = k.
     """
     printed = _paths(context).refute(
-        "sum from r = 1",
-        verify_display,
-        named("arrivals rate"),
-        holds=lambda p: display_holds(*p, printed=as_printed),
+        "sum from r = 1", holds=partial(display_holds, printed=as_printed)
     )
-    corrected = _paths(context).examine(
-        "sum from r = k", lambda p: display_holds(*p, printed=still)
-    )
+    corrected = _paths(context).examine("sum from r = k", partial(display_holds, printed=still))
     return printed, corrected
 
 
@@ -321,8 +310,7 @@ def _lemma4_check(context: Context, *, power: int = 1) -> Outcome:
         for _ in range(context.choose(2, 6, 20))
     ]
 
-    def exact(case: tuple[tuple[int, ...], int]) -> bool:
-        weights, service = case
+    def exact(weights: tuple[int, ...], service: int) -> bool:
         left, right = Fraction(0), Fraction(0)
         for arrivals in product(range(3), repeat=length):
             sums = list(accumulate(x - service for x in arrivals))
@@ -394,12 +382,11 @@ def _lemma5_check(context: Context, *, factor: float = 1.0, base: int = 1) -> Ou
     )
 
 
-def verify_constant(data: Data) -> str | None:
+@verifier
+def verify_constant(steps: int) -> str:
     """Confirm that the sum is above 3/2·√T from some T on."""
-    steps: int = data["steps"]
     # Σ k^{−1/2} ≥ 2√(T+1) − 2, and that is at least 3/2·√T as soon as √T/2 ≥ 2.
-    if steps < 16:
-        return None
+    dismiss_if(steps < 16)
     total = sum(k**-0.5 for k in range(1, steps + 1))
     return (
         f"at T = {steps} the sum is {total / sqrt(steps):.4f}·√T, and at no later T below 1.5·√T, "
@@ -431,14 +418,12 @@ def _constant_check(context: Context, *, half: float = 0.5, limit: float = 1.5) 
     """
     most = context.choose(400, 5000, 50_000)
     sums = list(accumulate(k**-0.5 for k in range(1, most + 1)))
-    printed = refute(
+    printed = context.refute(
         "Σ k^{−1/2} comes within 1.5·√T", f"T = 16..{most}", range(16, most + 1),
-        verify_constant, lambda t: {"steps": t}, holds=lambda t: sums[t - 1] <= limit * sqrt(t),
-        found="every T in turn",
+        holds=lambda t: sums[t - 1] <= limit * sqrt(t), found="every T in turn",
     )  # fmt: skip
 
-    def corrected(case: tuple[int, int]) -> bool:
-        rate, steps = case
+    def corrected(rate: int, steps: int) -> bool:
         mean = sum(positive_part(rate, k) / k for k in range(1, steps + 1))
         bound = half * sqrt(rate) * sums[steps - 1]
         return bool(mean <= bound + MARGIN and bound <= sqrt(rate * steps) + MARGIN)

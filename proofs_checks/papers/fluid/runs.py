@@ -19,7 +19,7 @@ from formulations.fluid import FluidProblem, FluidWorker, RequestClass
 from proofs_checks.claim import Claims, Context, Mutation
 from proofs_checks.evidence import Estimate, Outcome
 from proofs_checks.papers.fluid.equilibrium import stage_sum
-from proofs_checks.search import Domain, examine
+from proofs_checks.search import examine
 from proofs_checks.statistics import mean_estimate
 
 CLAIMS = Claims()
@@ -342,8 +342,7 @@ def _eq1_check(context: Context, *, paused_too: bool = False) -> Outcome:
         clock = instance.clock
         return bool((run.batches.duration == clock.fixed + clock.per_token * counted).all())
 
-    def more_efficient(case: tuple[int, int, int]) -> bool:
-        fixed, per_token, tokens = case
+    def more_efficient(fixed: int, per_token: int, tokens: int) -> bool:
         shares = (Fraction(per_token * x, fixed + per_token * x) for x in (tokens, tokens + 1))
         first, second = shares
         return first < second < 1
@@ -423,8 +422,7 @@ def _wait_check(context: Context, *, extra: int = 0, draining: bool = False) -> 
                 thresholds,
             )
 
-    def within(case: tuple[StageRun, Setting, list[int]]) -> bool:
-        run, setting, thresholds = case
+    def within(run: StageRun, setting: Setting, thresholds: list[int]) -> bool:
         full = sum(
             n * stage_sum(*kind) for n, kind in zip(thresholds, setting.classes, strict=True)
         )
@@ -440,11 +438,10 @@ def _wait_check(context: Context, *, extra: int = 0, draining: bool = False) -> 
         )
 
     cases = list(runs())
-    domain = Domain("runs on random small engines, arrivals in bunches and alone", cases)
+    domain = context.domain("runs on random small engines, arrivals in bunches and alone", cases)
     cohorts = domain.examine(
-        "stage 0 of a batch and every later stage hold 0 or n_j",
-        lambda c: _cohorts_hold(*c)
-    )  # fmt: skip
+        "stage 0 of a batch and every later stage hold 0 or n_j", _cohorts_hold
+    )
     bounds = domain.examine(
         "memory ≤ M^π, batches ≤ ΔT(n) long and at most Σ N_j/n_j many", within
     )
@@ -489,7 +486,7 @@ def _one_type_check(context: Context, *, other: int = 0, classes: int = 1) -> Ou
         "Nested WAIT and WAIT serve the same batches",
         "one class on random small engines",
         pairs(),
-        lambda pair: _same(*pair),
+        _same,
     )
 
 
@@ -512,8 +509,7 @@ def _time_change_check(context: Context, *, scale_time: bool = True) -> Outcome:
     seeds = context.rng.integers(10**9, size=context.choose(2, 10, 100)).tolist()
     duration = 40
 
-    def holds(case: tuple[int, Fraction]) -> bool:
-        seed, zeta = case
+    def holds(seed: int, zeta: Fraction) -> bool:
         one = poisson_instance(problem, duration, seed)
         other = poisson_instance(scaled(problem, zeta), duration / zeta, seed)
         slow = reference(one, policy, duration * one.clock.units_per_second)

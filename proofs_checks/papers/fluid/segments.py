@@ -1,7 +1,8 @@
 """Queues between segments: the exponent θ (Lemma 8), dominating walks (Lemmas 7, 9), tails."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from functools import partial
 from itertools import accumulate, pairwise, product
 from math import exp, log, prod
 
@@ -10,7 +11,7 @@ import numpy as np
 from formulations.arrays import FloatArray
 from formulations.thresholds import drift_exponent
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Findings, Outcome
+from proofs_checks.evidence import Findings, Outcome, dismiss_if, verifier
 from proofs_checks.papers.fluid.equilibrium import printed_exponent_bound
 from proofs_checks.papers.fluid.queues import (
     binomial_law,
@@ -21,7 +22,7 @@ from proofs_checks.papers.fluid.queues import (
     reflected_path,
     tail,
 )
-from proofs_checks.search import Domain, examine, named, refute
+from proofs_checks.search import Domain, examine
 from proofs_checks.statistics import ExactLaw, binomial, gathered
 
 CLAIMS = Claims()
@@ -64,7 +65,7 @@ def drift(triple: Triple) -> Fraction:
 
 def _domain(context: Context) -> Domain[Triple]:
     """The domain of these triples."""
-    return Domain(
+    return context.domain(
         f"all with n_(k−1) < {context.choose(7, 14, 30)}, P = 1/8 .. 7/8, and random ones "
         "below 300",
         list(triples(context)),
@@ -100,8 +101,7 @@ def _lemma8_check(context: Context, *, factor: int = 8, from_zero: bool = False)
         # θ exceeds a number iff g is not positive there.
         return cumulant(triple, float(factor * drift(triple) / triple[0])) <= _DOUBT
 
-    def increases(case: tuple[int, Fraction]) -> bool:
-        before, share = case
+    def increases(before: int, share: Fraction) -> bool:
         least = 1 if from_zero else int(before * share) + 1
         some = range(least, before, max(1, (before - least) // 6))
         thetas = [drift_exponent(before, n, share) for n in some]
@@ -128,18 +128,17 @@ def _lemma8_check(context: Context, *, factor: int = 8, from_zero: bool = False)
     )
 
 
-def verify_bound(data: Data) -> str | None:
+@verifier
+def verify_bound(before: int, threshold: int, share: list[int]) -> str:
     """Confirm that θ is below Theorem 2's bound."""
-    triple: Triple = (data["before"], data["threshold"], Fraction(*data["share"]))
-    before, threshold, share = triple
-    if not 0 < share < 1 or not before > threshold > before * share:
-        return None
-    bound = printed_exponent_bound(before, threshold, share)
-    if cumulant(triple, float(bound)) <= _DOUBT:
-        return None
+    p = Fraction(*share)
+    dismiss_if(not 0 < p < 1 or not before > threshold > before * p)
+    bound = printed_exponent_bound(before, threshold, p)
+    dismiss_if(cumulant((before, threshold, p), float(bound)) <= _DOUBT)
     return (
-        f"n_(k−1) = {before}, n_k = {threshold}, P = {share}: g({float(bound):.4f}) > 0, so θ = "
-        f"{drift_exponent(*triple):.4f} is below 8(n_k − n_(k−1)P)/n_k = {float(bound):.4f}"
+        f"n_(k−1) = {before}, n_k = {threshold}, P = {p}: g({float(bound):.4f}) > 0, so θ = "
+        f"{drift_exponent(before, threshold, p):.4f} is below 8(n_k − n_(k−1)P)/n_k = "
+        f"{float(bound):.4f}"
     )
 
 
@@ -165,10 +164,7 @@ def _bound_check(context: Context, *, swapped: bool = False) -> Outcome:
         return cumulant(triple, float(8 * drift(triple) / denominator)) <= _DOUBT
 
     printed = domain.refute(
-        "θ_k ≥ 8(n_k − n_{k−1}P)/n_k",
-        verify_bound,
-        named("before threshold share"),
-        holds=lambda t: over(t, t[0] if swapped else t[1]),
+        "θ_k ≥ 8(n_k − n_{k−1}P)/n_k", holds=lambda t: over(t, t[0] if swapped else t[1])
     )
     corrected = domain.examine(
         "θ_k ≥ 8(n_k − n_{k−1}P)/n_{k−1}", lambda t: over(t, t[1] if swapped else t[0])
@@ -189,8 +185,7 @@ def _eq17_check(context: Context, *, largest: bool = True) -> Outcome:
     Reading: the printed 'p* = argmin {n_j − p_j n_{j−1}}' means the largest p that occurs.
     """
 
-    def holds(case: tuple[int, int, tuple[Fraction, ...]]) -> bool:
-        before, threshold, shares = case
+    def holds(before: int, threshold: int, shares: tuple[Fraction, ...]) -> bool:
         star = drift_exponent(before, threshold, max(shares) if largest else min(shares))
         # With θ* every transfer's generating function is at most 1.
         return all(cumulant((before, threshold, p), star) <= _DOUBT for p in shares) and all(
@@ -223,7 +218,7 @@ Path = tuple[tuple[int, ...], int, int]
 def _paths(context: Context) -> Domain[Path]:
     """Yield all short sequences of small transfer numbers."""
     steps, below = context.choose((5, 4), (6, 5), (7, 6))
-    return Domain(
+    return context.domain(
         f"every sequence of {steps} transfers, n_(k−1) below {below}",
         (
             (moved, before, threshold)
@@ -244,28 +239,28 @@ def _lemma7_check(context: Context, *, base: int = 1) -> Outcome:
     Summary: Path by path, whatever is moved.
     """
     return _paths(context).examine(
-        "W̃_k^s ≥ W_k^s for all s", lambda path: walk_dominates(path, path[2], base)
+        "W̃_k^s ≥ W_k^s for all s",
+        lambda moved, _, threshold: walk_dominates(moved, threshold, threshold, base),
     )
 
 
-def walk_dominates(path: Path, service: int, base: int = 1) -> bool:
+def walk_dominates(moved: Sequence[int], threshold: int, service: int, base: int = 1) -> bool:
     """Whether the walk with ``X = Y − service``, reflected at ``base·n_k``, is above the queue."""
-    moved, _, threshold = path
     walk = reflected_path(moved, service, base * threshold)
     return all(v >= w for v, w in zip(walk, queue_path(moved, threshold), strict=True))
 
 
-def verify_lemma9(data: Data) -> str | None:
+@verifier
+def verify_lemma9(moved: list[int], first: int, threshold: int) -> str:
     """Confirm that the walk with ``X = Y − n_1`` falls below the queue."""
-    moved, first, threshold = tuple(data["moved"]), data["first"], data["threshold"]
-    if min(first, threshold) < 1 or min(moved, default=0) < 0 or max(moved, default=0) > first:
-        return None
+    dismiss_if(
+        min(first, threshold) < 1 or min(moved, default=0) < 0 or max(moved, default=0) > first
+    )
     # Segment 2 follows segment 1: (10) requires n_2 > p·n_1, which holds for some p < 1.
-    if threshold > first or walk_dominates((moved, first, threshold), first):
-        return None
+    dismiss_if(threshold > first or walk_dominates(moved, threshold, first))
     queue = queue_path(moved, threshold)
     walk = reflected_path(moved, first, threshold)
-    return f"transfers {list(moved)}: W = {queue}, W̃ = {walk} with X = Y − {first}"
+    return f"transfers {moved}: W = {queue}, W̃ = {walk} with X = Y − {first}"
 
 
 @CLAIMS.result(
@@ -287,12 +282,11 @@ def _lemma9_check(context: Context, *, printed: bool = True, corrected: bool = T
     """
     as_printed = _paths(context).refute(
         "X = Y − n_1",
-        verify_lemma9,
-        named("moved first threshold"),
-        holds=lambda p: walk_dominates(p, p[1] if printed else p[2]),
+        holds=lambda moved, first, own: walk_dominates(moved, own, first if printed else own),
     )
     as_corrected = _paths(context).examine(
-        "X = Y − n_k", lambda p: walk_dominates(p, p[2] if corrected else p[1])
+        "X = Y − n_k",
+        lambda moved, first, own: walk_dominates(moved, own, own if corrected else first),
     )
     return as_printed, as_corrected
 
@@ -317,27 +311,24 @@ def laws_of(walk: Walk, *, sums: int) -> tuple[ExactLaw, ExactLaw]:
     return reached, most
 
 
-def drifts_down(walk: Walk) -> bool:
+def drifts_down(before: int, threshold: int, share: Fraction, _: int) -> bool:
     """Return whether ``n_{k−1} > n_k > n_{k−1}P_k``, of appendix C."""
-    before, threshold, share, _ = walk
     return 0 < share < 1 and before > threshold > before * share
 
 
-def verify_maximum(data: Data) -> str | None:
+@verifier
+def verify_maximum(before: int, threshold: int, share: list[int], s: int) -> str:
     """Confirm that ``W̃^{s+1}`` is not ``n_k + max{0, S^1, ..., S^s}`` in law."""
-    walk: Walk = (data["before"], data["threshold"], Fraction(*data["share"]), data["s"])
-    before, threshold, share, s = walk
-    if not drifts_down(walk) or not 0 <= s <= 3 or before > 4:
-        return None
+    walk = before, threshold, Fraction(*share), s
+    dismiss_if(not drifts_down(*walk) or not 0 <= s <= 3 or before > 4)
     reached, most = laws_of(walk, sums=s)
-    if reached == most:
-        return None
+    dismiss_if(reached == most)
     more, printed = (
         sum((chance for value, chance in law.items() if value > threshold), Fraction(0))
         for law in (reached, most)
     )
     return (
-        f"n_(k−1) = {before}, n_k = {threshold}, P_k = {share}: W̃^{s + 1} exceeds n_k with "
+        f"n_(k−1) = {before}, n_k = {threshold}, P_k = {walk[2]}: W̃^{s + 1} exceeds n_k with "
         f"probability {more}, the printed maximum of {s} sums with probability {printed}"
     )
 
@@ -371,12 +362,10 @@ def _maximum_check(context: Context, *, late: int = 0) -> Outcome:
         reached, most = laws_of(walk, sums=sums)
         return reached == most
 
-    printed = refute(
+    printed = context.refute(
         "W̃^{s+1} = n_k + max{0, S^1, ..., S^s}",
         "small n, P = 1/4 and 1/2, all transfers; in fractions",
         cases,
-        verify_maximum,
-        named("before threshold share s"),
         holds=lambda c: agree(c, c[3]),
         applies=drifts_down,
     )
@@ -490,13 +479,9 @@ def _tail_check(context: Context, *, before_service: bool = False, faster: float
 # Queues of segment 1, with the arrivals of longer batches (appendices C and D).
 
 
-#: Arrivals of each step, those of longer batches, and ``n_1``.
-Pair = tuple[tuple[int, ...], tuple[int, ...], int]
-
-
-def longer_dominate(pair: Pair, *, reflected: bool) -> bool:
+def longer_dominate(arrivals: Sequence[Sequence[int]], threshold: int, *, reflected: bool) -> bool:
     """Whether the queue stays below that with more arrivals, or below its reflected walk."""
-    few, many, threshold = pair
+    few, many = arrivals
     above = (
         reflected_path(many, threshold, 2 * threshold)
         if reflected
@@ -505,16 +490,13 @@ def longer_dominate(pair: Pair, *, reflected: bool) -> bool:
     return all(w <= v for w, v in zip(queue_path(few, threshold), above, strict=True))
 
 
-def verify_domination(data: Data) -> str | None:
+@verifier
+def verify_domination(arrivals: list[list[int]], threshold: int) -> str:
     """Confirm that a queue with fewer arrivals exceeds the one with more."""
-    few, many = (tuple(row) for row in data["arrivals"])
-    threshold = data["threshold"]
-    if not few or len(few) != len(many) or threshold < 1 or min(few) < 0:
-        return None
-    if any(a > b for a, b in zip(few, many, strict=True)):
-        return None
-    if longer_dominate((few, many, threshold), reflected=False):
-        return None
+    few, many = (tuple(row) for row in arrivals)
+    dismiss_if(not few or len(few) != len(many) or threshold < 1 or min(few) < 0)
+    dismiss_if(any(a > b for a, b in zip(few, many, strict=True)))
+    dismiss_if(longer_dominate(arrivals, threshold, reflected=False))
     return (
         f"n_1 = {threshold}, Y = {list(few)} ≤ Ȳ = {list(many)}: W = "
         f"{queue_path(few, threshold)}, W̄ = {queue_path(many, threshold)}"
@@ -554,23 +536,20 @@ def _domination_check(
     """
     steps = context.choose(2, 3, 4)
     cases = [
-        (few, many, threshold)
+        ((few, many), threshold)
         for threshold in (1, 2, 3)
         for few in product(range(4), repeat=steps)
         for many in product(range(4), repeat=steps)
         if all(a <= b for a, b in zip(few, many, strict=True))
     ]
-    domain = Domain(f"every pair of sequences of {steps} arrivals up to 3, n_1 = 1, 2, 3", cases)
-    shorter, longer = (mean_after_one(6, rate) for rate in (4.0, 5.0))
-    printed = domain.refute(
-        "W ≤ W̄",
-        verify_domination,
-        lambda c: {"arrivals": [list(c[0]), list(c[1])], "threshold": c[2]},
-        holds=lambda c: longer_dominate(c, reflected=reflected),
+    domain = context.domain(
+        f"every pair of sequences of {steps} arrivals up to 3, n_1 = 1, 2, 3", cases
     )
+    shorter, longer = (mean_after_one(6, rate) for rate in (4.0, 5.0))
+    printed = domain.refute("W ≤ W̄", holds=partial(longer_dominate, reflected=reflected))
     corrected = domain.examine(
         "W ≤ the walk reflected at 2n_1 with Ȳ",
-        lambda c: longer_dominate(c, reflected=not still_queue),
+        partial(longer_dominate, reflected=not still_queue),
     )
     return Findings(
         printed,

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from itertools import compress, product
 
 import numpy as np
@@ -13,10 +14,10 @@ from bfio.wait.run import StageRun
 from formulations.fluid import FluidProblem, FluidWorker, equilibrium, knapsack, throughput
 from formulations.results import Termination
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Findings, Outcome
+from proofs_checks.evidence import Findings, Outcome, dismiss_if, verifier
 from proofs_checks.papers.fluid.equilibrium import Case, random_cases, stage_sum
 from proofs_checks.papers.fluid.runs import Setting, reference
-from proofs_checks.search import Domain, examine, refute
+from proofs_checks.search import examine
 
 CLAIMS = Claims()
 
@@ -42,8 +43,7 @@ def _scaling_check(
     """
     cases = random_cases(context.rng, context.choose(40, 400, 4000))
 
-    def holds(pair: tuple[Case, Fraction]) -> bool:
-        case, zeta = pair
+    def holds(case: Case, zeta: Fraction) -> bool:
         worker = case.worker()
         classes = [replace(kind, rate=kind.rate * zeta) for kind in case.classes]
         faster = FluidWorker(worker.d0 / zeta, worker.d1 / (zeta if scale_d1 else 1), 1)
@@ -96,7 +96,7 @@ def _region_check(context: Context, *, fixed_too: bool = True) -> Outcome:
         "M* ≤ C iff A ≤ C/(d0 + d1·C)",
         "random cases with loads on both sides of 1; C from 1 to 10⁶ and next to M*",
         cases,
-        lambda pair: fits(*pair) == allowed(*pair),
+        lambda *pair: fits(*pair) == allowed(*pair),
     )
     return Findings(seen, numbers={"within": sum(fits(*pair) for pair in cases)})
 
@@ -159,7 +159,6 @@ def _admission_check(context: Context, *, unlimited: bool = False) -> Outcome:
 
 #: Clock units between arrivals, prompt, output, d0 and d1.
 Steady = tuple[int, int, int, int, int]
-_NAMES = ("interval", "prompt", "output", "fixed", "per_token")
 
 
 # Proposition 1.
@@ -189,15 +188,13 @@ def latency_is_constant(case: Steady) -> bool:
     return bool((done[output:] == output * interval + full).all())
 
 
-def verify_printed(data: Data) -> str | None:
+@verifier
+def verify_printed(interval: int, prompt: int, output: int, fixed: int, per_token: int) -> str:
     """Confirm that the printed condition holds and a policy has constant latency."""
-    case: Steady = tuple(data[name] for name in _NAMES)
-    interval, prompt, output, fixed, per_token = case
-    if min(case) < 1:
-        return None
+    case = interval, prompt, output, fixed, per_token
+    dismiss_if(min(case) < 1)
     work = stage_sum(prompt, output)
-    if fixed * work < interval or not latency_is_constant(case):
-        return None
+    dismiss_if(fixed * work < interval or not latency_is_constant(case))
     latency = output * interval + fixed + per_token * work
     return (
         f"λ·d0·w = {Fraction(fixed * work, interval)} ≥ 1, but with d1·λ·w = "
@@ -279,18 +276,17 @@ def _proposition1_check(
         grow with √T, and the argument gives √T only.)
     """
     cases = product((2, 4, 8, 16), (1, 2), (1, 2), (1, 2, 3), per_token)
-    printed = refute(
+    printed = context.refute(
         "d0·λ·w ≥ 1 makes latencies grow",
         "one class with small lengths, arrivals evenly spaced",
         list(cases),
-        verify_printed,
-        lambda c: dict(zip(_NAMES, c, strict=True)),
         holds=lambda c: not latency_is_constant(c),
-        applies=lambda c: c[3] * stage_sum(c[1], c[2]) >= c[0],
+        applies=lambda interval, prompt, output, fixed, _: (
+            fixed * stage_sum(prompt, output) >= interval
+        ),
     )
 
-    def grows(instance: tuple[Steady, int, StagePolicy, int]) -> bool:
-        case, memory, policy, duration = instance
+    def grows(case: Steady, memory: int, policy: StagePolicy, duration: int) -> bool:
         setting = steady_setting(case, duration // case[0])
         run = reference(setting.instance(memory), policy, duration)
         assert run.overflows == 0
@@ -310,15 +306,14 @@ def _proposition1_check(
 # Proof of Proposition 1, appendix A.1.
 
 
-def verify_a1(data: Data) -> str | None:
+@verifier
+def verify_a1(interval: int, prompt: int, output: int, per_token: int) -> str:
     """Confirm the printed condition and arrivals − completions below d0·λ."""
-    interval, prompt, output, per_token = (data[k] for k in (*_NAMES[:3], "per_token"))
-    if min(interval, prompt, output, per_token) < 1 or a1_holds(
-        interval, prompt, output, per_token, printed=True
-    ):
-        return None
-    if not a1_applies(interval, prompt, output, per_token, printed=True):
-        return None
+    dismiss_if(
+        min(interval, prompt, output, per_token) < 1
+        or a1_holds(interval, prompt, output, per_token, printed=True)
+    )
+    dismiss_if(not a1_applies(interval, prompt, output, per_token, printed=True))
     excess = Fraction(per_token * (2 * prompt + output - 1), 2 * interval) - Fraction(1, output)
     return (
         "d1·λ·l'(l + l'/2) = "
@@ -360,18 +355,16 @@ def _a1_check(context: Context, *, stages_agree: bool = True) -> Outcome:
     """
     most = context.choose(5, 10, 25)
     cases = list(product(range(1, 4 * most), *(range(1, most),) * 2, (1, 2, 3)))
-    domain = Domain(
+    domain = context.domain(
         f"lengths below {most}, λ and d1 in small fractions; exactly, for every n", cases
     )
     printed = domain.refute(
         "l' stages",
-        verify_a1,
-        lambda c: dict(zip((*_NAMES[:3], "per_token"), c, strict=True)),
-        holds=lambda c: a1_holds(*c, printed=True),
-        applies=lambda c: a1_applies(*c, printed=True),
+        holds=partial(a1_holds, printed=True),
+        applies=partial(a1_applies, printed=True),
     )
     corrected = domain.examine(
-        "l' + 1 stages", lambda c: a1_holds(*c, printed=not stages_agree),
-        lambda c: a1_applies(*c, printed=False)
+        "l' + 1 stages", partial(a1_holds, printed=not stages_agree),
+        partial(a1_applies, printed=False)
     )  # fmt: skip
     return printed, corrected

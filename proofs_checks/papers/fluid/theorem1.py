@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -12,7 +12,15 @@ from bfio.wait.policy import StageClock
 from bfio.wait.run import StageRun
 from formulations.fluid import FluidProblem
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Estimate, Examination, Findings, Outcome
+from proofs_checks.evidence import (
+    Data,
+    Estimate,
+    Examination,
+    Findings,
+    Outcome,
+    dismiss_if,
+    verifier,
+)
 from proofs_checks.papers.fluid.equilibrium import Case, all_cases, random_cases, stage_sum
 from proofs_checks.papers.fluid.runs import (
     Replicas,
@@ -22,7 +30,7 @@ from proofs_checks.papers.fluid.runs import (
     reference,
     wait_replicas,
 )
-from proofs_checks.search import Domain, examine, plain, refute
+from proofs_checks.search import examine
 
 CLAIMS = Claims()
 
@@ -34,22 +42,6 @@ class Choice:
     case: Case
     thresholds: tuple[int, ...]
     memory: int
-
-    @staticmethod
-    def of(data: Data) -> "Choice | None":
-        """Read plain data; None if they are not a stable case with a threshold per class."""
-        case = Case.of(data)
-        thresholds = tuple(data["thresholds"])
-        if case is None or len(thresholds) != len(case.rows) or min(thresholds) < 1:
-            return None
-        return Choice(case, thresholds, data["memory"])
-
-    @property
-    def data(self) -> Data:
-        """The choice as plain data."""
-        own = {"thresholds": list(self.thresholds), "memory": self.memory}
-        whole: Data = plain(self.case) | own
-        return whole
 
     @property
     def full(self) -> int:
@@ -84,10 +76,12 @@ class Choice:
 
 def verify_theorem1(data: Data) -> str | None:
     """Confirm strict (9), and that no policy with memory C >= M* keeps latencies bounded."""
-    choice = Choice.of(data)
-    if choice is None or not choice.applies or choice.keeps_up:
+    case, thresholds = Case.of(data), tuple(data["thresholds"])
+    if case is None or len(thresholds) != len(case.rows) or min(thresholds) < 1:
         return None
-    case = choice.case
+    choice = Choice(case, thresholds, data["memory"])
+    if not choice.applies or choice.keeps_up:
+        return None
     return (
         f"d0 = {case.fixed}, d1 = 1/{case.inverse}: C = M* = {choice.memory}, n = "
         f"{', '.join(map(str, choice.thresholds))}, ΔT = {choice.time} < n_j/λ_j. A full "
@@ -129,12 +123,10 @@ def looked_through(context: Context, *, ample: bool = False) -> Examination[Choi
     ample : bool
         Whether C = M^π instead of C = M*.
     """
-    return refute(
+    return context.refute(
         "strict (9) and C ≥ M* leave room for bounded latencies",
         "one or two classes, least strict thresholds, C = " + ("M^π" if ample else "M*"),
         _choices(context, ample=ample),
-        verify_theorem1,
-        lambda choice: choice.data,
         holds=lambda choice: choice.keeps_up,
         applies=lambda choice: choice.applies,
     )
@@ -298,20 +290,15 @@ def _types_check(context: Context, *, setting: Scaling = MIXED) -> Outcome:
 Kinds = tuple[tuple[int, int, int], ...]
 
 
-def setting_of(data: Data) -> tuple[Setting, Kinds] | None:
-    """Read a setting from plain data; None if the data are not a setting."""
+def setting_of(data: Data) -> tuple[Setting, Kinds]:
+    """Read a setting from plain data, and dismiss data that are not a setting."""
     kinds = tuple((prompt, output, n) for prompt, output, n in data["classes"])
     times: list[list[int]] = data["arrivals"]
-    if len(kinds) != len(times) or min(min(p, n) for p, _, n in kinds) < 1:
-        return None
+    dismiss_if(len(kinds) != len(times) or min(map(min, kinds)) < 1)
     lengths = tuple((prompt, output) for prompt, output, _ in kinds)
-    if len(set(lengths)) < len(lengths) or min(o for _, o in lengths) < 1:
-        return None
-    if min(data["fixed"], data["per_token"]) < 1:
-        return None
+    dismiss_if(len(set(lengths)) < len(lengths) or min(data["fixed"], data["per_token"]) < 1)
     requests = [(t, *kind) for row, kind in zip(times, lengths, strict=True) for t in row]
-    if not requests or min(requests)[0] < 0:
-        return None
+    dismiss_if(not requests or min(requests)[0] < 0)
     return Setting(lengths, tuple(sorted(requests)), data["fixed"], data["per_token"]), kinds
 
 
@@ -401,11 +388,11 @@ def _departures(run: StageRun, kind: tuple[int, int], *, leave_at_start: bool) -
     return departures
 
 
+@verifier
 def verify_lemma6(data: Data) -> str | None:
     """Confirm that a queue whose batches leave at their ends exceeds the walk."""
     read = setting_of(data)
-    if read is None or has_ties(*read):
-        return None
+    dismiss_if(has_ties(*read))
     if (first := excess(*read, leave_at_start=False)) is None:
         return None
     j, time, queue, walk = first
@@ -449,8 +436,7 @@ def _staggered(rng: np.random.Generator) -> tuple[Setting, Kinds]:
     return Setting(_LENGTHS, tuple(sorted(times)), fixed, 1), kinds
 
 
-def _data(case: tuple[Setting, Kinds]) -> Data:
-    setting, kinds = case
+def _data(setting: Setting, kinds: Kinds) -> Data:
     return {
         "classes": [list(kind) for kind in kinds],
         "arrivals": [
@@ -493,25 +479,24 @@ def _lemma6_check(
         walk's last step.
     """
     cases = list(_settings(context))
-    domain = Domain(
+    domain = context.domain(
         "random small engines with 2 classes; in half of them a bunch of one comes while the "
         "other is served, just before a step of the walk",
         cases,
     )
     printed = domain.refute(
         "W̃ ≥ W, batches leave at their ends",
-        verify_lemma6,
         _data,
-        holds=lambda c: excess(*c, leave_at_start=start[0]) is None,
-        applies=lambda c: not has_ties(*c),
+        holds=lambda *c: excess(*c, leave_at_start=start[0]) is None,
+        applies=lambda *c: not has_ties(*c),
     )
     corrected = domain.examine(
         "W̃ ≥ W if batches leave at their starts, W̃ + n_j ≥ W otherwise",
-        lambda c: excess(*c, leave_at_start=start[1], pace=pace) is None
+        lambda *c: excess(*c, leave_at_start=start[1], pace=pace) is None
         and excess(*c, leave_at_start=False, base=3, pace=pace) is None
     )  # fmt: skip
     ends = examine(
         "W ≤ W̃ + what came since its last step, at ends of batches", "the same", cases,
-        lambda c: keeps_at_ends(*c, since=since),
+        partial(keeps_at_ends, since=since),
     )  # fmt: skip
     return printed, corrected, ends

@@ -10,7 +10,7 @@ from math import sqrt
 import numpy as np
 
 from proofs_checks.claim import C, Claims, Context, Defect, Mutation
-from proofs_checks.evidence import Data, Outcome
+from proofs_checks.evidence import Data, Outcome, dismiss_if, verifier
 from proofs_checks.papers.fluid.equilibrium import stage_sum
 from proofs_checks.papers.fluid.queues import mean_path, poisson_law, queue_laws, reflected_laws
 from proofs_checks.papers.fluid.runs import (
@@ -20,7 +20,7 @@ from proofs_checks.papers.fluid.runs import (
     reference,
     waiting_at,
 )
-from proofs_checks.search import Domain, examine, named, plain, refute
+from proofs_checks.search import examine, plain
 
 CLAIMS = Claims()
 
@@ -46,10 +46,11 @@ class SingleClass:
     per_token: int
 
     @staticmethod
-    def of(data: Data) -> "SingleClass | None":
-        """Return the class that plain data describe; None if an entry is below 1."""
+    def of(data: Data) -> "SingleClass":
+        """Return the class that plain data describe; dismiss entries below 1."""
         values = [data[field.name] for field in fields(SingleClass)]
-        return SingleClass(*values) if min(values) >= 1 else None
+        dismiss_if(min(values) < 1)
+        return SingleClass(*values)
 
     def duration(self, batch: int) -> int:
         """Duration of batch number ``batch`` (from 1), which has at most ``batch`` cohorts."""
@@ -106,15 +107,14 @@ def critical_bound(single: SingleClass, batches: int, *, printed: bool) -> float
     return 2 * n + sqrt(n * batches)
 
 
-def verify_critical(data: Data) -> str | None:
+@verifier
+def verify_critical(data: Data) -> str:
     """Confirm that the mean queue after so many batches exceeds ``λ + √(λS)``."""
     single, batches = SingleClass.of(data), data["batches"]
-    if single is None or not 1 <= batches <= 1000:
-        return None
+    dismiss_if(not 1 <= batches <= 1000)
     mean = mean_queues(single, batches)[-1]
     bound = critical_bound(single, batches, printed=True)
-    if mean <= bound + MARGIN:
-        return None
+    dismiss_if(mean <= bound + MARGIN)
     return (
         f"one class, ΔT = {single.longest}, n = {single.threshold}, λ = "
         f"{Fraction(single.threshold, single.longest)}: after {batches} batches {mean:.4f} wait "
@@ -148,7 +148,7 @@ def _critical_check(
     cases = [
         SingleClass(1, output, n, d0, 1) for output, n, d0 in product((1, 2), (1, 2, 3, 5), fixed)
     ]
-    domain = Domain(
+    domain = context.domain(
         f"one class, l' = 1, 2, n = 1, 2, 3, 5, d0 in {fixed}, d1 = 1, S up to {batches}", cases
     )
 
@@ -176,7 +176,6 @@ def _critical_check(
 
     printed = domain.refute(
         "E[W^S] ≤ λ + √(λS)",
-        verify_critical,
         lambda c: plain(c) | {"batches": first_failure(c)},
         holds=lambda c: first_failure(c) is None,
     )
@@ -184,12 +183,11 @@ def _critical_check(
     return printed, as_corrected
 
 
-def verify_walk(data: Data) -> str | None:
+@verifier
+def verify_walk(rate: int, batches: int) -> str:
     """Confirm that ``2n``, the minimum of W̃, exceeds ``λ + √(λS)`` with λ = n."""
-    rate, batches = data["rate"], data["batches"]
     # 2λ > λ + √(λS) if and only if λ > S.
-    if batches < 1 or rate <= batches:
-        return None
+    dismiss_if(batches < 1 or rate <= batches)
     return (
         f"ΔT = 1, λ = n = {rate}, S = {batches}: W̃ is never below 2n = {2 * rate}, but λ + √(λS) "
         f"= {rate + sqrt(rate * batches):.4f}"
@@ -218,13 +216,11 @@ def _walk_check(context: Context, *, base: int = 2, allowed: int = 2) -> Outcome
     steps = context.choose(40, 200, 1000)
     cases = list(product(range(1, most + 1), range(1, most + 1)))
     means = {n: mean_path(reflected_laws([poisson_law(n)] * steps, n)) for n in range(1, most + 1)}
-    printed = refute(
+    printed = context.refute(
         "E[W̃^S] ≤ λ + √(λS)",
         f"ΔT = 1, λ = n and S up to {most}",
         cases,
-        verify_walk,
-        named("rate batches"),
-        holds=lambda c: base * c[0] <= c[0] + sqrt(c[0] * c[1]),
+        holds=lambda rate, batches: base * rate <= rate + sqrt(rate * batches),
     )
     corrected = examine(
         "E[W̃^S] ≤ 2n + √(nS)",
@@ -260,8 +256,7 @@ def _kingman_check(
     """
     steps = context.choose(150, 2000, 20_000)
 
-    def holds(case: tuple[int, float]) -> bool:
-        threshold, share = case
+    def holds(threshold: int, share: float) -> bool:
         arrival = poisson_law(share * threshold)
         room = threshold * (1 - share)
         bound = part * share * threshold / (2 * room) if room else share * threshold
@@ -280,14 +275,12 @@ def _kingman_check(
 # Scaling of the bound on the gap in heavy traffic (appendix B.0.1).
 
 
-def verify_scaled(data: Data) -> str | None:
+@verifier
+def verify_scaled(rate: int, duration: int, scale: int) -> str:
     """Confirm that ``E[W^{ζT}]/(ζT)`` exceeds the printed bound with powers of ζ."""
-    rate, duration, scale = data["rate"], data["duration"], data["scale"]
-    if min(rate, scale) < 1 or duration <= rate or scale * duration > 400:
-        return None
+    dismiss_if(min(rate, scale) < 1 or duration <= rate or scale * duration > 400)
     mean, printed = scaled_gap(rate, duration, scale), power_bound(rate, duration, scale)
-    if mean <= printed + MARGIN:
-        return None
+    dismiss_if(mean <= printed + MARGIN)
     return (
         f"λ = {rate}, T = {duration}, ζ = {scale}: E[W^(ζT)]/(ζT) = {mean:.4f}, more than "
         f"(λ/T)^ζ + λ^(ζ/2)·T^(−ζ/2) = {printed:.4f}"
@@ -326,24 +319,18 @@ def _scaled_check(context: Context, *, power: bool = True, part: float = 1) -> O
     """
     cases = list(product((1, 2), (4, 16), context.choose((2, 4), (2, 4, 8), (2, 4, 8, 16))))
 
-    def linear(case: tuple[int, int, int]) -> float:
-        rate, duration, scale = case
+    def linear(rate: int, duration: int, scale: int) -> float:
         return part * (rate / (scale * duration) + sqrt(rate / (scale * duration)))
 
     def printed(case: tuple[int, int, int]) -> bool:
-        bound = power_bound(*case) if power else linear(case)
+        bound = power_bound(*case) if power else linear(*case)
         return scaled_gap(*case) <= bound + MARGIN
 
-    as_printed = refute(
-        "with powers of ζ",
-        "λ = 1, 2, T = 4, 16; laws by convolution",
-        cases,
-        verify_scaled,
-        named("rate duration scale"),
-        holds=printed,
+    as_printed = context.refute(
+        "with powers of ζ", "λ = 1, 2, T = 4, 16; laws by convolution", cases, holds=printed
     )
     corrected = examine(
-        "with factors ζ", "the same", cases, lambda c: scaled_gap(*c) <= linear(c) + MARGIN
+        "with factors ζ", "the same", cases, lambda *c: scaled_gap(*c) <= linear(*c) + MARGIN
     )
     return as_printed, corrected
 
@@ -399,13 +386,6 @@ class Display:
         single = self.single
         return (single.output + 1) * single.duration(1)
 
-    @property
-    def data(self) -> Data:
-        """The parameters as plain data."""
-        own = {"interval": self.interval, "steps": self.steps}
-        whole: Data = plain(self.single) | own
-        return whole
-
 
 def gap_leaves_room(case: Display) -> bool:
     """Return whether twice the printed gap, times T, is at least the prompts in progress."""
@@ -417,12 +397,11 @@ def latency_leaves_room(case: Display) -> bool:
     return case.least_latency <= case.single.longest * case.queue / case.steps
 
 
-def _read(data: Data, *, critical: bool) -> Display | None:
-    single = SingleClass.of(data)
-    if single is None or critical != (data["interval"] == 0) or data["interval"] < 0:
-        return None
-    case = Display(single, data["interval"], data["steps"])
-    return case if case.applies and case.steps <= 1000 else None
+def _read(data: Data, *, critical: bool) -> Display:
+    case = Display(SingleClass.of(data), data["interval"], data["steps"])
+    dismiss_if(critical != (case.interval == 0) or case.interval < 0)
+    dismiss_if(not case.applies or case.steps > 1000)
+    return case
 
 
 def _setting(case: Display) -> str:
@@ -433,11 +412,10 @@ def _setting(case: Display) -> str:
     )
 
 
-def verify_gap(data: Data, *, critical: bool) -> str | None:
+def verify_gap(data: Data, *, critical: bool) -> str:
     """Confirm that even twice the printed gap is too small for the prompts in progress."""
     case = _read(data, critical=critical)
-    if case is None or gap_leaves_room(case):
-        return None
+    dismiss_if(gap_leaves_room(case))
     return (
         f"{_setting(case)}; T times the gap is to be {case.queue:.2f} prompts at most, but "
         f"n·l' = {case.single.under_way} are always under way, once so many have come "
@@ -445,11 +423,10 @@ def verify_gap(data: Data, *, critical: bool) -> str | None:
     )
 
 
-def verify_latency(data: Data, *, critical: bool) -> str | None:
+def verify_latency(data: Data, *, critical: bool) -> str:
     """Confirm that the printed latency is less than the duration of a prompt's batches."""
     case = _read(data, critical=critical)
-    if case is None or latency_leaves_room(case):
-        return None
+    dismiss_if(latency_leaves_room(case))
     printed = case.single.longest * case.queue / case.steps
     return (
         f"{_setting(case)}; after {case.steps} batches the mean latency is to be {printed:.2f} at "
@@ -460,13 +437,12 @@ def verify_latency(data: Data, *, critical: bool) -> str | None:
 # The statement that holds: queue plus pipeline.
 
 
-def under_way_is_bounded(load: tuple[Setting, list[int]], *, spare: int = 0) -> bool:
+def under_way_is_bounded(setting: Setting, thresholds: list[int], *, spare: int = 0) -> bool:
     """Whether the prompts in progress are within ``min(N_j, n_j·l'_j)`` and ``n_j·l'_j``.
 
     The lower bound is on prompts that have arrived and not completed. The upper bound is on
     prompts that wait for a stage beyond the first.
     """
-    setting, thresholds = load
     run = reference(setting.instance(), setting.wait(thresholds), setting.requests[-1][0] + 60)
     instance, ends = run.instance, run.batches.end
     for (prompt, output), n in zip(setting.classes, thresholds, strict=True):
@@ -506,13 +482,10 @@ def _check(
         for factor in ((0,) if critical else (1, 2, 4))
         for steps in context.choose((50, 200), (50, 100, 200), (50, 100, 200, 500))
     ]
-    verify = partial(verify_gap if room is gap_leaves_room else verify_latency, critical=critical)
-    printed = refute(
+    printed = context.refute(
         "the display leaves room for what a prompt needs",
         f"one class, l' in {outputs}, n = 1..3, d0 = 10, 100, d1 = 1; exactly",
         cases,
-        verify,
-        lambda c: c.data,
         holds=room,
         applies=lambda c: c.applies,
     )
@@ -556,7 +529,7 @@ def _claim(claim_id: str, room: Callable[[Display], bool], *, critical: bool) ->
         "stage tokens, since at most n_j prompts are at each stage. The order stays.",
         defect=Defect.FORMULA,
         reading="'Ω' as the 'O' of an upper bound; " + _COUNTS if latency else _COUNTS + _UNITS,
-        verify=partial(verify_latency if latency else verify_gap, critical=critical),
+        verify=verifier(partial(verify_latency if latency else verify_gap, critical=critical)),
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from functools import partial
 from itertools import accumulate, combinations, pairwise, product
 from math import floor
 from typing import Any
@@ -20,10 +21,10 @@ from formulations.thresholds import (
     threshold_violations,
 )
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Examination, Findings, Outcome
+from proofs_checks.evidence import Data, Examination, Findings, Outcome, dismiss_if, verifier
 from proofs_checks.papers.fluid.equilibrium import Case, all_cases, random_cases, stage_sum
 from proofs_checks.papers.fluid.runs import canonical, instance_of, reference
-from proofs_checks.search import Domain, examine, named, refute
+from proofs_checks.search import examine
 
 CLAIMS = Claims()
 
@@ -71,8 +72,7 @@ def _memory_check(context: Context, *, feasible: bool = True) -> Outcome:
     Summary: Multiply (9) by λ_j w_j and sum over j.
     """
 
-    def holds(choice: Choice) -> bool:
-        case, thresholds = choice
+    def holds(case: Case, thresholds: tuple[Fraction, ...]) -> bool:
         memory = sum(n * kind.work for kind, n in zip(case.classes, thresholds, strict=True))
         state = equilibrium(case.classes, case.worker())
         is_equilibrium = thresholds == state.per_stage
@@ -83,7 +83,7 @@ def _memory_check(context: Context, *, feasible: bool = True) -> Outcome:
         "random cases; thresholds on the ray n = cλ and beside it; exactly",
         _choices(context),
         holds,
-        lambda c: not feasible or meets_condition9(c[0].classes, c[0].worker(), c[1]),
+        lambda case, n: not feasible or meets_condition9(case.classes, case.worker(), n),
     )
 
 
@@ -102,8 +102,7 @@ def _ray_check(context: Context, *, slack: int = 1) -> Outcome:
     Summary: So (9) has solutions if and only if the load is below 1.
     """
 
-    def holds(pair: tuple[Case, Fraction]) -> bool:
-        case, factor = pair
+    def holds(case: Case, factor: Fraction) -> bool:
         thresholds = [factor * row[0] for row in case.rows]
         work, load = case.work_rate, case.d1 * case.work_rate
         memory = sum(n * kind.work for kind, n in zip(case.classes, thresholds, strict=True))
@@ -193,7 +192,7 @@ def _least_check(context: Context, *, enumerate_strict: bool | None = None) -> O
         "WAIT and Nested WAIT, both forms; all vectors from 2 below to 1 above it"
         + ("" if method is None else "; CP-SAT returns the same"),
         pairs(),
-        lambda pair: _is_least(pair[0], method, pair[1]),
+        lambda problem, other: _is_least(problem, method, other),
     )
     vectors = {
         f"{name} least thresholds of the instance of A.3": str(
@@ -273,16 +272,12 @@ def _section61_check(
         *all_cases(longest),
         *random_cases(context.rng, context.choose(10, 300, 3000)),
     ]
-    domain = Domain(
+    domain = context.domain(
         f"every case of 1 or 2 classes with rate 1, prompts 1 and 2, outputs up to {longest}, at "
         "three loads, random stable cases; limits 1, 4, 16, ...",
         cases,
     )
-    as_printed = domain.refute(
-        "some limit B meets (9)",
-        verify_section61,
-        holds=lambda c: _suits(c, printed),
-    )
+    as_printed = domain.refute("some limit B meets (9)", holds=lambda c: _suits(c, printed))
     as_corrected = domain.examine("some limit B meets (9)", lambda c: _suits(c, corrected))
     return as_printed, as_corrected
 
@@ -307,11 +302,10 @@ def suffix_sums(rates: Sequence[int]) -> list[int]:
     return list(accumulate(reversed(rates)))[::-1]
 
 
-def verify_section62(data: Data) -> str | None:
+@verifier
+def verify_section62(rates: list[int], thresholds: list[int]) -> str:
     """Confirm that the printed thresholds are proportional to the rates and violate (10)."""
-    rates, thresholds = data["rates"], data["thresholds"]
-    if (rates, thresholds) not in _PRINTED or drifts(rates, thresholds):
-        return None
+    dismiss_if((rates, thresholds) not in _PRINTED or drifts(rates, thresholds))
     i = next(i for i in range(1, len(rates)) if not drifts_before(rates, thresholds, i))
     share = Fraction(thresholds[i], thresholds[i - 1])
     exponent = drift_exponent(thresholds[i - 1], thresholds[i], share)
@@ -360,16 +354,14 @@ def _section62_check(context: Context, *, more: int = 1, raise_printed: int = 0)
         for _ in range(context.choose(30, 300, 3000))
     ]
     published = [rates for rates, _ in _PRINTED]
-    printed = refute(
+    printed = context.refute(
         "66:43:32:24:17:11:7:4:2:1 at rates 23:11:...:1",
         "the paper's thresholds; they are the segments' rates",
         _PRINTED,
-        verify_section62,
-        named("rates thresholds"),
-        holds=lambda case: drifts(
-            case[0], raised(case[0], raise_printed) if raise_printed else case[1]
+        holds=lambda rates, thresholds: drifts(
+            rates, raised(rates, raise_printed) if raise_printed else thresholds
         ),
-        applies=lambda case: case[1] == suffix_sums(case[0]),
+        applies=lambda rates, thresholds: thresholds == suffix_sums(rates),
     )
     corrected = examine(
         "n_{i+1} = ⌊p_i n_i⌋ + 1", "the paper's rates and random ones", published + drawn,
@@ -417,14 +409,12 @@ def is_as_shown(types: Sequence[int]) -> bool:
     return list(types[6:9]) == [2, 2, 1]
 
 
-def verify_figure6(data: Data) -> str | None:
+@verifier
+def verify_figure6(types: list[int]) -> str:
     """Confirm that these types give the figure's rows at t = 1 and 7, but not at t = 14."""
-    types = data["types"]
-    if len(types) != 10 or not set(types) <= {1, 2} or not is_as_shown(types):
-        return None
+    dismiss_if(len(types) != 10 or not set(types) <= {1, 2} or not is_as_shown(types))
     rows = trace(types)
-    if rows[:2] != _PRINTED_ROWS[:2] or rows[2] == _PRINTED_ROWS[2]:
-        return None
+    dismiss_if(rows[:2] != _PRINTED_ROWS[:2] or rows[2] == _PRINTED_ROWS[2])
     first, second, done = (", ".join(f"P{i}" for i in part) for part in rows[2])
     return (
         f"at t = 14: segment 1 {first}; segment 2 {second or 'empty'}; completed {done or 'none'}"
@@ -455,16 +445,13 @@ def _figure6_check(context: Context, *, expected: tuple[Any, ...] = _CORRECTED) 
     agreeing = [
         types for types in cases if is_as_shown(types) and trace(types)[:2] == _PRINTED_ROWS[:2]
     ]
-    domain = Domain(
+    domain = context.domain(
         f"types of P{11 - free} to P10 in all ways that give the rows before, P7 and P8 of type "
         "2, P9 of type 1",
         agreeing,
     )
     printed = domain.refute(
-        "the row after t = 14 as printed",
-        verify_figure6,
-        lambda types: {"types": types},
-        holds=lambda t: trace(t)[2] == _PRINTED_ROWS[2],
+        "the row after t = 14 as printed", holds=lambda t: trace(t)[2] == _PRINTED_ROWS[2]
     )
     corrected = domain.examine("the corrected row", lambda t: trace(t) == expected)
     return printed, corrected
@@ -519,33 +506,31 @@ def advanced(counts: Sequence[int], threshold: int, *, printed: bool) -> list[in
     return [n + m for n, m in zip([*left, 0], moved, strict=True)]
 
 
-def keeps_prompts(case: tuple[tuple[int, ...], int], *, printed: bool) -> bool:
+def keeps_prompts(counts: Sequence[int], threshold: int, *, printed: bool) -> bool:
     """Return whether no prompt is lost and each batch member advances one stage."""
-    counts, threshold = case
     after = advanced(counts, threshold, printed=printed)
     batch = [min(threshold, n) for n in counts]
     stays = [n - b for n, b in zip(counts, batch, strict=True)]
     return after == [s + b for s, b in zip([*stays, 0], [0, *batch], strict=True)]
 
 
-def is_served(case: tuple[tuple[int, ...], int]) -> bool:
+def is_served(counts: Sequence[int], threshold: int) -> bool:
     """Return whether the type is in the batch: ``n_j0 >= n_j``."""
-    counts, threshold = case
     return counts[0] >= threshold
 
 
-def verify_algorithm1(data: Data) -> str | None:
+@verifier
+def verify_algorithm1(counts: list[int], threshold: int) -> str:
     """Confirm that lines 9 and 10 misplace prompts of a type that is in the batch."""
-    counts, threshold = tuple(data["counts"]), data["threshold"]
     # There are at least two stages (prefill and one decode), and no count is negative.
-    if len(counts) < 2 or min(counts) < 0 or threshold < 1 or not is_served((counts, threshold)):
-        return None
-    if keeps_prompts((counts, threshold), printed=True):
-        return None
+    dismiss_if(
+        len(counts) < 2 or min(counts) < 0 or threshold < 1 or not is_served(counts, threshold)
+    )
+    dismiss_if(keeps_prompts(counts, threshold, printed=True))
     after = advanced(counts, threshold, printed=True)
     right = advanced(counts, threshold, printed=False)
     return (
-        f"n_j = {threshold}, prompts at the stages {list(counts)}: lines 9 and 10 make of it "
+        f"n_j = {threshold}, prompts at the stages {counts}: lines 9 and 10 make of it "
         f"{after[:-1]} and {after[-1]} done, not {right[:-1]} and {right[-1]}"
     )
 
@@ -575,16 +560,14 @@ def _algorithm1_check(context: Context, *, snapshot: bool = True, recount: bool 
     """
     most = context.choose(3, 4, 6)
     cases = list(product(product(range(most + 1), repeat=3), range(1, most + 1)))
-    domain = Domain(f"up to {most} prompts at each of 3 stages, thresholds 1..{most}", cases)
+    domain = context.domain(
+        f"up to {most} prompts at each of 3 stages, thresholds 1..{most}", cases
+    )
     printed = domain.refute(
-        "lines 9 and 10",
-        verify_algorithm1,
-        named("counts threshold"),
-        holds=lambda c: keeps_prompts(c, printed=recount),
-        applies=is_served,
+        "lines 9 and 10", holds=partial(keeps_prompts, printed=recount), applies=is_served
     )
     corrected = domain.examine(
-        "with the batch's own counts", lambda c: keeps_prompts(c, printed=not snapshot), is_served
+        "with the batch's own counts", partial(keeps_prompts, printed=not snapshot), is_served
     )
     return printed, corrected
 
@@ -607,13 +590,11 @@ def cuts_well(outputs: Sequence[int], segments: Sequence[range]) -> bool:
     return tiled and all(s[-1] == o for s, o in zip(segments, outputs, strict=True) if len(s))
 
 
-def verify_algorithm2(data: Data) -> str | None:
+@verifier
+def verify_algorithm2(outputs: list[int]) -> str:
     """Confirm that the printed stages are not the segments of section 5.1."""
-    outputs = data["outputs"]
-    if len(outputs) < 2 or outputs[0] < 1 or sorted(set(outputs)) != outputs:
-        return None
-    if cuts_well(outputs, printed_stages(outputs)):
-        return None
+    dismiss_if(len(outputs) < 2 or outputs[0] < 1 or sorted(set(outputs)) != outputs)
+    dismiss_if(cuts_well(outputs, printed_stages(outputs)))
     printed = [list(segment) for segment in printed_stages(outputs)]
     return f"line 1 gives {printed}, section 5.1 {[list(s) for s in corrected_stages(outputs)]}"
 
@@ -642,16 +623,11 @@ def _algorithm2_check(context: Context, *, first: int = 0) -> Outcome:
         for number in range(2, 5)
         for outputs in combinations(range(1, longest + 1), number)
     ]
-    domain = Domain(f"every set of 2 to 4 output lengths in 1..{longest}", cases)
+    domain = context.domain(f"every set of 2 to 4 output lengths in 1..{longest}", cases)
 
     def shifted(outputs: Sequence[int]) -> list[range]:
         return [range(s.start + first, s.stop + first) for s in corrected_stages(outputs)]
 
-    printed = domain.refute(
-        "stages of line 1",
-        verify_algorithm2,
-        lambda outputs: {"outputs": outputs},
-        holds=lambda o: cuts_well(o, printed_stages(o)),
-    )
+    printed = domain.refute("stages of line 1", holds=lambda o: cuts_well(o, printed_stages(o)))
     corrected = domain.examine("0..l'_1, l'_{i−1}+1..l'_i", lambda o: cuts_well(o, shifted(o)))
     return printed, corrected

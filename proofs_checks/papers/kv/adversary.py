@@ -5,7 +5,7 @@ For a fixed start of the long request it is therefore optimal to start short one
 fit, and the least total latency without pausing or clearing is an explicit sum.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
@@ -14,9 +14,9 @@ from math import isqrt
 from bfio.kvcache.lower_bounds import costs_6_2, long_and_short
 from formulations.hindsight_latency import Convention, LatencyProblem, brute_force, total_latency
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Examination, Findings, Outcome
+from proofs_checks.evidence import Examination, Findings, Outcome, dismiss_if, verifier
 from proofs_checks.papers.kv.model import algorithm, jobs
-from proofs_checks.search import Domain, examine
+from proofs_checks.search import examine
 
 CLAIMS = Claims()
 
@@ -242,24 +242,17 @@ def printed_costs(steps: int, prompt: int) -> tuple[Fraction, Fraction, Fraction
     return costs_6_2(steps * prompt, Fraction(1, steps))
 
 
-def verify_costs(data: Data) -> str | None:
+@verifier
+def verify_costs(steps: int, multiple: int) -> str:
     """Confirm that a printed cost (two lower bounds, an equality) contradicts the exact cost."""
-    steps, multiple = data["steps"], data["multiple"]
-    if steps < 3 or multiple < 1:
-        return None
+    dismiss_if(steps < 3 or multiple < 1)
     prompt = steps * multiple
     exact, printed = program_costs(steps, prompt), printed_costs(steps, prompt)
-    if exact[0] >= printed[0] and exact[1] >= printed[1] and exact[2] == printed[2]:
-        return None
+    dismiss_if(exact[0] >= printed[0] and exact[1] >= printed[1] and exact[2] == printed[2])
     return (
         f"ε = 1/{steps}, M = {steps * prompt}: keeping, pausing, waiting cost {exact}; printed "
         f"are {', '.join(map(str, printed))} (at least, at least, equal)"
     )
-
-
-def _cost_cases(context: Context) -> Iterator[Data]:
-    for steps in range(3, context.choose(8, 20, 60)):
-        yield from ({"steps": steps, "multiple": m} for m in (1, 2, 10, 1000))
 
 
 @CLAIMS.step(
@@ -294,41 +287,30 @@ def _costs_check(
         Under Equation (1) or section 3 a short request holds εM + 1 tokens, so 1/ε − 1 run at a
         time, and for two rounds under (1): there the first inequality holds.
     """
-    cases = list(_cost_cases(context))
+    cases = list(product(range(3, context.choose(8, 20, 60)), (1, 2, 10, 1000)))
 
-    def leading(case: Data) -> bool:
-        prompt = case["steps"] * case["multiple"]
-        pairs = zip(
-            program_costs(case["steps"], prompt), printed_costs(case["steps"], prompt), strict=True
-        )
-        return all(
-            abs(exact - printed) <= share * case["steps"] * prompt for exact, printed in pairs
-        )
+    def leading(steps: int, multiple: int) -> bool:
+        prompt = steps * multiple
+        pairs = zip(program_costs(steps, prompt), printed_costs(steps, prompt), strict=True)
+        return all(abs(exact - printed) <= share * steps * prompt for exact, printed in pairs)
 
-    def kept(case: Data, convention: Convention) -> int:
-        attack = theorem_6_2(case["steps"], case["steps"] * case["multiple"], 0)
-        problem = attack.problem(convention)
+    def kept(steps: int, convention: Convention) -> int:
+        problem = theorem_6_2(steps, steps, 0).problem(convention)
         return total_latency(problem, algorithm(jobs(problem)))
 
-    def by_engine(case: Data) -> bool:
-        prompt = case["steps"] * case["multiple"]
-        return kept(case, rule) == program_costs(case["steps"], prompt)[0]
-
-    def keeps_bound(pair: tuple[Data, Convention]) -> bool:
-        case, convention = pair
-        printed = printed_costs(case["steps"], case["steps"] * case["multiple"])[0]
-        return kept(case, convention) >= printed
-
-    domain = Domain("ε = 1/3, 1/4, ..., M = k/ε² for k = 1, 2, 10, 1000", cases)
-    printed = domain.refute("TEL(A1) ≥, TEL(A2) ≥, TEL(A3) = the printed sums", verify_costs)
+    domain = context.domain("ε = 1/3, 1/4, ..., M = k/ε² for k = 1, 2, 10, 1000", cases)
+    printed = domain.refute("TEL(A1) ≥, TEL(A2) ≥, TEL(A3) = the printed sums")
     corrected = domain.examine("they differ by at most M, so the terms in M² are right", leading)
-    small = [c for c in cases if c["multiple"] == 1 and c["steps"] < 8]
-    engine = examine("exact cost of keeping = Algorithm 2 under B.1", "k = 1", small, by_engine)
+    small = range(3, 8)
+    engine = examine(
+        "exact cost of keeping = Algorithm 2 under B.1", "k = 1", small,
+        lambda n: kept(n, rule) == program_costs(n, n)[0],
+    )  # fmt: skip
     first = examine(
         "under Equation (1) and section 3 keeping costs as much as printed at least",
         "k = 1, 1/ε below 8, by Algorithm 2",
         list(product(small, others)),
-        keeps_bound,
+        lambda n, convention: kept(n, convention) >= printed_costs(n, n)[0],
     )
     return printed, corrected, engine, first
 
@@ -339,14 +321,12 @@ def printed_ratio(steps: int, prompt: int) -> Fraction:
     return min(keep, pause) / wait
 
 
-def verify_ratio(data: Data) -> str | None:
+@verifier
+def verify_ratio(steps: int, prompt: int) -> str:
     """Confirm that the printed ratio stays below 1/ε for every M."""
-    steps, prompt = data["steps"], data["prompt"]
-    if steps < 3 or prompt < 1:
-        return None
+    dismiss_if(steps < 3 or prompt < 1)
     ratios = [printed_ratio(steps, prompt * 10**power) for power in range(0, 13, 3)]
-    if max(ratios) >= steps:
-        return None
+    dismiss_if(max(ratios) >= steps)
     shown = ", ".join(f"{float(ratio):.6f}" for ratio in ratios)
     return (
         f"ε = 1/{steps}, M = {steps * prompt}·10^(0, 3, 6, 9, 12): the ratio is {shown} < {steps}"
@@ -369,13 +349,11 @@ def _ratio_check(context: Context, *, goal: Fraction = Fraction(99, 100)) -> Out
     Summary: It tends to 1/ε from below, which is enough for the theorem.
     Correction: It tends to 1/ε from below as M grows: any smaller number is exceeded.
     """
-    cases = [
-        {"steps": n, "prompt": q} for n in range(3, context.choose(12, 60, 300)) for q in (1, 10)
-    ]
-    domain = Domain("ε = 1/3, 1/4, ..., printed formulas", cases)
-    printed = domain.refute("the ratio reaches 1/ε for M large", verify_ratio)
+    cases = list(product(range(3, context.choose(12, 60, 300)), (1, 10)))
+    domain = context.domain("ε = 1/3, 1/4, ..., printed formulas", cases)
+    printed = domain.refute("the ratio reaches 1/ε for M large")
     corrected = domain.examine(
         "the ratio exceeds 0.99/ε for M large",
-        lambda c: printed_ratio(c["steps"], 10**9) > goal * c["steps"],
+        lambda steps, _: printed_ratio(steps, 10**9) > goal * steps,
     )
     return printed, corrected

@@ -7,10 +7,10 @@ from itertools import product
 from math import exp, isqrt, log
 
 from proofs_checks.claim import Claims, Context, Defect, Mutation
-from proofs_checks.evidence import Data, Outcome
+from proofs_checks.evidence import Outcome, dismiss_if, verifier
 from proofs_checks.papers.kv.adversary import ADVERSARY, theorem_6_2
 from proofs_checks.papers.kv.model import Jobs, algorithm
-from proofs_checks.search import Domain, examine, refute
+from proofs_checks.search import examine
 from proofs_checks.statistics import ExactLaw, binomial, gathered, of_sum
 from proofs_checks.statistics import exact_mean as mean
 
@@ -69,23 +69,17 @@ def printed_mean(window: ArrivalWindow) -> Fraction:
     return rate * window.rounds * Fraction(window.below, window.longest)
 
 
-def read_window(data: Data) -> ArrivalWindow:
-    """Return the window that plain data describe; raise ValueError for invalid data."""
-    window = ArrivalWindow(data["rounds"], data["most"], data["longest"], data["below"])
-    if min(window.rounds, window.most) < 1 or not 2 <= window.below <= window.longest <= 30:
-        raise ValueError("no window")
-    return window
-
-
-def verify_mean(data: Data) -> str | None:
+@verifier
+def verify_mean(rounds: int, most: int, longest: int, below: int) -> str:
     """Confirm that the printed mean differs from the mean of the exact law."""
-    window = read_window(data)
+    if min(rounds, most) < 1 or not 2 <= below <= longest <= 30:
+        raise ValueError("no window")
+    window = ArrivalWindow(rounds, most, longest, below)
     exact, printed = window.mean(), printed_mean(window)
-    if exact == printed:
-        return None
+    dismiss_if(exact == printed)
     return (
-        f"C = {window.rounds}, 0..{window.most} arrivals a round, outputs 1..{window.longest}, "
-        f"ô = {window.below}: the mean is {exact}, λ·C·F(ô) = {printed}"
+        f"C = {rounds}, 0..{most} arrivals a round, outputs 1..{longest}, ô = {below}: the mean "
+        f"is {exact}, λ·C·F(ô) = {printed}"
     )
 
 
@@ -118,10 +112,10 @@ def _mean_check(context: Context, *, up_to: int = 1) -> Outcome:
         chance = Fraction(window.below - up_to, window.longest)
         return window.mean() == Fraction(window.most, 2) * window.rounds * chance
 
-    domain = Domain(
+    domain = context.domain(
         "arrivals 0..B and outputs 1..K uniform, small B, C, K, ô, exact laws", windows
     )
-    printed = domain.refute("E N over C rounds = λ·C·F(ô)", verify_mean)
+    printed = domain.refute("E N over C rounds = λ·C·F(ô)")
     as_corrected = domain.examine("E N over C rounds = λ·C·F(ô − 1)", corrected)
     return printed, as_corrected
 
@@ -149,8 +143,7 @@ def _hoeffding_check(context: Context, *, power: float = 2.0) -> Outcome:
     """
     cases = [(w, Fraction(d, 10)) for w in _windows(context) for d in (1, 5, 10, 20)]
 
-    def bounded(case: tuple[ArrivalWindow, Fraction]) -> bool:
-        window, delta = case
+    def bounded(window: ArrivalWindow, delta: Fraction) -> bool:
         law, mean = window.law(), window.mean()
         exponent = power * float(delta * mean) ** 2 / (window.rounds * window.most**2)
         return float(tail(law, (1 + delta) * mean)) <= exp(-exponent) + 1e-12
@@ -174,14 +167,12 @@ def chances(rounds: int, tenths: int) -> list[Fraction]:
     return [tail(law, (1 + Fraction(1, t)) * mean(law)) for t in _HORIZONS]
 
 
-def verify_tail(data: Data) -> str | None:
+@verifier
+def verify_tail(tenths: int) -> str:
     """Check for each constant C that the probability does not vanish as T grows a hundredfold."""
-    tenths = data["tenths"]
-    if not 1 <= tenths <= 9:
-        return None
+    dismiss_if(not 1 <= tenths <= 9)
     chances_by_rounds = {rounds: chances(rounds, tenths) for rounds in range(1, _LONGEST + 1)}
-    if any(2 * last < first or not last for first, *_, last in chances_by_rounds.values()):
-        return None
+    dismiss_if(any(2 * last < first or not last for first, *_, last in chances_by_rounds.values()))
     shown = [f"{float(chance):.3f}" for chance in chances_by_rounds[_LONGEST]]
     return (
         f"one arrival a round, shorter than ô with probability {tenths}/10: for no C up to "
@@ -215,19 +206,16 @@ def _tail_check(context: Context, *, factor: float = 1) -> Outcome:
         nothing; its probability tends to a positive number. A fixed δ and a window C = B²·log
         T/(2δ²λ²F²), which grows with T, give 1/T.
     """
-    cases = [{"tenths": p} for p in context.choose((5,), (2, 5, 8), range(1, 10))]
 
-    def with_log(case: tuple[int, int]) -> bool:
-        tenths, duration = case
+    def with_log(tenths: int, duration: int) -> bool:
         p, delta = Fraction(tenths, 10), Fraction(1, 2)
         rounds = int(factor * log(duration) / float(2 * delta**2 * p**2)) + 1
         return tail(binomial(rounds, p), (1 + delta) * rounds * p) <= Fraction(1, duration)
 
-    printed = refute(
+    printed = context.refute(
         f"for some C up to {_LONGEST}, Pr(N ≥ (1 + 1/T)·E N) halves from T = 10 to 1000",
         "one arrival a round, shorter than ô with a probability in tenths, exact",
-        cases,
-        verify_tail,
+        context.choose((5,), (2, 5, 8), range(1, 10)),
     )
     corrected = examine(
         "with a fixed δ and C = B²·log T/(2δ²λ²F²) the probability is at most 1/T",
@@ -297,7 +285,7 @@ def _ends_check(
         )
 
     made = f"1/ε in {list(sizes)}"
-    domain = Domain(f"{made}, M = 10^6/ε", sizes)
+    domain = context.domain(f"{made}, M = 10^6/ε", sizes)
     least = domain.examine("one short request: ratio at most 1 + 2ε", negligible)
     many = domain.examine(f"{far}·M short requests: ratio at most 1.01", near_one)
     sums = examine("the sums are those of the runs", f"{made}, small M", sizes, by_attack)
@@ -305,14 +293,12 @@ def _ends_check(
 
 
 # The values between the ends.
-def verify_balance(data: Data) -> str | None:
+@verifier
+def verify_balance(steps: int, half: int) -> str:
     """Compare the ratio at εM short requests with that at half and twice as many."""
-    steps, half = data["steps"], data["half"]
-    if steps < 3 or half < 1:
-        return None
+    dismiss_if(steps < 3 or half < 1)
     less, same, more = (ratio(steps, 2 * half, half * times) for times in (1, 2, 4))
-    if 2 * less < 3 * same or 2 * more < same:
-        return None
+    dismiss_if(2 * less < 3 * same or 2 * more < same)
     return (
         f"ε = 1/{steps}, M = {2 * half * steps}: with εM/2, εM, 2εM = {half}, {2 * half}, "
         f"{4 * half} short requests the ratio is "
@@ -346,29 +332,23 @@ def _balance_check(
         x·εM short requests the ratio tends to 1 + 2(1/ε − 1)/x: it is of order 1/ε for every fixed
         x, and greater for fewer short requests.
     """
-    cases = [
-        {"steps": n, "half": h}
-        for n in range(5, context.choose(12, 40, 200))
-        for h in (10, 1000, 10**5)
-    ]
+    sizes = range(5, context.choose(12, 40, 200))
     shares = [Fraction(k, 10) for k in (1, 2, 5, 10, 20, 50)] + [largest]
 
-    def formula(case: tuple[int, Fraction]) -> bool:
-        steps, share = case
+    def formula(steps: int, share: Fraction) -> bool:
         exact = ratio(steps, 10**10, int(share * 10**10))
         expected = 1 + Fraction(2 * (steps - 1)) / share**power
         return abs(exact - expected) <= expected / 50
 
-    printed = refute(
+    printed = context.refute(
         "at εM/2 the ratio is below 3/2, or at 2εM below 1/2, of that at εM",
         "1/ε = 5, 6, ..., M = 2h/ε for h = 10, 1000, 10^5",
-        cases,
-        verify_balance,
+        product(sizes, (10, 1000, 10**5)),
     )
     corrected = examine(
         "with x·εM short requests the ratio is 1 + 2(1/ε − 1)/x within 2 %",
         f"the same ε, x = {', '.join(map(str, shares))}, M = 10^10/ε",
-        [(n, share) for n in range(5, context.choose(12, 40, 200)) for share in shares],
+        product(sizes, shares),
         formula,
     )
     return printed, corrected
@@ -408,18 +388,13 @@ def formula_fails(law: dict[tuple[int, int], Fraction], longest: int) -> str | N
     return None
 
 
-def verify_minimum(data: Data) -> str | None:
+@verifier
+def verify_minimum(memory: int, longest: int, per_round: int, now: int) -> str:
     """Compute the law of the shortest waiting output and compare it with the formula."""
-    memory, longest, per_round, now = (
-        data[key] for key in ("memory", "longest", "per_round", "now")
-    )
-    if not 2 <= longest < memory or per_round < 1 or now < 0:
-        return None
-    if longest ** (per_round * (now + 1)) > 1000:
-        return None
+    dismiss_if(not 2 <= longest < memory or per_round < 1 or now < 0)
+    dismiss_if(longest ** (per_round * (now + 1)) > 1000)
     why = formula_fails(waiting_law(memory, longest, per_round, now), longest)
-    if why is None:
-        return None
+    dismiss_if(why is None)
     return (
         f"convention A, M = {memory}, s = 1, {per_round} arrivals a round, outputs uniform on "
         f"1..{longest}, t = {now}: given {why}"
@@ -451,13 +426,12 @@ def _minimum_check(
     """
     largest = context.choose(5, 8, 12)
     cases = [
-        {"memory": m, "longest": k, "per_round": a, "now": t}
+        (m, k, a, t)
         for m, k, a, t in product(range(3, largest), (2, 3), (1, 2), nows)
         if k < m and k ** (a * (t + 1)) <= context.choose(100, 1000, 1000)
     ]
 
-    def independent(case: tuple[int, int]) -> bool:
-        longest, size = case
+    def independent(longest: int, size: int) -> bool:
         draws = list(product(range(1, longest + 1), repeat=size))
         law = {
             (size + shift, o): Fraction(sum(min(d) == o for d in draws), len(draws))
@@ -465,11 +439,10 @@ def _minimum_check(
         }
         return formula_fails(law, longest) is None
 
-    printed = refute(
+    printed = context.refute(
         "Pr(o_min ≤ x) = 1 − (1 − F(x))^{|R|} for R(t) of Algorithm 2",
         "small M, all output sequences of the first rounds",
         cases,
-        verify_minimum,
     )
     corrected = examine(
         "the same for |R| independent draws",

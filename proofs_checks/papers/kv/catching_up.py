@@ -6,6 +6,7 @@ start on, or from the next slot on under convention C.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate, product
 from math import exp, log
 
@@ -14,7 +15,7 @@ import numpy as np
 from formulations.arrays import FloatArray
 from formulations.hindsight_latency import Convention, LatencyProblem
 from proofs_checks.claim import Claims, Context, Defect, Mutation
-from proofs_checks.evidence import Data, Examination, Outcome
+from proofs_checks.evidence import Data, Examination, Outcome, dismiss_if, verifier
 from proofs_checks.papers.kv.model import (
     CONVENTIONS,
     Jobs,
@@ -26,7 +27,7 @@ from proofs_checks.papers.kv.model import (
     problem_of,
     random_problem,
 )
-from proofs_checks.search import examine, refute
+from proofs_checks.search import examine
 
 CLAIMS = Claims()
 
@@ -81,10 +82,6 @@ class Burst:
         """Round of the last arrival."""
         return self.gap + self.period * (self.length - 1)
 
-    def to_data(self) -> Data:
-        """Return the burst as plain data."""
-        return vars(self) | {"convention": self.convention.value, "present": list(self.present)}
-
 
 def burst_of(data: Data) -> Burst:
     """Read a burst; reject invalid ones and those too large to be solved here."""
@@ -97,13 +94,14 @@ def burst_of(data: Data) -> Burst:
     return burst
 
 
+@verifier
 def verify(data: Data) -> str | None:
     """Check that the optimum delays the first request past the burst, for three burst lengths."""
     burst = burst_of(data)
-    if any(burst.prompt + output > burst.memory for output in (*burst.present, burst.output)):
-        return None
-    if algorithm(jobs(burst.problem))[0] != 0:
-        return None
+    dismiss_if(
+        any(burst.prompt + output > burst.memory for output in (*burst.present, burst.output))
+    )
+    dismiss_if(algorithm(jobs(burst.problem))[0] != 0)
     shown = []
     for length in range(burst.length - 2, burst.length + 1):
         case = replace(burst, length=length)
@@ -184,8 +182,7 @@ def _moves(context: Context) -> Iterator[tuple[Jobs, list[int], int, list[int]]]
                 yield data, starts, job, idle[:length]
 
 
-def _move_is_sound(case: tuple[Jobs, list[int], int, list[int]], less: int) -> bool:
-    data, starts, job, idle = case
+def _move_is_sound(less: int, data: Jobs, starts: list[int], job: int, idle: list[int]) -> bool:
     after = moved(starts, job, idle, less)
     between = sum(idle[0] < start < idle[-1] for start in starts)
     cost = sum(after) - sum(starts)
@@ -223,8 +220,7 @@ def work_tail(law: FloatArray, slots: int, rounds: int, level: float) -> float:
     return float(work[np.arange(len(work)) >= level].sum())
 
 
-def _work_bounded(case: tuple[float, int, int], share: float) -> bool:
-    chance, slots, duration = case
+def _work_bounded(share: float, chance: float, slots: int, duration: int) -> bool:
     law = np.array([1 - chance, chance])
     eta = 1 - slots * chance
     constant = 1 / (exp(2 * eta**2 / slots**2) - 1)
@@ -321,13 +317,11 @@ def _lemma55_check(context: Context, *, less: int = 0, share: float = 1, more: i
         T)² if λ·ℓ < m and rounds without arrivals occur. From there up to μ* no proof is known to
         us.
     """
-    printed = refute(
+    printed = context.refute(
         "the optimum serves what Algorithm 2 has started before the end of a burst",
         "one request in round 0, then bursts of short ones; small M and outputs, conventions A, "
         "B, C, all optimal schedules",
         _single(context),
-        verify,
-        Burst.to_data,
     )
     move = examine(
         "moved to the first of d idle slots, it fits, and the others lose d − 1 rounds each at "
@@ -335,14 +329,14 @@ def _lemma55_check(context: Context, *, less: int = 0, share: float = 1, more: i
         "random schedules with idle slots of random requests, each request and the idle slots "
         "before it",
         _moves(context),
-        lambda case: _move_is_sound(case, less),
+        partial(_move_is_sound, less),
     )
     work = examine(
         "P(W ≥ ℓ²B²·log T/(4η) + 1) ≤ κ/T",
         "one arrival a round or none, laws by convolution, ℓ = 2, 3, 5, ℓλ = 0.3, 0.6, 0.9, T = "
         "10, 100, 1000",
         [(rho / n, n, t) for n, rho, t in product((2, 3, 5), (0.3, 0.6, 0.9), (10, 100, 1000))],
-        lambda case: _work_bounded(case, share),
+        partial(_work_bounded, share),
     )
     return printed, move, work, *_sharing(context, more)
 
@@ -398,9 +392,8 @@ def _streams(context: Context, behind: int) -> Iterator[tuple[int, tuple[Round, 
                 yield kind, rounds
 
 
-def _outlasts(case: tuple[int, tuple[Round, ...]]) -> bool:
+def _outlasts(kind: int, rounds: tuple[Round, ...]) -> bool:
     """Return whether Algorithm 2 starts J at 0, but each optimum after all short requests."""
-    kind, rounds = case
     data, unit = jobs(stream(kind, rounds)), _ONE_AT_A_TIME[kind][3]
     after = 1 + unit * sum(short for short, _ in rounds)
     return algorithm(data)[0] == 0 and all(starts[0] >= after for starts in optima(data))
@@ -439,13 +432,11 @@ def _lemma56_check(
     """
     lengths = context.choose((3, 4), (3, 4, 5), (3, 4, 5))
     kinds = context.choose((0, 1), (0, 1, 2), (0, 1, 2))
-    printed = refute(
+    printed = context.refute(
         "the optimum serves what Algorithm 2 has started before the end of a burst",
         "one request of two units and two of three in round 0, then a burst of units; one fits at "
         "a time; conventions B and C (normal also A), all optimal schedules",
         [queued(kind, others, 4) for kind in kinds],
-        verify_queue,
-        Burst.to_data,
     )
     corrected = examine(
         "it starts right after the burst, in round 3 + L (units), for every L ≥ 3",

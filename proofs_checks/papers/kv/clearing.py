@@ -13,7 +13,7 @@ from bfio.kvcache.run import CacheLimits, CacheRun, CacheVerdict
 from bfio.kvcache.simulation import serve
 from formulations.hindsight_latency import Convention, LatencyProblem
 from proofs_checks.claim import Claims, Context, Defect, Mutation
-from proofs_checks.evidence import Data, Findings, Outcome
+from proofs_checks.evidence import Data, Findings, Outcome, dismiss_if, verifier
 from proofs_checks.papers.kv.model import (
     CONVENTIONS,
     jobs,
@@ -22,7 +22,7 @@ from proofs_checks.papers.kv.model import (
     random_problem,
     selected,
 )
-from proofs_checks.search import examine, refute
+from proofs_checks.search import examine
 
 CLAIMS = Claims()
 
@@ -146,19 +146,15 @@ def _clearing_check(context: Context, *, tenths: int = 3) -> Outcome:
     Summary: After every overflow the same request survives each draw with positive probability and
         completes, so a run ends with probability 1.
     """
-    share = Fraction(tenths, 10)
+    policy = BetaClearing(Fraction(0), beta=Fraction(tenths, 10))
     problems = list(filter(_loops, _small(context)))
     seeds = context.choose(2, 5, 20)
-
-    def ends(case: tuple[LatencyProblem, int]) -> bool:
-        problem, seed = case
-        return run_of(problem, BetaClearing(Fraction(0), beta=share), seed).is_finished
 
     return examine(
         "β-clearing with α = 0 completes all",
         f"instances that loop under α = 0, β = 0.{tenths}, {seeds} seeds each",
         product(problems, range(seeds)),
-        ends,
+        lambda problem, seed: run_of(problem, policy, seed).is_finished,
     )
 
 
@@ -172,29 +168,21 @@ def started_at_once(
     return [order[position] for position in positions]
 
 
-def exceeds(data: Data, convention: Convention) -> bool:
-    """Return whether the requests started at 0 by ô − δ exceed the memory before they complete."""
-    believed = [hoped - data["error"] for _, hoped in data["requests"]]
-    starters = started_at_once(data["memory"], data["prompt"], believed, convention)
-    outputs = [data["requests"][job][0] for job in starters]
-    true = problem_of(data["memory"], [data["prompt"]] * len(starters), outputs, convention)
-    return bool(starters) and peak(jobs(true), [0] * len(starters)) > data["memory"]
-
-
-def verify_margin(data: Data) -> str | None:
+@verifier
+def verify_margin(memory: int, prompt: int, requests: list[list[int]], error: int) -> str:
     """Check that the requests started at 0 by ô − δ exceed the memory, under every convention."""
-    rows, error, prompt = data["requests"], data["error"], data["prompt"]
-    if not rows or min(error, prompt) < 1:
-        return None
-    if any(abs(o - hoped) > error or hoped - error < 1 for o, hoped in rows):
-        return None
-    if any(prompt + o > data["memory"] for o, _ in rows):
-        return None
-    if not all(exceeds(data, convention) for convention in CONVENTIONS):
-        return None
+    dismiss_if(not requests or min(error, prompt) < 1)
+    dismiss_if(any(abs(o - hoped) > error or hoped - error < 1 for o, hoped in requests))
+    dismiss_if(any(prompt + o > memory for o, _ in requests))
+    for convention in CONVENTIONS:
+        believed = [hoped - error for _, hoped in requests]
+        starters = started_at_once(memory, prompt, believed, convention)
+        outputs = [requests[job][0] for job in starters]
+        true = problem_of(memory, [prompt] * len(starters), outputs, convention)
+        dismiss_if(not starters or peak(jobs(true), [0] * len(starters)) <= memory)
     return (
-        f"M = {data['memory']}, s = {prompt}, (o, ô) = {rows}, δ = {error}, all at 0: what passes "
-        "(1) with ô − δ at round 0 exceeds M later, under conventions A, B and C"
+        f"M = {memory}, s = {prompt}, (o, ô) = {requests}, δ = {error}, all at 0: what passes (1) "
+        "with ô − δ at round 0 exceeds M later, under conventions A, B and C"
     )
 
 
@@ -244,11 +232,10 @@ def _margin_check(context: Context, *, sign: int = 1) -> Outcome:
     """
     cases = [_drawn(context) for _ in range(context.choose(300, 3000, 30_000))]
     runs = range(context.choose(60, 600, 5000))
-    printed = refute(
+    printed = context.refute(
         "ô − δ in place of o keeps the memory, under one convention at least",
         "random requests at 0, |ô − o| ≤ δ ≤ 2, ô − δ ≥ 1",
         cases,
-        verify_margin,
     )
     corrected = examine(
         "ô + δ does, in whole runs",
@@ -274,21 +261,14 @@ def bytes_per_token(layers: int) -> int:
     return 2 * layers * _HIDDEN * _BYTES
 
 
-def tokens_limit(data: Data) -> int:
-    """Return how many tokens fit, for the printed sizes in units of ``gigabyte`` bytes."""
-    model = _PARAMETERS * _BYTES if data["model_in_bytes"] else 140 * data["gigabyte"]
-    tokens: int = (160 * data["gigabyte"] - model) // bytes_per_token(_LAYERS)
-    return tokens
-
-
-def verify_limit(data: Data) -> str | None:
-    """Confirm that the printed formula does not give 16,492 tokens."""
-    if data["gigabyte"] not in (10**9, 2**30) or data["model_in_bytes"] not in (0, 1):
-        return None
-    tokens = tokens_limit(data)
-    if tokens == _PUBLISHED:
-        return None
-    return f"with a GB of {data['gigabyte']} bytes: {tokens} tokens, not {_PUBLISHED}"
+@verifier
+def verify_limit(gigabyte: int, model_in_bytes: int) -> str:
+    """Confirm that the printed formula does not give 16,492 tokens, for GB of so many bytes."""
+    dismiss_if(gigabyte not in (10**9, 2**30) or model_in_bytes not in (0, 1))
+    model = _PARAMETERS * _BYTES if model_in_bytes else 140 * gigabyte
+    tokens = (160 * gigabyte - model) // bytes_per_token(_LAYERS)
+    dismiss_if(tokens == _PUBLISHED)
+    return f"with a GB of {gigabyte} bytes: {tokens} tokens, not {_PUBLISHED}"
 
 
 @CLAIMS.remark(
@@ -309,10 +289,9 @@ def _limit_check(context: Context, *, layers: int = _LAYERS) -> Outcome:
     Correction: The size per token is right; the quotient is 7,629 tokens (8,192 with GB of 2^30
         bytes throughout, 12,130 with the model in bytes).
     """
-    del context
-    cases = [{"gigabyte": g, "model_in_bytes": m} for g in (10**9, 2**30) for m in (0, 1)]
-    printed = refute(
-        "(160 GB − 140 GB)/(2·L·H·D) = 16,492", "GB of 10^9 and of 2^30 bytes", cases, verify_limit
+    cases = list(product((10**9, 2**30), (0, 1)))
+    printed = context.refute(
+        "(160 GB − 140 GB)/(2·L·H·D) = 16,492", "GB of 10^9 and of 2^30 bytes", cases
     )
     corrected = examine(
         "2·L·H·D = 2,621,440 bytes and 20·10^9 of them hold 7,629 tokens",
@@ -343,14 +322,12 @@ def grown(slope: Fraction, arrivals: int, per_unit: int) -> Fraction:
     return slope * arrivals / per_unit
 
 
-def verify_cap(data: Data) -> str | None:
+@verifier
+def verify_cap(arrivals: int, rate: int) -> str:
     """Confirm that the cap separates the two printed lines in neither unit of the axis."""
-    arrivals, rate = data["arrivals"], data["rate"]
-    if arrivals != 10_000 or rate != 50:
-        return None
+    dismiss_if(arrivals != 10_000 or rate != 50)
     read = [[grown(slope, arrivals, unit) for slope in _SLOPES] for unit in (1, rate)]
-    if any(mine <= _CAP < benchmark for mine, benchmark in read):
-        return None
+    dismiss_if(any(mine <= _CAP < benchmark for mine, benchmark in read))
     (mine, _), (later, benchmark) = read
     return (
         f"{arrivals} arrivals: at 1/6 s per arrival Algorithm 2 is at {float(mine):.0f} s, above "
@@ -381,17 +358,15 @@ def _slopes_check(context: Context, *, high: int = 2) -> Outcome:
     Correction: The ratios 3 and 8 are right; the slopes or their unit are not those of the figure
         that section 8.2 reads.
     """
-    del context
-    printed = refute(
+    printed = context.refute(
         "Algorithm 2 below and the best benchmark above 200 s at 10,000 arrivals",
         "slopes per arrival, and per second of arrivals",
-        [{"arrivals": 10_000, "rate": 50}],
-        verify_cap,
+        [(10_000, 50)],
     )
     corrected = examine(
         "the slopes are in ratio 3 (1/2 to 1/6) and 8 (1/100 to 1/800)",
         "section 8.2",
         [((high, 6), 3), ((100, 800), 8)],
-        lambda c: Fraction(c[0][1], c[0][0]) == c[1],
+        lambda slopes, ratio: Fraction(slopes[1], slopes[0]) == ratio,
     )
     return printed, corrected

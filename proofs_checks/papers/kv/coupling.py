@@ -15,7 +15,7 @@ import numpy as np
 
 from formulations.hindsight_latency import Convention, LatencyProblem, violations
 from proofs_checks.claim import Claims, Context, Defect, Mutation, Scope, texts_of
-from proofs_checks.evidence import Data, Findings, Outcome, Verifier
+from proofs_checks.evidence import Data, Findings, Outcome, Verifier, dismiss_if, verifier
 from proofs_checks.papers.kv.model import (
     CONVENTIONS,
     Jobs,
@@ -33,7 +33,7 @@ from proofs_checks.papers.kv.model import (
     selected,
     shortest_first,
 )
-from proofs_checks.search import Domain, examine
+from proofs_checks.search import examine
 
 CLAIMS = Claims()
 
@@ -234,14 +234,15 @@ def always(moment: Moment, offline: Sequence[int]) -> bool:
 
 
 def _verifier(part: Part, broken: str) -> Verifier:
-    def verify(data: Data) -> str | None:
+    @verifier
+    def verify(data: Data) -> str:
         problem, now = read_common(data), data["now"]
-        if not 0 <= now <= 50:
-            return None
+        dismiss_if(not 0 <= now <= 50)
         moment = Moment(problem, now)
         offline = moment.offline[0]
-        if len(moment.offline) > 1 or not puts_off(moment, offline) or part(moment, offline):
-            return None
+        dismiss_if(
+            len(moment.offline) > 1 or not puts_off(moment, offline) or part(moment, offline)
+        )
         coupled = moment.coupled(offline)
         return (
             f"convention {problem.convention}, M = {problem.memory}, (arrival, s, o) = "
@@ -281,11 +282,9 @@ def _examined(
         "starts nothing else then, of random runs on 4 requests that are not optimal, s = 1; A "
         "and B with M = 6, C with M = 8, in turn"
     )
-    domain = Domain(made, cases)
-    printed = examine("the statement", made, cases, lambda case: part(*case), keep=len(cases))
-    corrected = domain.examine(
-        "the corrected statement", lambda case: part(*case), lambda case: alike(*case)
-    )
+    domain = context.domain(made, cases)
+    printed = examine("the statement", made, cases, part, keep=len(cases))
+    corrected = domain.examine("the corrected statement", part, alike)
     seen = Counter(moment.problem.convention for moment, _ in cases)
     under = Counter(moment.problem.convention for moment, _ in printed.failures)
     everywhere = examine(

@@ -12,7 +12,7 @@ from math import log
 
 from formulations.hindsight_latency import Convention, LatencyProblem, lower_bound, total_latency
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Findings, Outcome
+from proofs_checks.evidence import Findings, Outcome, dismiss_if, verifier
 from proofs_checks.papers.kv.model import (
     CONVENTIONS,
     algorithm,
@@ -21,7 +21,7 @@ from proofs_checks.papers.kv.model import (
     problem_of,
     random_problem,
 )
-from proofs_checks.search import examine, refute
+from proofs_checks.search import examine
 from proofs_checks.statistics import slope_estimate
 
 CLAIMS = Claims()
@@ -58,9 +58,8 @@ class EqualRequests:
         return self.memory // self.area
 
 
-def kinds_of(data: Data) -> dict[Convention, EqualRequests]:
-    """Read the kind of request of a counterexample, under each convention."""
-    memory, prompt, output = (data[key] for key in ("memory", "prompt", "output"))
+def kinds_of(memory: int, prompt: int, output: int) -> dict[Convention, EqualRequests]:
+    """Return the kind of request of a counterexample, under each convention."""
     if prompt + output > memory:
         raise ValueError("a request that never fits")
     return {c: EqualRequests.of(memory, prompt, output, c) for c in CONVENTIONS}
@@ -164,45 +163,37 @@ def grows(excess: Sequence[Fraction]) -> bool:
     return first > 0 and second >= Fraction(3, 2) * first
 
 
-def steady_keeps_memory(data: Data, convention: Convention) -> bool:
-    """Return whether steady starts are feasible."""
-    arrivals = [data["per_round"]] * _ROUNDS[0]
-    problem = stream(data["memory"], data["prompt"], data["output"], convention, arrivals)
-    kind = kinds_of(data)[convention]
-    steady = as_starts(started(kind, arrivals, most=kind.steady))
-    return peak(jobs(problem), steady) <= problem.memory
-
-
-def verify_regret(data: Data) -> str | None:
+@verifier
+def verify_regret(memory: int, prompt: int, output: int, per_round: int) -> str:
     """Check that the excess over a feasible schedule grows like T, under every convention."""
-    kinds, per_round = kinds_of(data), data["per_round"]
+    kinds = kinds_of(memory, prompt, output)
+    arrivals = [per_round] * _ROUNDS[0]
     excess = {}
     for convention, kind in kinds.items():
-        if per_round < 1 or kind.steady < 1:
-            return None
+        dismiss_if(per_round < 1 or kind.steady < 1)
         excess[convention] = excesses(kind, per_round)
-        if not grows(excess[convention]):
-            return None
-    if not all(steady_keeps_memory(data, convention) for convention in kinds):
-        return None
+        dismiss_if(not grows(excess[convention]))
+        problem = stream(memory, prompt, output, convention, arrivals)
+        # Steady starts must be feasible.
+        steady = as_starts(started(kind, arrivals, most=kind.steady))
+        dismiss_if(peak(jobs(problem), steady) > memory)
     shown = "; ".join(
         f"{c}: at most {kind.steady} a round, {', '.join(map(str, excess[c]))}"
         for c, kind in kinds.items()
     )
     return (
-        f"M = {data['memory']}, {per_round} requests with s = {data['prompt']}, o = "
-        f"{data['output']} in every round; steady start, and what AEL of Algorithm 2 exceeds it "
-        f"by at T = {', '.join(map(str, _ROUNDS))}: {shown}"
+        f"M = {memory}, {per_round} requests with s = {prompt}, o = {output} in every round; "
+        "steady start, and what AEL of Algorithm 2 exceeds it by at T = "
+        f"{', '.join(map(str, _ROUNDS))}: {shown}"
     )
 
 
-def _streams(context: Context, rates: Sequence[int]) -> Iterator[Data]:
+def _streams(context: Context, rates: Sequence[int]) -> Iterator[tuple[int, int, int, int]]:
     largest, longest, prompts = context.choose((20, 3, (1,)), (24, 4, (1, 2)), (40, 6, (1, 2)))
     for prompt, output, per_round in product(prompts, range(1, longest + 1), rates):
         for memory in range(prompt + output, largest + 1):
-            data = {"memory": memory, "prompt": prompt, "output": output, "per_round": per_round}
-            if all(kind.steady for kind in kinds_of(data).values()):
-                yield data
+            if all(kind.steady for kind in kinds_of(memory, prompt, output).values()):
+                yield memory, prompt, output, per_round
 
 
 STREAM = ("arrivals per round i.i.d. with bounded support", "outputs i.i.d.", "a common prompt s")
@@ -245,21 +236,19 @@ def _regret_check(
         latest = max(data.arrival) + sum(data.length)
         return max(algorithm(data)) <= share * latest
 
-    def counted_alike(data: Data) -> bool:
-        arrivals = [data["per_round"]] * 3
-        columns = data["memory"], data["prompt"], data["output"]
+    def counted_alike(memory: int, prompt: int, output: int, per_round: int) -> bool:
+        arrivals = [per_round] * 3
         return all(
-            algorithm(jobs(stream(*columns, convention, arrivals)))
+            algorithm(jobs(stream(memory, prompt, output, convention, arrivals)))
             == as_starts(started(kind, arrivals))
-            for convention, kind in kinds_of(data).items()
+            for convention, kind in kinds_of(memory, prompt, output).items()
         )
 
     cases = list(_streams(context, rates))
-    printed = refute(
+    printed = context.refute(
         "the excess over a steady start does not grow like T, under one convention at least",
         f"equal requests, a fixed number in every round, small domain, T = {_ROUNDS}",
         cases,
-        verify_regret,
     )
     corrected = examine(
         "no request starts after max a + Σ d: AEL, and so the regret, is at most linear in T",
@@ -329,19 +318,19 @@ def _growth_check(context: Context, *, every: int = 1) -> Outcome:
     return Findings(estimates=estimates)
 
 
-def verify_stability(data: Data) -> str | None:
+@verifier
+def verify_stability(memory: int, prompt: int, output: int) -> str:
     """Compare the rates that Algorithm 2 and steady starts sustain, under every convention."""
-    kinds = kinds_of(data)
-    if any(saturated_rate(kind) >= kind.steady for kind in kinds.values()):
-        return None
+    kinds = kinds_of(memory, prompt, output)
+    dismiss_if(any(saturated_rate(kind) >= kind.steady for kind in kinds.values()))
     shown = "; ".join(
         f"{convention}: starting {kind.steady} a round keeps the memory, Algorithm 2 with a long "
         f"queue starts {saturated_rate(kind)} a round"
         for convention, kind in kinds.items()
     )
     return (
-        f"M = {data['memory']}, s = {data['prompt']}, o = {data['output']}; {shown}; arrivals in "
-        "bursts at a rate between leave one stable and overload the other"
+        f"M = {memory}, s = {prompt}, o = {output}; {shown}; arrivals in bursts at a rate between "
+        "leave one stable and overload the other"
     )
 
 
@@ -373,28 +362,24 @@ def _stability_check(
     """
     largest, longest = context.choose((24, 4), (60, 8), (150, 12))
     cases = [
-        {"memory": memory, "prompt": prompt, "output": output}
+        (memory, prompt, output)
         for prompt, output in product((1, 2), range(1, longest + 1))
         for memory in range(prompt + output, largest + 1)
     ]
     made = f"equal requests, s = 1, 2, o up to {longest}, M up to {largest}"
-    printed = refute(
+    printed = context.refute(
         "Algorithm 2 sustains the rate of a steady start, under one convention at least",
         made,
         cases,
-        verify_stability,
-        holds=lambda case: any(
-            saturated_rate(kind) * asked >= kind.steady for kind in kinds_of(case).values()
+        holds=lambda *case: any(
+            saturated_rate(kind) * asked >= kind.steady for kind in kinds_of(*case).values()
         ),
     )
-
-    def over_half(kind: EqualRequests) -> bool:
-        return saturated_rate(kind) > share * Fraction(kind.memory, kind.area)
 
     corrected = examine(
         "it sustains more than half of M/area, which no schedule exceeds",
         f"{made}, conventions A, B, C",
-        [kind for case in cases for kind in kinds_of(case).values()],
-        over_half,
+        [kind for case in cases for kind in kinds_of(*case).values()],
+        lambda kind: saturated_rate(kind) > share * Fraction(kind.memory, kind.area),
     )
     return printed, corrected

@@ -1,6 +1,7 @@
 """The memory limit in its four definitions, and the integer program of appendix B.1 row by row."""
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import product
 from typing import TypeAlias
 
@@ -15,9 +16,9 @@ from formulations.hindsight_latency import (
     violations,
 )
 from proofs_checks.claim import Claims, Context, Defect, Effort, Kind, Mutation
-from proofs_checks.evidence import Data, Outcome
+from proofs_checks.evidence import Data, Outcome, dismiss_if, verifier
 from proofs_checks.papers.kv.model import Jobs, as_data, from_data, peak, problem_of
-from proofs_checks.search import Domain, examine, refute
+from proofs_checks.search import examine
 
 CLAIMS = Claims()
 
@@ -54,8 +55,7 @@ def _together_check(
     """
     largest = context.choose(12, 24, 40)
 
-    def fits(pair: tuple[int, int, int, int]) -> bool:
-        memory, prompt, first, second = pair
+    def fits(memory: int, prompt: int, first: int, second: int) -> bool:
         lengths = (first - prompt + 1, second - prompt + 1)
         return peak(Jobs(memory, (0, 0), (prompt, prompt), lengths), (0, 0)) <= memory
 
@@ -64,7 +64,7 @@ def _together_check(
         f"all s ≤ t_1 ≤ M/2, t_1 ≤ t_2 ≤ M up to M = {largest}",
         _pairs(largest, most),
         fits,
-        applies=lambda pair: pair[2] + pair[3] > pair[0],
+        applies=lambda memory, _, first, second: first + second > memory,
     )
 
 
@@ -111,21 +111,17 @@ def _allowed(schedule: Schedule, rule: str, more_prompt: int = 0, more_output: i
     return within(problem.memory, prompts, outputs, starts, RULES[rule])
 
 
-def verify_rules(data: Data) -> str | None:
+@verifier
+def verify_rules(memory: int, requests: list[list[int]]) -> str:
     """Return which of the three printed rules allow a schedule, if they disagree."""
-    prompts, outputs, starts = zip(*data["requests"], strict=True)
-    if min(prompts) < 1 or len(set(prompts)) > 1 or min(outputs) < 1 or min(starts) < 0:
-        return None
-    if prompts[0] + max(outputs) > data["memory"]:
-        return None
-    allow = [
-        n for n, ages in RULES.items() if within(data["memory"], prompts, outputs, starts, ages)
-    ]
-    if len(allow) in (0, len(RULES)):
-        return None
+    prompts, outputs, starts = zip(*requests, strict=True)
+    dismiss_if(min(prompts) < 1 or len(set(prompts)) > 1 or min(outputs) < 1 or min(starts) < 0)
+    dismiss_if(prompts[0] + max(outputs) > memory)
+    allow = [n for n, ages in RULES.items() if within(memory, prompts, outputs, starts, ages)]
+    dismiss_if(len(allow) in (0, len(RULES)))
     refuse = [name for name in RULES if name not in allow]
     return (
-        f"M = {data['memory']}, (s, o, start) = {data['requests']}: allowed by "
+        f"M = {memory}, (s, o, start) = {requests}: allowed by "
         f"{', '.join(allow)}; forbidden by {', '.join(refuse)}"
     )
 
@@ -155,9 +151,6 @@ def _rules_check(context: Context, *, longer: int = 1, larger: int = 1) -> Outco
         section 3 ≤ OPT of (1).
     """
 
-    def alike(schedule: Schedule) -> bool:
-        return len({_allowed(schedule, rule) for rule in RULES}) == 1
-
     def related(schedule: Schedule) -> bool:
         by_section, by_equation, by_program = (_allowed(schedule, rule) for rule in RULES)
         return (
@@ -182,16 +175,15 @@ def _rules_check(context: Context, *, longer: int = 1, larger: int = 1) -> Outco
         f"every schedule of two requests with a common prompt s = 1, 2, o up to {longest}, M up "
         f"to {3 + 2 * longest}, the second up to {latest} rounds later"
     )
-    printed = refute(
+    printed = context.refute(
         "the three rules allow the same schedules",
         made,
         _schedules(context),
-        verify_rules,
-        lambda s: {
-            "memory": s[0].memory,
-            "requests": np.stack([s[0].prompt, s[0].output, s[1]], 1).tolist(),
+        lambda problem, starts: {
+            "memory": problem.memory,
+            "requests": np.stack([problem.prompt, problem.output, starts], 1).tolist(),
         },
-        holds=alike,
+        holds=lambda *schedule: len({_allowed(schedule, rule) for rule in RULES}) == 1,
     )
     corrected = examine(
         "(1) with o is B.1 with o + 1; section 3 with s is B.1 with s + 1; each allows less",
@@ -238,8 +230,7 @@ def _made(context: Context) -> str:
     return f"every schedule of {_domain(context)}, starts up to two rounds late"
 
 
-def _with_starts(schedule: Schedule) -> Data:
-    problem, starts = schedule
+def _with_starts(problem: LatencyProblem, starts: tuple[int, ...]) -> Data:
     rows = as_data(problem)["requests"]
     return {
         "memory": problem.memory,
@@ -258,18 +249,17 @@ def _read_schedule(data: Data) -> Schedule:
     return problem, starts
 
 
-def printed_objective(schedule: Schedule) -> int:
+def printed_objective(problem: LatencyProblem, starts: tuple[int, ...]) -> int:
     """Return ``Σ_i (Σ_t t·x_{i,t} + o_i)``."""
-    problem, starts = schedule
     return sum(p + o for p, o in zip(starts, problem.output.tolist(), strict=True))
 
 
-def verify_objective(data: Data) -> str | None:
+@verifier
+def verify_objective(data: Data) -> str:
     """Confirm that the printed objective of a schedule differs from its total latency."""
     schedule = _read_schedule(data)
-    objective, latency = printed_objective(schedule), total_latency(*schedule)
-    if objective == latency:
-        return None
+    objective, latency = printed_objective(*schedule), total_latency(*schedule)
+    dismiss_if(objective == latency)
     return (
         f"(arrival, s, o, start) = {data['requests']}: objective {objective}, "
         f"total latency {latency}"
@@ -295,24 +285,21 @@ def _objective_check(context: Context, *, share: int = 1) -> Outcome:
     """
 
     def latency(schedule: Schedule) -> bool:
-        return printed_objective(schedule) == total_latency(*schedule)
+        return printed_objective(*schedule) == total_latency(*schedule)
 
     def shifted(schedule: Schedule) -> bool:
         arrivals = int(schedule[0].arrival.sum())
-        return printed_objective(schedule) - share * arrivals == total_latency(*schedule)
+        return printed_objective(*schedule) - share * arrivals == total_latency(*schedule)
 
     schedules = list(_program_schedules(context))
-    domain = Domain(_made(context), schedules)
-    printed = domain.refute(
-        "objective = total latency", verify_objective, _with_starts, holds=latency
-    )
+    domain = context.domain(_made(context), schedules)
+    printed = domain.refute("objective = total latency", _with_starts, holds=latency)
     corrected = domain.examine("objective − Σ a_i = total latency", shifted)
     return printed, corrected
 
 
-def fits_from(schedule: Schedule, first: int) -> bool:
+def fits_from(first: int, problem: LatencyProblem, starts: tuple[int, ...]) -> bool:
     """Whether constraint 3, ``Σ (s + t − p_i)·y_{i,t} ≤ M``, holds from round ``first`` on."""
-    problem, starts = schedule
     columns = list(zip(problem.prompt.tolist(), problem.output.tolist(), starts, strict=True))
     end = max(p + o for _, o, p in columns)
     return all(
@@ -326,11 +313,11 @@ def running(start: int, output: int, now: int) -> int:
     return sum(int(k == start) * int(now - k < output) for k in range(now + 1))
 
 
-def verify_round_0(data: Data) -> str | None:
+@verifier
+def verify_round_0(data: Data) -> str:
     """Check that a schedule meets the rows of rounds 1..T and violates that of round 0."""
     schedule = _read_schedule(data)
-    if not fits_from(schedule, 1) or fits_from(schedule, 0):
-        return None
+    dismiss_if(not fits_from(1, *schedule) or fits_from(0, *schedule))
     return (
         f"M = {data['memory']}, (arrival, s, o, start) = {data['requests']}: the rows of rounds "
         "1..T hold, and round 0 exceeds M"
@@ -356,18 +343,17 @@ def _round_0_check(context: Context, *, first: int = 0) -> Outcome:
     """
     schedules = list(_program_schedules(context))
 
-    def legal(schedule: Schedule) -> bool:
-        return not violations(*schedule)
+    def legal(problem: LatencyProblem, starts: tuple[int, ...]) -> bool:
+        return not violations(problem, starts)
 
-    domain = Domain(_made(context), schedules)
+    domain = context.domain(_made(context), schedules)
     printed = domain.refute(
         "rows of rounds 1..T keep the memory",
-        verify_round_0,
         _with_starts,
         holds=legal,
-        applies=lambda s: fits_from(s, 1),
+        applies=partial(fits_from, 1),
     )
-    corrected = domain.examine("rows of rounds 0..T do", legal, lambda s: fits_from(s, first))
+    corrected = domain.examine("rows of rounds 0..T do", legal, partial(fits_from, first))
     return printed, corrected
 
 
@@ -389,8 +375,7 @@ def _running_check(context: Context, *, late: int = 0) -> Outcome:
     Reading: the linear form is ours; it is what `formulations.hindsight_latency` states.
     """
 
-    def linear(schedule: Schedule) -> bool:
-        problem, starts = schedule
+    def linear(problem: LatencyProblem, starts: tuple[int, ...]) -> bool:
         columns = zip(problem.prompt.tolist(), problem.output.tolist(), starts, strict=True)
         return all(
             (s + t - p) * running(p, o, t)
@@ -425,7 +410,7 @@ def _program_check(context: Context, *, first: int = 0) -> Outcome:
         last = sum(problem.output.tolist()) + int(problem.arrival.max())
         windows = [range(a, last + 1) for a in problem.arrival.tolist()]
         candidates = ((problem, starts) for starts in product(*windows))
-        least = min(printed_objective(c) for c in candidates if fits_from(c, first))
+        least = min(printed_objective(*c) for c in candidates if fits_from(first, *c))
         return least - int(problem.arrival.sum()) == brute_force(problem)[0]
 
     def by_solver(problem: LatencyProblem) -> bool:

@@ -9,10 +9,10 @@ from typing import TypeAlias
 from bfio.kvcache.lower_bounds import limit_6_4, printed_bound_6_4
 from formulations.hindsight_latency import lower_bound, total_latency
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Findings, Outcome
+from proofs_checks.evidence import Findings, Outcome, dismiss_if, verifier
 from proofs_checks.papers.kv.adversary import Attack, theorem_6_2
 from proofs_checks.papers.kv.model import CONVENTIONS, algorithm, jobs
-from proofs_checks.search import Domain, examine, refute
+from proofs_checks.search import examine
 
 CLAIMS = Claims()
 
@@ -43,8 +43,7 @@ def _yao_check(context: Context, *, pick: str = "least") -> Outcome:
         rows = best + context.rng.integers(0, 12, (size, size))
         games.append((rows.tolist(), best.tolist()))
 
-    def inequality(game: tuple[list[list[int]], list[int]]) -> bool:
-        rows, best = game
+    def inequality(rows: list[list[int]], best: list[int]) -> bool:
         laws = list(_mixtures(size, parts))
         choose = min if pick == "least" else max
         instances: list[tuple[int, ...]] = list(zip(*rows, best, strict=True))
@@ -75,22 +74,22 @@ def hit(steps: int, start: Fraction) -> list[Fraction]:
     return [start + Fraction(j, steps) for j in range(1, steps - 1)]
 
 
-def law_cases(context: Context) -> list[Data]:
+def law_cases(context: Context) -> list[tuple[int, int]]:
     """Return values of 1/ε and c."""
     steps, constants = context.choose((8, 4), (16, 6), (30, 8))
-    return [{"steps": n, "constant": c} for n in range(3, steps) for c in range(1, constants)]
+    return list(product(range(3, steps), range(1, constants)))
 
 
-def read_law(data: Data) -> tuple[int, int]:
-    """Return 1/ε and c from plain data."""
-    if data["steps"] < 3 or data["constant"] < 1:
+def require_law(steps: int, constant: int) -> None:
+    """Raise ValueError if there is no such distribution."""
+    if steps < 3 or constant < 1:
         raise ValueError("no distribution")
-    return data["steps"], data["constant"]
 
 
-def verify_distribution(data: Data) -> str | None:
+@verifier
+def verify_distribution(steps: int, constant: int) -> str | None:
     """Confirm that the printed probabilities do not add up to 1."""
-    steps, constant = read_law(data)
+    require_law(steps, constant)
     total = len(printed_values(steps, constant)) * Fraction(1, steps * constant)
     return None if total == 1 else f"ε = 1/{steps}, c = {constant}: they add up to {total}"
 
@@ -117,28 +116,24 @@ def _distribution_check(context: Context, *, extra: int = 1) -> Outcome:
     """
     cases = law_cases(context)
 
-    def one(case: Data) -> bool:
-        steps, constant = read_law(case)
+    def one(steps: int, constant: int) -> bool:
         chance = Fraction(1, steps * constant + extra)
         return len(printed_values(steps, constant)) * chance == 1
 
-    printed = refute(
-        "ε/c for each k adds up to 1",
-        "ε = 1/3, 1/4, ..., c = 1, 2, ...",
-        cases,
-        verify_distribution,
+    printed = context.refute(
+        "ε/c for each k adds up to 1", "ε = 1/3, 1/4, ..., c = 1, 2, ...", cases
     )
     corrected = examine("ε/(c + ε) for each k does", "the same", cases, one)
     return printed, corrected
 
 
-def verify_conditional(data: Data) -> str | None:
+@verifier
+def verify_conditional(steps: int, constant: int) -> str:
     """Count the instances that hit a start k′, weighted by ε/c."""
-    steps, constant = read_law(data)
+    require_law(steps, constant)
     start = printed_values(steps, constant)[0]
     chance = len(hit(steps, start)) * Fraction(1, steps * constant)
-    if chance == Fraction(1, constant):
-        return None
+    dismiss_if(chance == Fraction(1, constant))
     return f"ε = 1/{steps}, c = {constant}: {len(hit(steps, start))} values, probability {chance}"
 
 
@@ -161,18 +156,16 @@ def _conditional_check(context: Context, *, missing: int = 2) -> Outcome:
     """
     cases = law_cases(context)
 
-    def corrected(case: Data) -> bool:
-        steps, constant = read_law(case)
+    def corrected(steps: int, constant: int) -> bool:
         values = printed_values(steps, constant)
         inside = [start for start in values if hit(steps, start)[-1] <= values[-1]]
         weight = Fraction(steps - missing, steps * constant)
         return all(len(hit(steps, k)) * Fraction(1, steps * constant) == weight for k in inside)
 
-    printed = refute(
+    printed = context.refute(
         "one of k = k′ + ε..k′ + 1 − 2ε comes with probability 1/c",
         "ε = 1/3, 1/4, ..., c = 1, 2, ...",
         cases,
-        verify_conditional,
     )
     as_corrected = examine(
         "with probability (1 − 2ε)/c",
@@ -184,15 +177,13 @@ def _conditional_check(context: Context, *, missing: int = 2) -> Outcome:
 
 
 # The memory left at the release.
-def verify_room(data: Data) -> str | None:
+@verifier
+def verify_room(steps: int, prompt: int, later: int) -> str:
     """Compare the memory that the long request leaves at the release with (k − k′)M."""
-    steps, prompt, later = data["steps"], data["prompt"], data["later"]
-    if steps < 3 or prompt < 1 or not 1 <= later <= steps - 2:
-        return None
+    dismiss_if(steps < 3 or prompt < 1 or not 1 <= later <= steps - 2)
     memory, age = steps * prompt, later * prompt
     room = memory - (prompt + age)
-    if room == age:
-        return None
+    dismiss_if(room == age)
     return (
         f"ε = 1/{steps}, M = {memory}, k − k′ = {later}·ε: {room} tokens are left, "
         f"(k − k′)M = {age}"
@@ -217,21 +208,19 @@ def _room_check(context: Context, *, prompts: int = 1) -> Outcome:
         safe bound, so that is what is meant.
     """
     cases = [
-        {"steps": n, "prompt": q, "later": j}
+        (n, q, j)
         for n in range(3, context.choose(9, 30, 80))
         for q in (1, 4)
         for j in range(1, n - 1)
     ]
 
-    def corrected(case: Data) -> bool:
-        steps, prompt, later = case["steps"], case["prompt"], case["later"]
+    def corrected(steps: int, prompt: int, later: int) -> bool:
         problem = Attack(steps * prompt, prompt, 0, 0).problem()
-        held: int = problem.prompt.tolist()[0] + later * prompt
-        left: int = (steps - later - prompts) * prompt
-        return problem.memory - held == left
+        held = problem.prompt.tolist()[0] + later * prompt
+        return bool(problem.memory - held == (steps - later - prompts) * prompt)
 
-    printed = refute(
-        "(k − k′)M tokens are left at kM", "ε = 1/3, 1/4, ..., all k − k′", cases, verify_room
+    printed = context.refute(
+        "(k − k′)M tokens are left at kM", "ε = 1/3, 1/4, ..., all k − k′", cases
     )
     as_corrected = examine("(k′ + 1 − k)M − s are", "the same", cases, corrected)
     return printed, as_corrected
@@ -293,8 +282,7 @@ def _sum_check(context: Context, *, terms: int = 1, bound: Bound = printed_bound
         closed = sum_of_fractions(Fraction(1, j) for j in range(1, steps)) - terms
         return riemann_sum(steps) == closed
 
-    def as_displayed(case: tuple[int, int]) -> bool:
-        steps, constant = case
+    def as_displayed(steps: int, constant: int) -> bool:
         return bound(Fraction(1, steps), constant) == last_display(steps, constant)
 
     def exceeded(goal: int) -> bool:
@@ -339,20 +327,19 @@ def expected_ratio(steps: int, constant: int, prompt: int) -> Fraction:
     return Fraction(cost, least)
 
 
-def limits(data: Data) -> dict[str, Fraction]:
+def limits(steps: int, constant: int) -> dict[str, Fraction]:
     """Return the ratio of starting at once for large M, under each convention."""
-    steps, constant = read_law(data)
     return {c.value: limit_6_4(Fraction(1, steps), constant, c) for c in CONVENTIONS}
 
 
-def verify_bound(data: Data) -> str | None:
+@verifier
+def verify_bound(steps: int, constant: int) -> str:
     """Check that an algorithm beats the bound: in the limit of large M, and exactly for some M."""
-    steps, constant = read_law(data)
-    bound, greatest = last_display(steps, constant), limits(data)
+    require_law(steps, constant)
+    bound, greatest = last_display(steps, constant), limits(steps, constant)
     exact = [expected_ratio(steps, constant, prompt) for prompt in (1, 10, 100)]
     # The ratio is trivially at least 1, so bounds of at most 1 are not tested.
-    if constant < 2 or bound <= max(greatest.values()) or max(exact) > greatest["C"]:
-        return None
+    dismiss_if(constant < 2 or bound <= max(greatest.values()) or max(exact) > greatest["C"])
     shown = ", ".join(f"{float(limit):.4f} ({name})" for name, limit in greatest.items())
     return (
         f"ε = 1/{steps}, c = {constant}: the bound is {float(bound):.4f}; starting at once, k′ = "
@@ -392,22 +379,22 @@ def _bound_check(
         theorem.
     """
     constants = context.choose((2, 3), range(2, 6), range(2, 11))
-    cases = [{"steps": n, "constant": c} for n in sizes for c in constants]
+    cases = list(product(sizes, constants))
 
-    def by_engine(case: tuple[int, int]) -> bool:
-        steps, prompt = case
+    def by_engine(steps: int, prompt: int) -> bool:
         attack = theorem_6_2(steps, prompt, 0)
         problem = attack.problem()
         mine = total_latency(problem, algorithm(jobs(problem)))
         return mine == attack.with_long_at(0) and lower_bound(problem) <= attack.best()
 
-    def at_most(case: Data) -> bool:
+    def at_most(case: tuple[int, int]) -> bool:
         # In one of c/ε + 1 instances 1/ε short requests wait for εM rounds each: at most 2/c more.
-        most = 1 + short * Fraction(2, case["constant"])
-        exact = expected_ratio(case["steps"], case["constant"], 10_000)
-        return max(exact, *limits(case).values()) <= most
+        most = 1 + short * Fraction(2, case[1])
+        return max(expected_ratio(*case, 10_000), *limits(*case).values()) <= most
 
-    domain = Domain(f"1/ε in {list(sizes)}, c in {list(constants)}, conventions A, B, C", cases)
+    domain = context.domain(
+        f"1/ε in {list(sizes)}, c in {list(constants)}, conventions A, B, C", cases
+    )
     engine = examine(
         "the sums = Algorithm 2's total latency",
         "small instances",
@@ -415,7 +402,7 @@ def _bound_check(
         by_engine,
     )
     printed = domain.refute(
-        "starting at once has a ratio of (1 − 1/c) + (1/c)(H_{1/ε−1} − 1) at least", verify_bound
+        "starting at once has a ratio of (1 − 1/c) + (1/c)(H_{1/ε−1} − 1) at least"
     )
     corrected = domain.examine("it has a ratio of at most 1 + 2/c", at_most)
     return printed, corrected, engine
@@ -503,9 +490,8 @@ def limit(steps: int) -> float:
     return 1 + constant / 2
 
 
-def _costs_at(case: tuple[int, int, int]) -> bool:
+def _costs_at(steps: int, prompt: int, later: int) -> bool:
     """Compare both parts of `least_growth` with exact costs under C, for a start at 0."""
-    steps, prompt, later = case
     attack = Attack(steps * prompt, prompt, prompt, later * prompt)
     together = Fraction(prompt**2, 2)
     rest = 2 * prompt + attack.release + attack.memory
@@ -552,7 +538,7 @@ def _theorem_check(
         "E[TEL/OPT] ≥ min{½ + ½·[1 − 1/(c + 1) + (H_{1/ε−1} − 1)/(c + 1)], 1 + c/2} for M large",
         f"1/ε in {list(sizes)}, c in {list(constants)}, k′ = 0, ε/2, ε, ..., c + 1",
         cases,
-        lambda case: mean_ratio(*case, law=law, growth=growth) >= least_ratio(*case[:2]),
+        lambda *case: mean_ratio(*case, law=law, growth=growth) >= least_ratio(*case[:2]),
     )
     costs = examine(
         "what it counts of TEL and OPT, up to terms linear in M, for k′ = 0",

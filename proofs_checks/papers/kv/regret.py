@@ -7,7 +7,7 @@ from itertools import product
 
 from formulations.hindsight_latency import Convention, LatencyProblem, total_latency
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Outcome
+from proofs_checks.evidence import Data, Outcome, dismiss_if, verifier
 from proofs_checks.papers.kv.coupling import (
     FROM_STATE,
     MADE,
@@ -27,7 +27,7 @@ from proofs_checks.papers.kv.model import (
     problem_of,
     random_problem,
 )
-from proofs_checks.search import Domain, examine, refute
+from proofs_checks.search import examine
 
 CLAIMS = Claims()
 
@@ -104,13 +104,12 @@ def leaves_the_batch(moment: Moment) -> bool:
     return all(lengths(moment, other) - mine for other in moment.offline)
 
 
-def verify_subset(data: Data) -> str | None:
+@verifier
+def verify_subset(data: Data) -> str:
     """Enumerate the optima from a state of Algorithm 2 and compare their batches with its own."""
-    if not 0 <= data["now"] <= 50:
-        return None
+    dismiss_if(not 0 <= data["now"] <= 50)
     moment = Moment(read_common(data), data["now"])
-    if not leaves_the_batch(moment):
-        return None
+    dismiss_if(not leaves_the_batch(moment))
     return (
         f"convention {moment.problem.convention}, M = {moment.problem.memory}, (arrival, s, o) = "
         f"{data['requests']}: at t = {moment.now} Algorithm 2 starts "
@@ -139,10 +138,9 @@ def _subset_check(context: Context, *, spare: int = 0) -> Outcome:
     Correction: It starts no more requests than Algorithm 2 does, |V| ≤ |U|, but may start others.
     """
     cases = list(moments(context, 2 * draws(context)))
-    domain = Domain(MADE, cases)
+    domain = context.domain(MADE, cases)
     printed = domain.refute(
         "some optimum starts a subset of what Algorithm 2 starts",
-        verify_subset,
         lambda m: as_data(m.problem, now=m.now),
         holds=lambda m: not leaves_the_batch(m),
     )
@@ -219,23 +217,22 @@ def _linear_check(context: Context, *, share: Fraction = Fraction(1)) -> Outcome
 
 
 # The expectation.
-def expected(data: Data, power: int = 1) -> Fraction:
+def expected(usual: int, slope: int, rounds: int, power: int = 1) -> Fraction:
     """Return the mean of a CP that is q·T^power with probability 1/T and C_1·K̄ otherwise."""
-    if data["rounds"] < 2 or min(data["usual"], data["slope"]) < 1:
-        raise ValueError("no round, or a bound of 0")
-    chance = Fraction(1, data["rounds"])
-    usual, unusual = Fraction(data["usual"]), Fraction(data["slope"] * data["rounds"] ** power)
-    return (1 - chance) * usual + chance * unusual
+    chance = Fraction(1, rounds)
+    return (1 - chance) * usual + chance * Fraction(slope * rounds**power)
 
 
-def verify_expectation(data: Data) -> str | None:
+@verifier
+def verify_expectation(usual: int, slope: int, rounds: int) -> str:
     """Compare the mean with the bound that holds with probability 1 − 1/T."""
-    mean = expected(data)
-    if data["usual"] >= data["slope"] * data["rounds"] or mean <= data["usual"]:
-        return None
+    if rounds < 2 or min(usual, slope) < 1:
+        raise ValueError("no round, or a bound of 0")
+    mean = expected(usual, slope, rounds)
+    dismiss_if(usual >= slope * rounds or mean <= usual)
     return (
-        f"T = {data['rounds']}: CP = {data['usual']} = C_1·K̄ with probability 1 − 1/T, and "
-        f"{data['slope']}·T with probability 1/T, has mean {mean}"
+        f"T = {rounds}: CP = {usual} = C_1·K̄ with probability 1 − 1/T, and {slope}·T with "
+        f"probability 1/T, has mean {mean}"
     )
 
 
@@ -263,18 +260,15 @@ def _expectation_check(context: Context, *, share: int = 1, power: int = 1) -> O
         constant. That the probability is 1 − O(1/T) is where the proof fails (kv.lemma5.5-tail).
     """
     largest = context.choose(8, 20, 40)
-    cases = [
-        {"usual": c, "slope": q, "rounds": t}
-        for c, q, t in product(range(1, largest), range(1, largest), range(2, largest))
-    ]
-    domain = Domain(
+    cases = list(product(range(1, largest), range(1, largest), range(2, largest)))
+    domain = context.domain(
         f"CP = C_1·K̄ or, with probability 1/T, q·T; whole C_1·K̄, q, T below {largest}", cases
     )
-    printed = domain.refute("E CP ≤ C_1·K̄", verify_expectation)
+    printed = domain.refute("E CP ≤ C_1·K̄")
     corrected = domain.examine(
         "E CP ≤ C_1·K̄ + q",
         # The sum is at most q·T; the mutation uses q·T².
-        lambda case: expected(case, power) <= case["usual"] + share * case["slope"],
+        lambda usual, q, T: expected(usual, q, T, power) <= usual + share * q,
     )
     return printed, corrected
 
@@ -353,7 +347,7 @@ def _offline_check(context: Context, *, consistent: bool = True) -> Outcome:
         terms = differences(problem, path)
         return terms == [moment.pending(path, t) for t in range(len(terms))]
 
-    domain = Domain(_MADE, problems)
+    domain = context.domain(_MADE, problems)
     total = domain.examine("L^OFF_1 = Σ_t (L^OFF_t − L^OFF_{t+1})", sums_up)
     each = domain.examine("along OFF's own path each term is |S ∪ R|", pending)
     return total, each
@@ -389,11 +383,8 @@ def gap_and_sum(problem: LatencyProblem) -> tuple[int, int]:
     return sum(online) - least_latency(data), terms
 
 
-def streams(data: Data) -> Iterator[LatencyProblem]:
+def streams(memory: int, longest: int, per_round: int, rounds: int) -> Iterator[LatencyProblem]:
     """Yield a stream with every sequence of outputs, all equally likely; convention A, s = 1."""
-    memory, longest, per_round, rounds = (
-        data[key] for key in ("memory", "longest", "per_round", "rounds")
-    )
     arrivals = [r for r in range(rounds) for _ in range(per_round)]
     if not 1 <= longest < memory or min(per_round, rounds - 1) < 1:
         raise ValueError("no stream of two rounds, or outputs that never fit")
@@ -403,18 +394,16 @@ def streams(data: Data) -> Iterator[LatencyProblem]:
         yield problem_of(memory, [1] * len(arrivals), outputs, Convention.CLOSED, arrivals)
 
 
-def verify_decomposition(data: Data) -> str | None:
+@verifier
+def verify_decomposition(memory: int, longest: int, per_round: int, rounds: int) -> str:
     """Evaluate both sides of the printed decomposition exactly."""
-    pairs = [gap_and_sum(problem) for problem in streams(data)]
+    pairs = [gap_and_sum(problem) for problem in streams(memory, longest, per_round, rounds)]
     gap, terms = (Fraction(sum(column), len(pairs)) for column in zip(*pairs, strict=True))
-    left = gap / (data["per_round"] * data["rounds"])
-    right = terms / data["rounds"]
-    if left == right:
-        return None
+    left, right = gap / (per_round * rounds), terms / rounds
+    dismiss_if(left == right)
     return (
-        f"convention A, M = {data['memory']}, s = 1, {data['per_round']} arrivals in each of T = "
-        f"{data['rounds']} rounds, outputs uniform on 1..{data['longest']}: E[AEL − OPT/n] = "
-        f"{left}, (1/T)·Σ CP = {right}"
+        f"convention A, M = {memory}, s = 1, {per_round} arrivals in each of T = {rounds} rounds, "
+        f"outputs uniform on 1..{longest}: E[AEL − OPT/n] = {left}, (1/T)·Σ CP = {right}"
     )
 
 
@@ -445,11 +434,7 @@ def _decomposition_check(context: Context, *, rate: int = 2, from_round: int = 0
     memories, longest = context.choose(
         (range(3, 6), (2,)), (range(3, 8), (2, 3)), (range(3, 12), (2, 3))
     )
-    cases = [
-        {"memory": m, "longest": k, "per_round": rate, "rounds": 2}
-        for m, k in product(memories, longest)
-        if k < m
-    ]
+    cases = [(m, k, rate, 2) for m, k in product(memories, longest) if k < m]
     problems = list(small_problems(context, context.choose(60, 600, 5000)))
 
     def pathwise(problem: LatencyProblem) -> bool:
@@ -457,11 +442,10 @@ def _decomposition_check(context: Context, *, rate: int = 2, from_round: int = 0
         skipped = sum(Moment(problem, now).compensated for now in range(from_round))
         return gap == terms - skipped
 
-    printed = refute(
+    printed = context.refute(
         "E[AEL − OPT/n] = (1/T)·Σ_t CP_{t+1}",
         f"streams of {rate} arrivals a round, s = 1, small M, all sequences of outputs",
         cases,
-        verify_decomposition,
         found="exhaustive search",
     )
     corrected = examine(

@@ -11,7 +11,7 @@ from bfio.kvcache import policy
 from bfio.kvcache.simulation import serve
 from formulations.hindsight_latency import Convention, LatencyProblem
 from proofs_checks.claim import Claims, Context, Defect, Mutation
-from proofs_checks.evidence import Data, Examination, Outcome, Verifier
+from proofs_checks.evidence import Data, Examination, Outcome, Verifier, dismiss_if, verifier
 from proofs_checks.papers.kv.model import (
     CONVENTIONS,
     Jobs,
@@ -27,7 +27,7 @@ from proofs_checks.papers.kv.model import (
     selected,
     used,
 )
-from proofs_checks.search import Domain, examine, refute
+from proofs_checks.search import examine
 
 CLAIMS = Claims()
 
@@ -231,21 +231,21 @@ def _read(data: Data) -> list[WorkerState]:
     return empty_workers(data["memory"], rows)
 
 
-def verify_largest(data: Data) -> str | None:
+@verifier
+def verify_largest(data: Data) -> str:
     """Compare the ascending scan with every subset, under every convention."""
     states = _read(data)
-    if any(map(largest_is_found, states)):
-        return None
+    dismiss_if(any(map(largest_is_found, states)))
     counts = [len(state.starts()) for state in states]
     most = [most_together(state) for state in states]
     return f"{_worded(data)}: the scan starts {counts}, {most} fit together"
 
 
-def verify_break(data: Data) -> str | None:
+@verifier
+def verify_break(data: Data) -> str:
     """Compare the scan that breaks with the one that continues, under every convention."""
     states = _read(data)
-    if any(map(breaking_is_scanning_on, states)):
-        return None
+    dismiss_if(any(map(breaking_is_scanning_on, states)))
     stops = [len(state.starts()) for state in states]
     goes = [len(state.starts(scan_on=True)) for state in states]
     return f"{_worded(data)}: breaking starts {stops}, going on {goes}"
@@ -268,18 +268,16 @@ def _check(
     context: Context,
     *,
     holds: Statement,
-    verify: Verifier,
     what: str,
     common: bool = False,
     corrected: str = "agreeable",
 ) -> Outcome:
     count = context.choose(500, 3000, 30_000)
     draws = [_drawn(context, common=common) for _ in range(count)]
-    printed = refute(
+    printed = context.refute(
         f"{what}, under one convention at least",
         "three random requests of different outputs on an empty worker",
         draws,
-        verify,
     )
     grow = f"{what}, prompts that grow with the outputs"
     as_corrected = on_states(context, grow, "random states", corrected, count, holds)
@@ -294,7 +292,7 @@ def _claim(claim_id: str, verify: Verifier, what: str) -> Callable[[Statement], 
             claim_id,
             Mutation("common prompts only", common=True),
             Mutation("any prompts in the correction", corrected="mixed"),
-            check=partial(_check, holds=holds, verify=verify, what=what),
+            check=partial(_check, holds=holds, what=what),
             hypotheses=("a prompt s_i for each request", "outputs known", "s_i + o_i ≤ M"),
             summary="A short output with a large prompt blocks longer ones with small prompts.",
             defect=Defect.INFERENCE,
@@ -384,39 +382,39 @@ def _checkpoint_check(context: Context, *, test: Test = at_completions) -> Outco
     )
 
 
-def listed_state(data: Data) -> WorkerState:
-    """Read a worker and one candidate under Equation (1), and reject invalid states."""
-    memory, prompt, output = (data[key] for key in ("memory", "prompt", "candidate"))
-    running = tuple((prompt + age, o - age + 1) for age, o in data["running"])
-    if min(prompt, output, len(running)) < 1 or prompt + output > memory:
+def listed_state(
+    memory: int, prompt: int, running: list[list[int]], candidate: int
+) -> WorkerState:
+    """Return a worker and one candidate under Equation (1), and reject invalid states."""
+    held = tuple((prompt + age, o - age + 1) for age, o in running)
+    if min(prompt, candidate, len(running)) < 1 or prompt + candidate > memory:
         raise ValueError("nothing runs, or a candidate that never fits")
-    if any(not 1 <= age <= o for age, o in data["running"]) or not fits(memory, running):
+    if any(not 1 <= age <= o for age, o in running) or not fits(memory, held):
         raise ValueError("a running request that has ended, or too many of them")
-    return WorkerState(memory, running, ((prompt, output + 1),))
+    return WorkerState(memory, held, ((prompt, candidate + 1),))
 
 
-def verify_listed(data: Data) -> str | None:
+@verifier
+def verify_listed(memory: int, prompt: int, running: list[list[int]], candidate: int) -> str:
     """Check that the candidate passes at the listed checkpoints but exceeds the memory."""
-    state = listed_state(data)
-    if not state.passes(at_completions_of_others) or state.passes(equation_1):
-        return None
+    state = listed_state(memory, prompt, running, candidate)
+    dismiss_if(not state.passes(at_completions_of_others) or state.passes(equation_1))
     return (
-        f"M = {data['memory']}, s = {data['prompt']}, running (rounds since the start, o) "
-        f"{data['running']}: a candidate with o = {data['candidate']} passes at the completions "
-        "of the running requests, and all together exceed M before"
+        f"M = {memory}, s = {prompt}, running (rounds since the start, o) {running}: a candidate "
+        f"with o = {candidate} passes at the completions of the running requests, and all "
+        "together exceed M before"
     )
 
 
-def _listed_states(context: Context) -> Iterator[Data]:
+def _listed_states(context: Context) -> Iterator[tuple[int, int, list[list[int]], int]]:
     """Yield random workers with one or two requests running, and a candidate."""
     rng = context.rng
     while True:
         memory, prompt = int(rng.integers(4, 13)), int(rng.integers(1, 3))
         outputs = rng.integers(1, memory - prompt + 1, int(rng.integers(2, 4))).tolist()
         running = [[int(rng.integers(1, o + 1)), o] for o in outputs[1:]]
-        data = {"memory": memory, "prompt": prompt, "running": running, "candidate": outputs[0]}
         if fits(memory, [(prompt + age, o - age + 1) for age, o in running]):
-            yield data
+            yield memory, prompt, running, outputs[0]
 
 
 @CLAIMS.formula(
@@ -445,14 +443,16 @@ def _listed_check(
     """
     states = list(islice(_listed_states(context), context.choose(1000, 10_000, 100_000)))
 
-    def sound(data: Data, test: Test) -> bool:
-        state = listed_state(data)
+    def sound(
+        memory: int, prompt: int, running: list[list[int]], candidate: int, *, test: Test
+    ) -> bool:
+        state = listed_state(memory, prompt, running, candidate)
         return not state.passes(test) or state.passes(equation_1)
 
-    domain = Domain("random workers with one or two requests running, convention A", states)
-    as_printed = domain.refute(
-        "what passes never exceeds M", verify_listed, holds=partial(sound, test=printed)
+    domain = context.domain(
+        "random workers with one or two requests running, convention A", states
     )
+    as_printed = domain.refute("what passes never exceeds M", holds=partial(sound, test=printed))
     as_corrected = domain.examine(
         "the same with the candidate's own completion", partial(sound, test=corrected)
     )
@@ -483,17 +483,17 @@ def inequalities_per_round(data: Jobs, *, keep_finished: bool = False) -> list[i
     return counts
 
 
-def verify_count(data: Data) -> str | None:
+@verifier
+def verify_count(memory: int, prompt: int, output: int, requests: int) -> str:
     """Count the inequalities of the printed pseudo-code in a run and compare with 4·M²."""
-    memory, prompt, output, num = (data[key] for key in ("memory", "prompt", "output", "requests"))
-    if min(prompt, output, num) < 1 or prompt + output > memory:
-        return None
-    work = max(inequalities_per_round(_equal(memory, prompt, output, num), keep_finished=True))
-    if work <= 4 * memory**2:
-        return None
+    dismiss_if(min(prompt, output, requests) < 1 or prompt + output > memory)
+    run = _equal(memory, prompt, output, requests)
+    work = max(inequalities_per_round(run, keep_finished=True))
+    dismiss_if(work <= 4 * memory**2)
     return (
-        f"M = {memory}, {num} requests with s = {prompt}, o = {output}: {work} inequalities in "
-        f"one round, more than 4·M² = {4 * memory**2}; another {num} requests add as many again"
+        f"M = {memory}, {requests} requests with s = {prompt}, o = {output}: {work} inequalities "
+        f"in one round, more than 4·M² = {4 * memory**2}; another {requests} requests add as many "
+        "again"
     )
 
 
@@ -541,11 +541,10 @@ def _count_check(context: Context, *, keep_finished: bool = False) -> Outcome:
         return max(work) <= (new + 1) * (held + new + 1)
 
     made = "runs of Algorithm 1 on random and on many equal requests"
-    printed = refute(
+    printed = context.refute(
         "at most 4·M² inequalities a round with S(t) as the pseudo-code has it",
         made,
         [*runs, *many],
-        verify_count,
         lambda data: {
             "memory": data.memory,
             "prompt": data.first[0],

@@ -10,7 +10,7 @@ import numpy as np
 
 from formulations.hindsight_latency import Convention, LatencyProblem, total_latency, violations
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Examination, Findings, Outcome
+from proofs_checks.evidence import Data, Examination, Findings, Outcome, dismiss_if, verifier
 from proofs_checks.papers.kv.model import (
     CONVENTIONS,
     Jobs,
@@ -27,7 +27,7 @@ from proofs_checks.papers.kv.model import (
     shortest_first,
 )
 from proofs_checks.papers.kv.overload import EqualRequests, started
-from proofs_checks.search import Domain, examine, refute
+from proofs_checks.search import examine
 
 CLAIMS = Claims()
 
@@ -49,16 +49,15 @@ def read_everywhere(data: Data) -> list[tuple[LatencyProblem, list[int]]]:
     ]
 
 
-def verify_optimality(data: Data) -> str | None:
+@verifier
+def verify_optimality(data: Data) -> str:
     """Check that schedules are feasible and beat Algorithm 1, under every convention."""
-    if any(data["prompt"] + output > data["memory"] for output, *_ in data["requests"]):
-        return None
+    dismiss_if(any(data["prompt"] + o > data["memory"] for o, *_ in data["requests"]))
     comparisons = []
     for problem, better in read_everywhere(data):
         starts = algorithm(jobs(problem))
         least, latency = total_latency(problem, better), total_latency(problem, starts)
-        if violations(problem, better, least) or latency <= least:
-            return None
+        dismiss_if(bool(violations(problem, better, least)) or latency <= least)
         comparisons.append(
             f"{problem.convention}: Algorithm 1 starts at {starts}, total {latency}; starts "
             f"{better} give {least}"
@@ -69,9 +68,8 @@ def verify_optimality(data: Data) -> str | None:
     )
 
 
-def beaten_everywhere(instance: Outputs) -> Data | None:
+def beaten_everywhere(memory: int, prompt: int, outputs: tuple[int, ...]) -> Data | None:
     """Return a better schedule for each convention as plain data; None if one has none."""
-    memory, prompt, outputs = instance
     columns: list[Sequence[int]] = []
     for convention in CONVENTIONS:
         data = jobs(problem_of(memory, [prompt] * len(outputs), outputs, convention))
@@ -88,7 +86,7 @@ def beaten(made: str, instances: Iterable[Outputs]) -> Examination[Outputs]:
     better: list[Data] = []
 
     def holds(instance: Outputs) -> bool:
-        example = beaten_everywhere(instance)
+        example = beaten_everywhere(*instance)
         if example is not None:
             better.append(example)
         return example is None
@@ -269,12 +267,11 @@ def totals(data: Data, scale: int, convention: Convention) -> tuple[int, int]:
     return mine + num * data["output"], steady + num * data["output"]
 
 
+@verifier
 def verify_limit(data: Data) -> str | None:
     """Check that a schedule keeps its lead of a quarter as M and n grow, under A, B and C."""
-    if min(data["prompt"], data["output"], data["requests"]) < 1:
-        return None
-    if data["prompt"] + data["output"] > data["memory"] or data["memory"] > 10**4:
-        return None
+    dismiss_if(min(data["prompt"], data["output"], data["requests"]) < 1)
+    dismiss_if(data["prompt"] + data["output"] > data["memory"] or data["memory"] > 10**4)
     shown = []
     for convention in CONVENTIONS:
         both = [totals(data, scale, convention) for scale in SCALES]
@@ -340,16 +337,14 @@ def _limit_check(
     example = {"memory": 600, "prompt": 1, "output": 2, "requests": 2000}
     mine, steady = totals(example, 1, Convention.CLOSED)
 
-    def at_most(case: tuple[EqualRequests, int]) -> bool:
-        kind, num = case
+    def at_most(kind: EqualRequests, num: int) -> bool:
         ends = sum((now + kind.length) * c for now, c in enumerate(started(kind, [num])))
         return ends <= factor * area_bound(kind, num)
 
-    printed = refute(
+    printed = context.refute(
         "Algorithm 1 within a quarter of a steady start for some M, under A, B or C",
         f"s = 1, o up to {longest}, M = 60·k, {list(batches)} times M/3 requests, k ≤ 1000",
         cases,
-        verify_limit,
     )
     corrected = examine(
         "the slots at which requests end sum up to at most twice the least that areas allow",
@@ -387,18 +382,16 @@ def exchanged(starts: Sequence[int], other: Sequence[int]) -> tuple[int, list[in
     return first, theirs, ours
 
 
-def verify_exchange(data: Data) -> str | None:
+@verifier
+def verify_exchange(data: Data) -> str:
     """Check that case 1 occurs and that its equation c_j(A) = c_k(S) fails throughout."""
     problem, other = read_with_starts(data)
     starts = algorithm(jobs(problem))
-    if violations(problem, other) or sum(other) >= sum(starts):
-        return None
+    dismiss_if(bool(violations(problem, other)) or sum(other) >= sum(starts))
     first, theirs, ours = exchanged(starts, other)
     outputs = problem.output.tolist()
-    if not theirs or not ours:
-        return None
-    if any(starts[j] + outputs[j] == other[k] + outputs[k] for j in theirs for k in ours):
-        return None
+    dismiss_if(not theirs or not ours)
+    dismiss_if(any(starts[j] + outputs[j] == other[k] + outputs[k] for j in theirs for k in ours))
     return (
         f"convention {problem.convention}, M = {problem.memory}, outputs {outputs}: A starts at "
         f"{starts}, S at {other}; at t* = {first} j in {theirs}, k in {ours}, and no c_j(A) is a "
@@ -426,12 +419,11 @@ def _exchange_check(context: Context, *, sign: int = 1) -> Outcome:
         place, and a swap may exceed M later.
     """
     cases = list(_disagreements(context))
-    domain = Domain(
+    domain = context.domain(
         f"every better schedule of every instance of 4 requests, {small_domain(context)}", cases
     )
 
-    def equation(case: tuple[LatencyProblem, list[int], list[int]]) -> bool:
-        problem, starts, other = case
+    def equation(problem: LatencyProblem, starts: list[int], other: list[int]) -> bool:
         _, theirs, ours = exchanged(starts, other)
         outputs = problem.output.tolist()
         return any(starts[j] + outputs[j] == other[k] + outputs[k] for j in theirs for k in ours)
@@ -440,8 +432,7 @@ def _exchange_check(context: Context, *, sign: int = 1) -> Outcome:
         _, theirs, ours = exchanged(*case[1:])
         return bool(theirs and ours)
 
-    def what_is_true(case: tuple[LatencyProblem, list[int], list[int]]) -> bool:
-        problem, starts, other = case
+    def what_is_true(problem: LatencyProblem, starts: list[int], other: list[int]) -> bool:
         _, theirs, ours = exchanged(starts, other)
         outputs = problem.output.tolist()
         ordered = all(sign * (outputs[j] - outputs[k]) >= 0 for j in theirs for k in ours)
@@ -449,8 +440,7 @@ def _exchange_check(context: Context, *, sign: int = 1) -> Outcome:
 
     printed = domain.refute(
         "some j, k of case 1 have c_j(A) = c_k(S)",
-        verify_exchange,
-        lambda case: with_starts(case[0], case[2]),
+        lambda problem, _, other: with_starts(problem, other),
         holds=equation,
         applies=case_1,
     )
@@ -480,15 +470,14 @@ def waits(problem: LatencyProblem, starts: Sequence[int]) -> bool:
     return min(starts) > 0 and starts[3] < starts[2] and not violations(problem, starts)
 
 
-def verify_figure(data: Data) -> str | None:
+@verifier
+def verify_figure(outputs: list[int]) -> str:
     """Check that no optimal schedule waits for P4."""
-    first, second, fifth = data["outputs"]
-    if min(data["outputs"]) <= 3 or max(data["outputs"]) > 6:
-        return None
+    first, second, fifth = outputs
+    dismiss_if(min(outputs) <= 3 or max(outputs) > 6)
     problem = figure_4(first, second, fifth)
     schedules = optima(jobs(problem))
-    if any(waits(problem, starts) for starts in schedules):
-        return None
+    dismiss_if(any(waits(problem, starts) for starts in schedules))
     # With arrivals from t + 2 on, every schedule waits.
     delayed = replace(problem, arrival=np.maximum(1, problem.arrival))
     waiting = optima(jobs(delayed))
@@ -520,18 +509,17 @@ def _figure_check(context: Context, *, others: bool = True, arrival: int = 1) ->
         earlier, so with anything else waiting the optimum does not wait.
     """
     largest = context.choose(4, 5, 6)
-    cases = [{"outputs": list(o)} for o in product(range(4, largest + 1), repeat=3)]
+    cases = list(product(range(4, largest + 1), repeat=3))
     alone = one_at_a_time([3, 1], [0, arrival])
 
     def tie(problem: LatencyProblem) -> bool:
         schedules = optima(jobs(problem))
         return any(p[1] < p[0] for p in schedules) and any(p[0] < p[1] for p in schedules)
 
-    printed = refute(
+    printed = context.refute(
         "some optimum waits for P4",
         "P1 to P5 as in the figure, every o_1, o_2, o_5 > 3 in a small domain",
-        cases if others else [{"outputs": [3, 3, 3]}],
-        verify_figure,
+        cases if others else [(3, 3, 3)],
         found="exhaustive search",
     )
     corrected = examine(

@@ -117,8 +117,7 @@ def _chances(context: Context, share: int) -> Examination[tuple[int, int, int]]:
     most = context.choose(8, 11, 14)
     small = [(n, g, d) for n in range(2, most) for g in range(2, 4) for d in range(1, n) if g <= n]
 
-    def counted(case: tuple[int, int, int]) -> bool:
-        n, g, d = case
+    def counted(n: int, g: int, d: int) -> bool:
         near = sum(any(b - a < d for a, b in pairwise(c)) for c in combinations(range(n), g))
         chance = close_chance(n, g, d)
         return chance == Fraction(near, comb(n, g)) and chance <= Fraction(
@@ -156,8 +155,7 @@ def _check(context: Context, *, together: int = 1, share: int = 1) -> Outcome:
     """
     ratios: dict[int, float] = {}
 
-    def pays(case: tuple[Cluster, Blind]) -> bool:
-        cluster, policy = case
+    def pays(cluster: Cluster, policy: Blind) -> bool:
         peaks, lengths = run_against(cluster, policy, together)
         triangle = cluster.longest * (cluster.longest + 1) // 2
         longs = sum(o > 1 for o in lengths)
@@ -165,8 +163,7 @@ def _check(context: Context, *, together: int = 1, share: int = 1) -> Outcome:
         most = triangle + Fraction(len(lengths), cluster.workers) + cluster.slots
         return longs == cluster.workers and peaks >= longs * triangle and other <= most
 
-    def within(case: tuple[Cluster, Blind]) -> bool:
-        cluster, policy = case
+    def within(cluster: Cluster, policy: Blind) -> bool:
         peaks, lengths = run_against(cluster, policy, cluster.workers)
         work = sum(o * (o + 1) // 2 for o in lengths)
         return work <= cluster.workers * peaks and peaks <= work

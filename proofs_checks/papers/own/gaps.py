@@ -6,6 +6,7 @@ from fractions import Fraction
 from functools import cache
 from itertools import combinations, product
 from math import comb, exp, log, pi, sin, sqrt
+from operator import le
 
 import numpy as np
 
@@ -124,19 +125,19 @@ def _floor_check(
         "D ≥ m − λ for the residues of the loads modulo m",
         "all loads of 2 and 3 workers in a small range, m = 1, 2, 3, 5",
         _loads(context),
-        lambda case: gap(case[1]) >= case[0] - longest_step(case[1], case[0]) + less,
+        lambda m, loads: gap(loads) >= m - longest_step(loads, m) + less,
     )
     mean = examine(
         "μ(m, G) ≥ m(1 − H_G/G) − 1",
         "exact means over all residues, m up to 7 (normal 10), G = 2, 4, 16, 64",
         _mean_floor(context, factor),
-        lambda case: float(floor(case[0], case[1])) >= case[2] - 1e-9,
+        lambda m, G, least: float(floor(m, G)) >= least - 1e-9,
     )
     near = examine(
         "a worker's residue is within ε_B of a uniform one",
         "by convolution, m = 2, 3, 7, p = 0.1, 0.5, 0.9, B = 1, 4, 16",
         product((2, 3, 7), (0.1, 0.5, 0.9), (1, 4, 16)),
-        lambda case: residue_distance(*case) <= distance_bound(*case) + 1e-12,
+        lambda *case: residue_distance(*case) <= distance_bound(*case) + 1e-12,
     )
     measured = _floor_measured(context, admission)
     return Findings(
@@ -262,8 +263,7 @@ def growth_tail(slots: int, longest: int, least: float) -> float:
 def _noise(context: Context, factor: float) -> Examination[tuple[int, float]]:
     slots = context.choose((4, 32), (4, 32, 128), (4, 32, 128, 512))
 
-    def holds(case: tuple[int, float]) -> bool:
-        B, t = case
+    def holds(B: int, t: float) -> bool:
         # p = 1/2, Δ = 1: √(2vt) + ct with v = 2B(1 − p)/p, c = 1/p.
         threshold = factor * (2 * sqrt(B * t) + 2 * t)
         return growth_tail(B, 12, threshold) <= exp(-t) * (1 - 1e-9)
@@ -282,15 +282,11 @@ _SETTINGS = ((2, 0.9, 2), (2, 0.5, 2), (16, 0.5, 10), (16, 0.1, 10), (256, 0.5, 
 
 
 def _remainder() -> Examination[tuple[int, float, int]]:
-    def small(case: tuple[int, float, int]) -> bool:
-        G, p, s = case
-        return Constants(G, least_slots(G, p, s), p, s).remainder < 0.1
-
     return examine(
         "ρ < 1/10 at the least B that meets the condition",
         "G = 2, 16, 1024, p = 0.001, 0.1, 0.5, 0.9, 0.999, s_max = 2, 10, 1000",
         product((2, 16, 1024), (0.001, 0.1, 0.5, 0.9, 0.999), (2, 10, 1000)),
-        small,
+        lambda G, p, s: Constants(G, least_slots(G, p, s), p, s).remainder < 0.1,
     )
 
 
@@ -356,7 +352,7 @@ def _smax_check(
         "p",
         "deficits before the step 0, 1, ..., in fractions; p = 1/10, 1/2, 9/10; G = 2 and 3",
         pairs,
-        lambda pair: pair[0] <= pair[1],
+        le,
     )
     numbers: dict[str, float | str] = {}
     for G, p, s in _SETTINGS:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from itertools import combinations, combinations_with_replacement, product
+from itertools import chain, combinations, combinations_with_replacement, product
 from typing import TypeVar
 
 import numpy as np
@@ -17,10 +17,10 @@ from bfio.step.two_stage.fscore import ScoreWeights, score
 from bfio.step.two_stage.heuristic import TwoStageParameters, two_stage_reference
 from formulations.arrays import IntArray
 from proofs_checks.claim import Claims, Context, Defect, Effort, Kind, Mutation
-from proofs_checks.evidence import Data, Outcome
+from proofs_checks.evidence import Outcome, dismiss_if, verifier
 from proofs_checks.papers.route.probes import discounted
 from proofs_checks.runs import imbalance, multisets, vectors
-from proofs_checks.search import Domain, examine
+from proofs_checks.search import examine
 
 CLAIMS = Claims()
 
@@ -176,8 +176,7 @@ def _eq1_check(context: Context, *, penalty: int = 0) -> Outcome:
         for added in range(most + 1)
     ]
 
-    def holds(case: tuple[tuple[int, ...], int, int]) -> bool:
-        loads, g, added = case
+    def holds(loads: tuple[int, ...], g: int, added: int) -> bool:
         G, margin = len(loads), max(loads) - loads[g]
         after = [load + added * (h == g) for h, load in enumerate(loads)]
         weights = ScoreWeights.of(Fraction(1), Fraction(G + penalty), (1,))
@@ -229,8 +228,7 @@ def _regimes_check(context: Context, *, safe: str = "window") -> Outcome:
         for beta in (1, 2, 5)
     ]
 
-    def holds(case: tuple[tuple[int, ...], int]) -> bool:
-        margins, beta = case
+    def holds(margins: tuple[int, ...], beta: int) -> bool:
         weights = discounted(margins, beta)
         values = [score([x] * len(margins), margins, weights) for x in range(2 * largest)]
         limit = min(margins) if safe == "window" else margins[0]
@@ -251,9 +249,9 @@ def _regimes_check(context: Context, *, safe: str = "window") -> Outcome:
     )
 
 
-def emptiest(data: Data) -> int | None:
+def emptiest(active: Sequence[Sequence[int]]) -> int | None:
     """Return the worker with the most free slots; None if there is a tie."""
-    counts = [len(requests) for requests in data["active"]]
+    counts = [len(requests) for requests in active]
     return counts.index(min(counts)) if counts.count(min(counts)) == 1 else None
 
 
@@ -263,63 +261,54 @@ def best_single(waiting: Sequence[int], margin: int, workers: int) -> set[int]:
     return {size for size, value in scores.items() if value == max(scores.values())}
 
 
-def verify_stage1(data: Data) -> str | None:
+@verifier
+def verify_stage1(
+    slots: int, threshold: int, active: list[list[int]], waiting: list[int]
+) -> str | None:
     """Confirm that stage 1 sends an unsafe request, contrary to the sentence."""
-    active, waiting, slots = data["active"], data["waiting"], data["slots"]
-    if len(active) < 2 or len(waiting) < 2 or min(waiting) < 1 or data["threshold"] < 1:
-        return None
-    if any(not 1 <= len(requests) <= slots or min(requests) < 1 for requests in active):
-        return None
+    dismiss_if(len(active) < 2 or len(waiting) < 2 or min(waiting) < 1 or threshold < 1)
+    dismiss_if(any(not 1 <= len(requests) <= slots or min(requests) < 1 for requests in active))
     free = sum(slots - len(requests) for requests in active)
-    worker = emptiest(data)
-    if worker is None or free <= data["threshold"]:
+    worker = emptiest(active)
+    if worker is None or free <= threshold:
         return None
     loads = [sum(requests) for requests in active]
     margin = max(loads) - loads[worker]
     sent = best_single(waiting, margin, len(active))
     # Every part of the sentence must fail: safe request, largest request, lightest worker.
-    if min(sent) <= margin or max(waiting) in sent or loads[worker] == min(loads):
-        return None
+    dismiss_if(min(sent) <= margin or max(waiting) in sent or loads[worker] == min(loads))
     return (
-        f"loads {loads}, {[slots - len(r) for r in active]} free slots, θ = {data['threshold']}, "
+        f"loads {loads}, {[slots - len(r) for r in active]} free slots, θ = {threshold}, "
         f"sizes {waiting} waiting: the worker with most free slots has the load {loads[worker]} "
         f"and the margin {margin}, and the request of highest score for it has the size "
         f"{min(sent)}"
     )
 
 
-def _states(context: Context) -> Iterator[Data]:
+#: Slots of each worker, θ, active requests by worker, waiting requests.
+_State = tuple[int, int, tuple[tuple[int, ...], ...], tuple[int, ...]]
+
+
+def _states(context: Context) -> Iterator[_State]:
     """Yield small clusters with active requests and a unique emptiest worker."""
     largest, slots = context.choose((3, 3), (4, 3), (4, 4))
-    rows = [
-        list(row)
-        for count in range(1, slots + 1)
-        for row in combinations_with_replacement(range(1, largest + 1), count)
-    ]
+    sizes = range(1, largest + 1)
+    rows = [row for n in range(1, slots + 1) for row in combinations_with_replacement(sizes, n)]
     for active in product(rows, repeat=2):
-        for waiting in multisets(2, largest):
-            data = {
-                "slots": slots,
-                "threshold": 1,
-                "active": list(active),
-                "waiting": list(waiting),
-            }
-            if len(active[0]) != len(active[1]) and sum(map(len, active)) < 2 * slots - 1:
-                yield data
+        if len(active[0]) != len(active[1]) and sum(map(len, active)) < 2 * slots - 1:
+            yield from ((slots, 1, active, waiting) for waiting in multisets(2, largest))
 
 
-def _as_toolkit(data: Data, penalty: int | None) -> bool:
+def _as_toolkit(state: _State, penalty: int | None) -> bool:
     """Return whether the toolkit's BR-0 makes one of the decisions that enumerated BR-0 allows."""
-    waiting = data["waiting"]
-    free = [data["slots"] - len(row) for row in data["active"]]
-    loads = [sum(row) for row in data["active"]]
+    slots, threshold, active, waiting = state
+    free, loads = [slots - len(row) for row in active], list(map(sum, active))
+    beta = None if penalty is None else Fraction(penalty)
     assignment = two_stage_reference(
         np.array(free), np.array(loads)[:, None], np.array(waiting)[:, None], (1,),
-        TwoStageParameters(
-            threshold=data["threshold"], beta=None if penalty is None else Fraction(penalty)
-        ),
+        TwoStageParameters(threshold=threshold, beta=beta),
     )  # fmt: skip
-    by_hand = decisions(free, loads, waiting, Rules(data["threshold"], len(waiting)))
+    by_hand = decisions(free, loads, waiting, Rules(threshold, len(waiting)))
     return decision(assignment, waiting, len(free)) in by_hand
 
 
@@ -352,25 +341,27 @@ def _stage1_check(
         largest one if all fit, and the smallest one if none does.
     """
     cases = [
-        data
-        for data in _states(context)
+        (slots, threshold, active, waiting)
+        for slots, threshold, active, waiting in _states(context)
         # If all requests have the same size, fewer requests mean a smaller load.
-        if not alike
-        or len({size for row in (*data["active"], data["waiting"]) for size in row}) == 1
+        if not alike or len(set(chain(*active, waiting))) == 1
     ]
-    domain = Domain("two workers with a few active requests, two waiting, small sizes", cases)
+    domain = context.domain(
+        "two workers with a few active requests, two waiting, small sizes", cases
+    )
     printed = domain.refute(
-        "stage 1 sends a safe request, or the largest one, or to the lightest worker",
-        verify_stage1,
+        "stage 1 sends a safe request, or the largest one, or to the lightest worker"
     )
 
-    def corrected_holds(data: Data) -> bool:
-        loads = [sum(row) for row in data["active"]]
-        margin = max(loads) - loads[emptiest(data) or 0]
-        safe = [size for size in data["waiting"] if size <= margin]
-        over = [size for size in data["waiting"] if size > margin]
+    def corrected_holds(
+        _: int, __: int, active: Sequence[Sequence[int]], waiting: Sequence[int]
+    ) -> bool:
+        loads = list(map(sum, active))
+        margin = max(loads) - loads[emptiest(active) or 0]
+        safe = [size for size in waiting if size <= margin]
+        over = [size for size in waiting if size > margin]
         candidates = {*([max(safe)] if safe else []), *([min(over)] if over and not fits else [])}
-        sent = best_single(data["waiting"], margin, len(loads))
+        sent = best_single(waiting, margin, len(loads))
         return bool(candidates) and sent <= candidates and (bool(over) or sent == {max(safe)})
 
     corrected = domain.examine(
@@ -379,7 +370,7 @@ def _stage1_check(
     )  # fmt: skip
     toolkit = examine(
         "the toolkit's BR-0 takes a decision of BR-0 by hand", "a part of the same",
-        cases[:: context.choose(4, 2, 1)], lambda data: _as_toolkit(data, penalty),
+        cases[:: context.choose(4, 2, 1)], lambda *state: _as_toolkit(state, penalty),
     )  # fmt: skip
     return printed, corrected, toolkit
 

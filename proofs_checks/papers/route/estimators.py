@@ -12,10 +12,10 @@ import numpy as np
 from bfio.prediction.predictor import Estimates, expected_steps
 from bfio.step.two_stage.heuristic import TwoStageParameters, two_stage_reference
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Outcome
+from proofs_checks.evidence import Outcome, dismiss_if, verifier
 from proofs_checks.papers.route.br0 import f_score
 from proofs_checks.runs import imbalance
-from proofs_checks.search import Domain, examine, refute
+from proofs_checks.search import examine
 
 CLAIMS = Claims()
 
@@ -147,9 +147,9 @@ def _profile_check(context: Context, *, late: bool = False) -> Outcome:
         "with the remaining steps known, (7) is the load of the request in the window",
         f"all sizes s + a, remaining steps and windows below {most}",
         cases,
-        lambda case: (
-            profile(case[0], Fraction(case[1]), case[2], late=late)
-            == [case[0] + h if h + 1 <= case[1] else 0 for h in range(case[2])]
+        lambda size, remaining, window: (
+            profile(size, Fraction(remaining), window, late=late)
+            == [size + h if h + 1 <= remaining else 0 for h in range(window)]
         ),
     )
 
@@ -159,14 +159,13 @@ def mean_profile(law: Remaining, size: int) -> list[Fraction]:
     return [(size + h) * law.outlasts(h) for h in range(law.look_ahead)]
 
 
-def verify_profile(data: Data) -> str | None:
+@verifier
+def verify_profile(weights: list[int], look_ahead: int, size: int) -> str:
     """Compare the profile projected from y with the expected profile."""
-    law, size = Remaining(tuple(data["weights"]), data["look_ahead"]), data["size"]
-    if law.look_ahead < 1 or size < 1 or min(law.weights) < 0 or not any(law.weights):
-        return None
+    law = Remaining(tuple(weights), look_ahead)
+    dismiss_if(law.look_ahead < 1 or size < 1 or min(law.weights) < 0 or not any(law.weights))
     shown, mean = profile(size, law.estimand, law.look_ahead), mean_profile(law, size)
-    if shown == mean:
-        return None
+    dismiss_if(shown == mean)
     return (
         f"s + a = {size}, R = 1, 2, ... with weights {list(law.weights)}, H = {law.look_ahead}: "
         f"y = {law.estimand}, (7) gives {shown}, the expected loads are {list(map(str, mean))}"
@@ -195,10 +194,9 @@ def _mean_check(context: Context, *, known: bool = False, until: int = 0) -> Out
         load at h is (s + a + h)·P(R > h).
     """
     cases = [law for law in laws(context) if not known or sum(map(bool, law.weights)) == 1]
-    printed = refute(
+    printed = context.refute(
         "(7) with ŷ = y is the expected load at every h", f"{_made(context)}; s + a = 1", cases,
-        verify_profile,
-        lambda law: {"weights": list(law.weights), "look_ahead": law.look_ahead, "size": 1},
+        lambda law: {"weights": list(law.weights), "look_ahead": law.look_ahead, "size": 1}
     )  # fmt: skip
     corrected = examine(
         "the expected number of steps in the window is y: Σ_{h<H} P(R > h) = E min(R, H)",
@@ -248,14 +246,12 @@ def _gate_check(context: Context, *, gate: Fraction = Fraction(1, 2)) -> Outcome
 
 
 # Refresh.
-def verify_decrement(data: Data) -> str | None:
+@verifier
+def verify_decrement(remaining: int, look_ahead: int, elapsed: int) -> str:
     """Compare H minus the elapsed steps with the in-window contribution for known R."""
-    remaining, look_ahead, elapsed = data["remaining"], data["look_ahead"], data["elapsed"]
-    if min(remaining, look_ahead, elapsed) < 1 or elapsed >= min(remaining, look_ahead):
-        return None
+    dismiss_if(min(remaining, look_ahead, elapsed) < 1 or elapsed >= min(remaining, look_ahead))
     counted, actual = min(remaining, look_ahead) - elapsed, min(remaining - elapsed, look_ahead)
-    if counted == actual:
-        return None
+    dismiss_if(counted == actual)
     return (
         f"R = {remaining}, H = {look_ahead}: ŷ = {min(remaining, look_ahead)} at a refresh, "
         f"{counted} after {elapsed} token(s), while min(R, H) of the next {look_ahead} steps is "
@@ -287,23 +283,20 @@ def _decrement_check(context: Context, *, inside: bool = False, share: int = 1) 
     """
     most = context.choose(6, 10, 20)
     cases = [
-        {"remaining": r, "look_ahead": h, "elapsed": j}
+        (r, h, j)
         for r, h in product(range(1, most), repeat=2)
         for j in range(1, min(r, h))
         if not inside or r <= h
     ]
-    domain = Domain(
+    domain = context.domain(
         f"remaining steps and windows below {most}, all elapsed steps before the end of either",
         cases,
     )
-    printed = domain.refute("min(R − j, H) = min(R, H) − j", verify_decrement)
-
-    def short(case: Data) -> bool:
-        r, h, j = case["remaining"], case["look_ahead"], case["elapsed"]
-        return bool(min(r - j, h) - (min(r, h) - j) == share * min(j, max(0, r - h)))
+    printed = domain.refute("min(R − j, H) = min(R, H) − j")
 
     corrected = domain.examine(
-        "min(R − j, H) = min(R, H) − j + min{j, (R − H)^+}: exact where R ≤ H", short
+        "min(R − j, H) = min(R, H) − j + min{j, (R − H)^+}: exact where R ≤ H",
+        lambda r, h, j: min(r - j, h) - (min(r, h) - j) == share * min(j, max(0, r - h)),
     )
     return printed, corrected
 
@@ -343,8 +336,9 @@ def _floor_check(context: Context, *, floor: int = 1) -> Outcome:
         "as long as a request runs, (7) gives it its load at h = 0",
         f"remaining steps, predictions and refreshes below {most}",
         cases,
-        lambda case: all(
-            profile(1, Fraction(value), 1) == [1] for value in projected(*case, floor)
+        lambda remaining, told, refresh: all(
+            profile(1, Fraction(value), 1) == [1]
+            for value in projected(remaining, told, refresh, floor)
         ),
     )
 

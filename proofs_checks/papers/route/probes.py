@@ -6,9 +6,9 @@ from itertools import combinations, product
 
 from bfio.step.two_stage.fscore import ScoreWeights, right_end, score
 from proofs_checks.claim import Claims, Context, Defect, Mutation
-from proofs_checks.evidence import Data, Findings, Outcome
+from proofs_checks.evidence import Findings, Outcome, dismiss_if, verifier
 from proofs_checks.runs import multisets
-from proofs_checks.search import Domain, examine, named
+from proofs_checks.search import examine
 
 CLAIMS = Claims()
 
@@ -64,17 +64,17 @@ def _check(context: Context, *, upwards: bool = False, fewer: int = 0) -> Outcom
         for sizes in multisets(n, largest)
         for slots in range(1, n + 1)
     ]
-    domain = Domain(
+    domain = context.domain(
         f"all pools of up to {count} sizes in 1..{largest}, all numbers of slots", cases
     )
     exact = domain.examine(
         "the bit sets hold the sums of all subsets, by cardinality",
-        lambda case: masks(*case, upwards=upwards)[0] == enumerated(*case)
+        lambda *case: masks(*case, upwards=upwards)[0] == enumerated(*case)
     )  # fmt: skip
     cost = domain.examine(
         "K·cap shift-ORs, none on more than cap·s_max + 1 bits",
-        lambda case: masks(*case)[1] == len(case[0]) * (case[1] - fewer)
-        and max(mask.bit_length() for mask in masks(*case)[0]) <= case[1] * largest + 1
+        lambda sizes, cap: masks(sizes, cap)[1] == len(sizes) * (cap - fewer)
+        and max(mask.bit_length() for mask in masks(sizes, cap)[0]) <= cap * largest + 1
     )  # fmt: skip
     numbers = {
         f"word operations over 2^K, K = {K}, cap = 8, s_max = 4096": word_operations(K, 8, 4096)
@@ -168,9 +168,9 @@ def _two_probes(context: Context, probes: int, look_ahead: int) -> Outcome:
         "the better of two reachable sums is the best subset",
         _MADE.format(look_ahead),
         choices(context, look_ahead),
-        lambda c: (
-            best_by_probes(*c[:3], discounted(*c[2:]), probes)
-            == best_by_enumeration(*c[:3], discounted(*c[2:]))
+        lambda sizes, cap, margins, beta: (
+            best_by_probes(sizes, cap, margins, discounted(margins, beta), probes)
+            == best_by_enumeration(sizes, cap, margins, discounted(margins, beta))
         ),
     )
 
@@ -219,17 +219,13 @@ def _margins_check(context: Context, *, kept: int | None = None) -> Outcome:
     Reading: with β ≥ α, as in all of the paper's settings: otherwise overflow is rewarded, and the
         largest sum of all is best.
     """
-
-    def points(margins: Sequence[int]) -> list[int]:
-        return sorted(set(margins))[:kept]
-
     return examine(
         "the best of the reachable sums next to all margins is the best subset",
         _MADE.format(4),
         choices(context, 4),
-        lambda c: (
-            best_near(points(c[2]), *c[:3], discounted(*c[2:]))
-            == best_by_enumeration(*c[:3], discounted(*c[2:]))
+        lambda sizes, cap, margins, beta: (
+            best_near(sorted(set(margins))[:kept], sizes, cap, margins, discounted(margins, beta))
+            == best_by_enumeration(sizes, cap, margins, discounted(margins, beta))
         ),
     )
 
@@ -241,16 +237,14 @@ def _unit(margins: list[int]) -> ScoreWeights:
     return ScoreWeights.of(Fraction(1), Fraction(2), (1,) * len(margins))
 
 
-def verify_kinks(data: Data) -> str | None:
+@verifier
+def verify_kinks(sizes: list[int], margins: list[int]) -> str:
     """Confirm that two probes around the first margin miss the best subset."""
-    sizes, margins = data["sizes"], data["margins"]
     # With margins of 0 there is nothing to fill; positive ones are enough.
-    if not sizes or min(sizes) < 1 or not margins or min(margins) < 1 or len(sizes) > 10:
-        return None
+    dismiss_if(not sizes or min(sizes) < 1 or not margins or min(margins) < 1 or len(sizes) > 10)
     best = best_by_enumeration(sizes, len(sizes), margins, _unit(margins))
     probed = best_near(margins[:1], sizes, len(sizes), margins, _unit(margins))
-    if probed >= best:
-        return None
+    dismiss_if(probed >= best)
     return (
         f"β = 2, margins {margins}, reachable sums {reachable_sums(sizes, len(sizes))}: probes "
         f"around m(0) = {margins[0]} score {probed}, the best subset {best}"
@@ -288,18 +282,14 @@ def _kink_check(context: Context, *, look_ahead: int = 3, probes: int = 2) -> Ou
         (route.margin-probes); both are exact, neither is needed.
     """
     cases = list(_cases(context, look_ahead))
-    domain = Domain(
+    domain = context.domain(
         f"up to two requests of small sizes, small margins over {look_ahead} steps, α = 1, β = 2",
         cases,
     )
-    printed = domain.refute(
-        "probes around the first margin find the best subset",
-        verify_kinks,
-        named("sizes margins"),
-    )
+    printed = domain.refute("probes around the first margin find the best subset")
     corrected = domain.examine(
         "probes around the right end of the maximising interval do",
-        lambda c: best_by_probes(c[0], len(c[0]), c[1], _unit(c[1]), probes)
-        == best_by_enumeration(c[0], len(c[0]), c[1], _unit(c[1]))
+        lambda sizes, margins: best_by_probes(sizes, len(sizes), margins, _unit(margins), probes)
+        == best_by_enumeration(sizes, len(sizes), margins, _unit(margins))
     )  # fmt: skip
     return printed, corrected

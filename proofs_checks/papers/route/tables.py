@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from proofs_checks.claim import Claims, Context, Defect, Mutation
-from proofs_checks.evidence import Data, Outcome
+from proofs_checks.evidence import Outcome, dismiss_if, verifier
 from proofs_checks.runs import gap, imbalance
-from proofs_checks.search import examine, named, refute
+from proofs_checks.search import examine
 
 CLAIMS = Claims()
 
@@ -77,21 +77,22 @@ def _dominance_check(context: Context, *, below: Sequence[str] = BASELINES) -> O
         "it dominates",
         "all pairs of a BR row and a baseline row of Table 1, both traces",
         list(product(_TRACES, _OURS, below)),
-        lambda c: c[1] == c[2] or dominates(_TRACES[c[0]][c[1]], _TRACES[c[0]][c[2]]),
+        lambda trace, ours, other: (
+            ours == other or dominates(_TRACES[trace][ours], _TRACES[trace][other])
+        ),
     )
 
 
 # "Deployed BR-H achieves the lowest TPOT P95 of any method on both datasets."
-def verify_lowest(data: Data) -> str | None:
+@verifier
+def verify_lowest(deployed: int, other: int) -> str:
     """Compare the deployed rows' least TPOT with another row's, in tenths of a millisecond."""
-    mine, other = data["deployed"], data["other"]
-    if min(mine, other) < 1 or other >= mine:
-        return None
-    names = [name for name, rows in _TRACES.items() if _tenths(rows, DEPLOYED) == mine]
+    dismiss_if(min(deployed, other) < 1 or other >= deployed)
+    names = [name for name, rows in _TRACES.items() if _tenths(rows, DEPLOYED) == deployed]
     rows = [n for t in names for n in ORACLE if _tenths(_TRACES[t], (n,)) == other]
-    if not rows:
-        return None
-    return f"{names[0]}: {rows[0]} has {other / 10} ms, the better deployed row {mine / 10} ms"
+    dismiss_if(not rows)
+    better = deployed / 10
+    return f"{names[0]}: {rows[0]} has {other / 10} ms, the better deployed row {better} ms"
 
 
 def _tenths(rows: Mapping[str, Row], names: Sequence[str]) -> int:
@@ -120,20 +121,17 @@ def _lowest_check(
     Correction: Of any method without an oracle: both deployed rows are lower than BR-0 and all
         baselines, on both traces.
     """
-    del context
     cases = [
-        {"deployed": _tenths(rows, DEPLOYED), "other": _tenths(rows, (name,))}
+        (_tenths(rows, DEPLOYED), _tenths(rows, (name,)))
         for rows in _TRACES.values()
         for name in (*others, "BR-0", *rivals)
     ]
-    printed = refute(
-        "no other method is lower", "all rows of Table 1, both traces", cases, verify_lowest
-    )
+    printed = context.refute("no other method is lower", "all rows of Table 1, both traces", cases)
     corrected = examine(
         "both deployed rows are lower than every row without an oracle",
         "all rows of Table 1 but the oracle's, both traces",
         list(product(_TRACES.values(), DEPLOYED, (*others, "BR-0"))),
-        lambda c: c[0][c[1]].tpot < c[0][c[2]].tpot,
+        lambda rows, ours, other: rows[ours].tpot < rows[other].tpot,
     )
     return printed, corrected
 
@@ -184,8 +182,8 @@ def _scaling_check(
     least = examine(
         "BR-H has the least imbalance and TPOT", "all rows of Tables 2, 4 and 5",
         list(product(SCALING, (*BASELINES, "BR-0"))),
-        lambda c: SCALING[c[0]][smallest].imbalance < SCALING[c[0]][c[1]].imbalance
-        and SCALING[c[0]][smallest].tpot < SCALING[c[0]][c[1]].tpot,
+        lambda G, other: SCALING[G][smallest].imbalance < SCALING[G][other].imbalance
+        and SCALING[G][smallest].tpot < SCALING[G][other].tpot,
     )  # fmt: skip
     best, other = SCALING[16]["BR-H oracle"], OTHER_ORACLE_16
     two = examine(
@@ -217,7 +215,7 @@ def _sweep_check(context: Context, *, over: Sequence[str] = BASELINES) -> Outcom
         "every configuration improves on every baseline on every metric",
         "all seven configurations of Tables 6 and 7 against all four baselines",
         [(G, key, name) for G in SWEEPS for key in SWEEPS[G] for name in over],
-        lambda c: dominates(SWEEPS[c[0]][c[1]], SCALING[c[0]][c[2]]),
+        lambda G, key, name: dominates(SWEEPS[G][key], SCALING[G][name]),
     )
 
     def factor(G: int, name: str) -> float:
@@ -257,19 +255,17 @@ def _survival_check(context: Context, *, over: str = "BR-0") -> Outcome:
     tied = examine(
         "behind ExactMatch in imbalance, within 1 % in throughput",
         "all columns of Table 1, Proprietary Data", [(mine, exact)],
-        lambda pair: pair[0].imbalance > pair[1].imbalance
-        and abs(pair[0].throughput / pair[1].throughput - 1) < 0.01,
+        lambda mine, exact: mine.imbalance > exact.imbalance
+        and abs(mine.throughput / exact.throughput - 1) < 0.01,
     )  # fmt: skip
     return better, tied
 
 
-def verify_metric(data: Data) -> str | None:
+@verifier
+def verify_metric(first: list[int], second: list[int]) -> str:
     """Confirm that a lower objective comes with a higher metric."""
-    first, second = data["first"], data["second"]
-    if len(first) != len(second) or len(first) < 2 or min(*first, *second) < 0:
-        return None
-    if imbalance(first) >= imbalance(second) or gap(first) <= gap(second):
-        return None
+    dismiss_if(len(first) != len(second) or len(first) < 2 or min(*first, *second) < 0)
+    dismiss_if(imbalance(first) >= imbalance(second) or gap(first) <= gap(second))
     return (
         f"loads {first} and {second}: Σ(max − L_g) is {imbalance(first)} < {imbalance(second)}, "
         f"max − min is {gap(first)} > {gap(second)}"
@@ -301,13 +297,11 @@ def _metric_check(
     most = context.choose(3, 4, 6)
     loads = {G: list(product(range(most + 1), repeat=G)) for G in workers}
     made = f"all pairs of loads up to {most} of {' and '.join(map(str, workers))} workers"
-    printed = refute(
+    printed = context.refute(
         "less Σ(max − L_g) means no more max − min", made,
         [(a, b) for G in workers for a, b in product(loads[G], repeat=2)],
-        verify_metric,
-        named("first second"),
-        holds=lambda pair: imbalance(pair[0]) >= imbalance(pair[1])
-        or gap(pair[0]) <= gap(pair[1]),
+        holds=lambda first, second: imbalance(first) >= imbalance(second)
+        or gap(first) <= gap(second)
     )  # fmt: skip
     corrected = examine(
         "max − min ≤ Σ(max − L_g) ≤ (G − 1)·(max − min)", made,

@@ -156,8 +156,8 @@ def test_the_cumulant_vanishes_at_the_exponent(
 
 def test_full_batches_by_hand() -> None:
     """With l = 1, l' = (1, 2), n = (4, 3): 4·(1 + 2) + 3·3 = 21; the paper's example: 135,000."""
-    assert full_batch((1, (1, 2), (4, 3))) == 21 == closed_form((1, (1, 2), (4, 3)))
-    assert full_batch((10, (20, 40, 80, 160), (15, 14, 12, 8))) == 135_000
+    assert full_batch(1, (1, 2), (4, 3)) == 21 == closed_form(1, (1, 2), (4, 3))
+    assert full_batch(10, (20, 40, 80, 160), (15, 14, 12, 8)) == 135_000
     assert stage_sum(3, 2) == 3 + 4 + 5
 
 

@@ -18,6 +18,7 @@ from proofs_checks.papers.kv.catching_up import (
     work_tail,
 )
 from proofs_checks.papers.kv.model import Jobs, algorithm, jobs, optima, present
+from proofs_checks.search import plain
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 4, 5])
@@ -49,9 +50,9 @@ def test_convention_a_in_units_of_two() -> None:
 
 def test_verifiers_want_a_burst_and_a_queue() -> None:
     """Without shorts that hurt there is nothing to report; two others must wait."""
-    data = queued(0, 1, 4).to_data()
+    data = plain(queued(0, 1, 4))
     assert verify_queue(data) is None
-    harmless = Burst(Convention.CLOSED, 20, 1, (3,), 1, 1, 1, 1, 3).to_data()
+    harmless = plain(Burst(Convention.CLOSED, 20, 1, (3,), 1, 1, 1, 1, 3))
     assert verify(harmless) is None
     with pytest.raises(ValueError, match="no burst"):
         burst_of(harmless | {"length": 2})

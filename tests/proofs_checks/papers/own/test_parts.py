@@ -103,16 +103,16 @@ def test_the_sharp_round_is_one_request_short(workers: int, sizes: int) -> None:
     assert slots == (sizes - 1) ** 2 - sizes * -(-(sizes - 1) // workers)
     if slots >= 1:
         _, _, counts = case = sharp_round(workers, sizes)
-        assert is_overloaded(case)
-        assert not has_layers(case)
-        assert has_layers((workers, slots - 1, counts))
+        assert is_overloaded(*case)
+        assert not has_layers(*case)
+        assert has_layers(workers, slots - 1, counts)
 
 
 def test_three_requests_of_three_sizes_do_not_balance() -> None:
     """Two workers, a slot each, sizes 1, 2, 3, one of each; with two of each they do."""
     assert threshold(3, 2) == 1
-    assert not is_perfect((2, 1, (1, 1, 1)))
-    assert is_perfect((2, 1, (2, 1, 1)))
+    assert not is_perfect(2, 1, (1, 1, 1))
+    assert is_perfect(2, 1, (2, 1, 1))
 
 
 def test_ties_of_one_step_leave_a_gap_above_the_spread() -> None:
