@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from bfio.cli.command import DONE, NOTHING_FOUND, Command
 from bfio.cli.options import add_common, add_time_limit
-from bfio.cli.output import naming, print_json, read_problem, read_text
+from bfio.cli.output import naming, print_answer, read_problem, read_text
 from bfio.cli.so_far import View, begin
 from bfio.common.options import flag
 from bfio.programs import ProgramKind, kind_of
@@ -90,16 +90,13 @@ def exchange(
         return _read(args, program, command, details or {})
     back = f"bfio {command} {Path(args.file).name}{options} --read-solution SOLUTION"
     answer = write_statement(program, args.write, back, overwrite=args.overwrite)
-    if args.json:
-        print_json(answer)
-        return DONE
-    print(
+    text = (
         f"{answer['program']}: {answer['columns']:,} columns, {answer['rows']:,} rows, "
         f"{answer['entries']:,} entries, written to {answer['written']}\n"
         f"value of the model = {answer['multiplier']} * objective of the file\n"
         f"bring a solution back: {back}"
     )
-    return DONE
+    return print_answer(args, answer, lambda: print(text))
 
 
 def read_solution(name: str) -> "SolutionFile":
@@ -158,10 +155,8 @@ def _answered(
     args: argparse.Namespace, file: "SolutionFile", answer: dict[str, Any], lines: list[str]
 ) -> int:
     """Print the verdict on a solution file as JSON or text; return the exit status."""
-    if args.json:
-        print_json(answer)
-    else:
-        print("\n".join([f"{args.read_solution} ({file.format}): {answer['status']}", *lines]))
+    head = f"{args.read_solution} ({file.format}): {answer['status']}"
+    print_answer(args, answer, lambda: print(head, *lines, sep="\n"))
     return NOTHING_FOUND if answer["status"] == "infeasible" else DONE
 
 
@@ -351,10 +346,7 @@ def problem_command(
         how = {key: getattr(args, key) for key in ("seed", *passed)}
         result = solved(data, method=method, time_limit=deadline, **how)
         document, text, status = told(result)
-        if args.json:
-            print_json(document)
-        else:
-            print("\n".join(text()))
+        print_answer(args, document, lambda: print(*text(), sep="\n"))
         return status
 
     return Command(name, summary, description, add_arguments, run)

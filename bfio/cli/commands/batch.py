@@ -30,6 +30,7 @@ from bfio.cli.output import (
     naming,
     picture_place,
     plot_runs,
+    print_answer,
     print_json,
     print_table,
     progress_bar,
@@ -559,15 +560,10 @@ def next_batches(
         entry = {"policy": name, **told(batch), "broken": broken}
         entry["gap"] = None if broken else answer["best"]["worth"] - entry["worth"]
         answer["policies"].append(entry)
-    if args.json:
-        print_json(answer)
-    else:
-        _print_batches_of_state(answer)
-    return DONE
+    return print_answer(args, answer, lambda: _print_batches_of_state(answer))
 
 
 def _print_batches_of_state(answer: dict[str, Any]) -> None:
-    from bfio.common.text import number
     from formulations.results import origin
 
     rows = []

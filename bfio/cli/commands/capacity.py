@@ -3,9 +3,9 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from bfio.cli.command import DONE, Command
+from bfio.cli.command import Command
 from bfio.cli.options import add_json
-from bfio.cli.output import print_json, print_table, read_problem
+from bfio.cli.output import print_answer, print_table, read_problem
 from bfio.cli.problem_command import add_exchange, is_exchange
 from bfio.common.text import number
 from formulations.errors import InputError, use_one_of
@@ -98,11 +98,7 @@ def _run(args: argparse.Namespace) -> int:
     else:
         result = solve_capacity(network, stations, backend=method)
     answer = capacity_answer(result, limit=limit)
-    if args.json:
-        print_json(answer)
-    else:
-        _print(answer, network)
-    return DONE
+    return print_answer(args, answer, lambda: _print(answer, network))
 
 
 def _exchange(

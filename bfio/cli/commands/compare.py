@@ -178,8 +178,7 @@ def _show(
         workload = comparison.workload
         assert workload is not None
         source = {"name": workload.name, "requests": len(workload)} | dict(workload.provenance)
-        names = [str(path) for path in plots]
-        head = {"policies": documents, "workload": source, "plots": names}
+        head = {"policies": documents, "workload": source, "plots": plots}
         print_json(head | {"versions": citable_versions()} | interruption(interrupted))
         return
     if args.table != TableForm.TEXT:

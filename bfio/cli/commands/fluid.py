@@ -4,9 +4,9 @@ import argparse
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from bfio.cli.command import DONE, Command
-from bfio.cli.options import add_common
-from bfio.cli.output import print_json, print_table, read_problem
+from bfio.cli.command import Command
+from bfio.cli.options import add_common, refuse_first
+from bfio.cli.output import print_answer, print_table, read_problem
 from bfio.cli.problem_command import (
     add_exchange,
     add_service_limits,
@@ -117,11 +117,7 @@ def _run(args: argparse.Namespace) -> int:
         answer["nested"] = _nested(args, problem)
     if limited is not None:
         answer["limited"] = limited_answer(limited.solved())
-    if args.json:
-        print_json(answer)
-    else:
-        _print(answer, problem)
-    return DONE
+    return print_answer(args, answer, lambda: _print(answer, problem))
 
 
 def _nested_wanted(args: argparse.Namespace) -> bool:
@@ -130,19 +126,16 @@ def _nested_wanted(args: argparse.Namespace) -> bool:
         "--horizon": args.duration,
         "--probability": args.probability,
     }
-    extra = [flag for flag, value in given.items() if value is not None]
-    if extra and not args.nested:
-        raise InputError(
-            "command line", f"{extra[0]} has no effect without --nested", "add --nested"
-        )
-    if (args.duration is None) != (args.probability is None):
-        raise InputError(
-            "command line", "--horizon and --probability need each other", "give both or neither"
-        )
-    if args.segments == "best" and args.duration is None:
-        raise InputError(
-            "command line", "--segments best needs --horizon and --probability", "add both"
-        )
+    unread = [flag for flag, value in given.items() if value is not None and not args.nested]
+    is_single = (args.duration is None) != (args.probability is None)
+    is_bare = args.segments == "best" and args.duration is None
+    refuse_first(
+        [
+            *((True, f"{flag} has no effect without --nested", "add --nested") for flag in unread),
+            (is_single, "--horizon and --probability need each other", "give both or neither"),
+            (is_bare, "--segments best needs --horizon and --probability", "add both"),
+        ]
+    )
     return bool(args.nested)
 
 

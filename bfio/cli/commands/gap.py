@@ -363,7 +363,7 @@ class _Gap:
             predictor=in_force(args.predictor),
         )
         tail: dict[str, Any] = {"workload": dict(self.workload.provenance), "dumped": steps}
-        tail |= {"plots": [str(path) for path in plots], "run_options": run | self.limits}
+        tail |= {"plots": plots, "run_options": run | self.limits}
         if args.log is not None:
             tail = {"log": args.log, "dumped": steps}
         return head | document | self.limits | tail | {"versions": citable_versions()}

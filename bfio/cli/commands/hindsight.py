@@ -6,7 +6,7 @@ from operator import add
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bfio.cli.command import DONE, NOTHING_FOUND
-from bfio.cli.output import can_print, print_json, read_problem
+from bfio.cli.output import can_print, print_answer, read_problem
 from bfio.cli.problem_command import is_exchange, problem_command
 from bfio.programs import LATENCY
 from formulations.errors import InputError
@@ -88,10 +88,7 @@ def _run(args: argparse.Namespace) -> int:
 
     problem = read_problem(args.file, LatencyProblem.from_json)
     answer = _online(problem, args.algorithm, args.seed)
-    if args.json:
-        print_json(answer)
-    else:
-        print("\n".join(_text(problem, answer)))
+    print_answer(args, answer, lambda: print(*_text(problem, answer), sep="\n"))
     return NOTHING_FOUND if answer["objective"] is None else DONE
 
 

@@ -1,11 +1,12 @@
 """``bfio library``: list, write and verify frozen instances with best known solutions."""
 
 import argparse
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from bfio.cli.command import DONE, NOTHING_FOUND, Command
 from bfio.cli.options import add_json
-from bfio.cli.output import print_json, print_table
+from bfio.cli.output import print_answer, print_json, print_table
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def verified_lines(chosen: "list[Entry]", verdicts: "list[Verdict]", seconds: fl
         *faults,
         counts(chosen),
         *told,
-        f"{len(verdicts) - sum(not v.is_sound for v in verdicts)} of {len(verdicts)} sound; "
+        f"{sum(v.is_sound for v in verdicts)} of {len(verdicts)} sound; "
         f"{certified} bounds derived again from the problem data in {seconds:.1f} s "
         f"(longest {slowest.seconds:.1f} s, {slowest.name})",
     ]
@@ -250,12 +251,10 @@ def _list(args: argparse.Namespace) -> int:
     from bfio.library import VERSION
 
     chosen = _chosen(args)
-    if args.json:
-        print_json({"version": VERSION, "entries": [summary(e) for e in chosen]})
-    else:
-        title = f"Library of instances, version {VERSION}"
-        print_table(title, LISTED, listing(chosen), counts(chosen))
-    return DONE
+    title = f"Library of instances, version {VERSION}"
+    document = {"version": VERSION, "entries": [summary(e) for e in chosen]}
+    show = partial(print_table, title, LISTED, listing(chosen), counts(chosen))
+    return print_answer(args, document, show)
 
 
 def _get(args: argparse.Namespace) -> int:
@@ -298,13 +297,11 @@ def _get(args: argparse.Namespace) -> int:
     content = f"{json.dumps(e.document)}\n".encode()
     with atomic_file(path, overwrite=args.overwrite) as (stream, _):
         stream.write(content)
-    if args.json:
-        print_json({"written": str(path), "digest": e.digest, "command": e.kind.command})
-    else:
-        command, dashes, more = e.kind.command.partition(" --")
-        print(f"{e.about}; written to {path} ({len(content):,} bytes)")
-        print(f"{command} {args.file}{dashes}{more}")
-    return DONE
+    command, dashes, more = e.kind.command.partition(" --")
+    told = f"{e.about}; written to {path} ({len(content):,} bytes)"
+    following = f"{command} {args.file}{dashes}{more}"
+    document = {"written": str(path), "digest": e.digest, "command": e.kind.command}
+    return print_answer(args, document, lambda: print(told, following, sep="\n"))
 
 
 def _verify(args: argparse.Namespace) -> int:
@@ -322,12 +319,9 @@ def _verify(args: argparse.Namespace) -> int:
             verdicts.append(verify(e))
             bar.advance(task)
     seconds = time.perf_counter() - began
-    sound = all(verdict.is_sound for verdict in verdicts)
-    if args.json:
-        print_json(verified(verdicts, seconds))
-    else:
-        print("\n".join(verified_lines(chosen, verdicts, seconds)))
-    return DONE if sound else NOT_VERIFIED
+    lines = verified_lines(chosen, verdicts, seconds)
+    print_answer(args, verified(verdicts, seconds), lambda: print(*lines, sep="\n"))
+    return DONE if all(verdict.is_sound for verdict in verdicts) else NOT_VERIFIED
 
 
 def _check_solution(args: argparse.Namespace) -> int:
@@ -338,10 +332,7 @@ def _check_solution(args: argparse.Namespace) -> int:
     text = read_text(args.file)
     with naming(args.file):
         verdict = check_solution_text(e, text)
-    if args.json:
-        print_json(judged(verdict))
-    else:
-        print("\n".join(judged_lines(e, verdict)))
+    print_answer(args, judged(verdict), lambda: print(*judged_lines(e, verdict), sep="\n"))
     return NOTHING_FOUND if verdict.objective is None else DONE
 
 

@@ -140,12 +140,8 @@ def _show(
     if args.json:
         from bfio.common.provenance import citable_versions
 
-        names = [str(path) for path in plots]
-        print_json(
-            {"reports": documents, "workload": provenance, "plots": names}
-            | {"versions": citable_versions()}
-            | interruption(interrupted)
-        )
+        head = {"reports": documents, "workload": provenance, "plots": plots}
+        print_json(head | {"versions": citable_versions()} | interruption(interrupted))
         return
     lines = [
         [f"{report.predictor}, H = {report.look_ahead}", *cells(document)]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from bfio.cli.command import DONE, INTERRUPTED, NOTHING_FOUND, Command
 from bfio.cli.options import add_json
-from bfio.cli.output import interruption, print_json, progress_display
+from bfio.cli.output import interruption, print_answer, print_json, progress_display
 from formulations.errors import InputError
 from formulations.named_objects import found_from
 
@@ -257,11 +257,9 @@ def _report_text(args: argparse.Namespace) -> int:
         markdown.write_markdown(texts, output)
     elif output is not None:
         write_text(output, text)
-    if args.json:
-        print_json({"study": _study(args).name, "format": args.format, "text": text})
-    else:
-        print(output if output is not None else text, end="\n" if output is not None else "")
-    return DONE
+    told = text if output is None else f"{output}\n"
+    document = {"study": _study(args).name, "format": args.format, "text": text}
+    return print_answer(args, document, lambda: print(told, end=""))
 
 
 def _kinds(args: argparse.Namespace) -> int:
@@ -290,13 +288,9 @@ def _written(
     seed = f"-seed-{args.seed}" if args.seed else ""
     default = results.store.with_name(f"{results.store.stem}{seed}-report")
     folder = Path(args.output) if args.output else default
-    files = [str(path) for path in write(results, folder)]
-    if args.json:
-        print_json(_document(results) | {"files": files})
-        return DONE
-    for name in files:
-        print(name)
-    return DONE
+    files = write(results, folder)
+    document = _document(results) | {"files": files}
+    return print_answer(args, document, lambda: print(*files, sep="\n"))
 
 
 def _study(args: argparse.Namespace) -> "Study":

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from bfio.cli import options
 from bfio.cli.command import DONE, Command
-from bfio.cli.output import drawn, picture_place, print_json, print_table
+from bfio.cli.output import drawn, picture_place, print_answer, print_json, print_table
 from bfio.common.options import add_options
 from bfio.common.text import number
 from formulations.errors import InputError
@@ -167,6 +167,7 @@ def _inspect(args: argparse.Namespace) -> None:
 
 
 def _geometric(args: argparse.Namespace) -> None:
+    from bfio.cli.tables import print_remarks, print_sentences
     from bfio.prediction.geometric import geometric_figure, geometric_fit
 
     place = picture_place(args.plot)
@@ -179,22 +180,19 @@ def _geometric(args: argparse.Namespace) -> None:
         found[name] = workload.output_tokens, fit
 
     plots = drawn(place, lambda: geometric_figure(found))
-    if args.json:
-        documents = [{"name": name} | fit.to_mapping() for name, (_, fit) in found.items()]
-        print_json({"traces": documents, "plots": [str(path) for path in plots.found]})
-        plots.check()
-        return
-    from bfio.cli.tables import print_sentences
+    documents = [{"name": name} | fit.to_mapping() for name, (_, fit) in found.items()]
 
-    for name, (_, fit) in found.items():
-        print_table(
-            f"{name}: {fit.count:,} outputs, mean {number(1 / fit.p)} tokens",
-            ("ages", "alive", "ends", "hazard · mean (95 %)", "residual / mean (95 %)"),
-            fit.cells(),
-        )
-        print_sentences(f"{name}: {fit.verdict}.")
-    for path in plots.found:
-        print(f"plot: {path}")
+    def show() -> None:
+        for name, (_, fit) in found.items():
+            print_table(
+                f"{name}: {fit.count:,} outputs, mean {number(1 / fit.p)} tokens",
+                ("ages", "alive", "ends", "hazard · mean (95 %)", "residual / mean (95 %)"),
+                fit.cells(),
+            )
+            print_sentences(f"{name}: {fit.verdict}.")
+        print_remarks((), plots.found)
+
+    print_answer(args, {"traces": documents, "plots": plots.found}, show)
     plots.check()
 
 
@@ -204,11 +202,9 @@ def _convert(args: argparse.Namespace) -> None:
     workload = options.workload_from(args)
     write_trace(workload, args.out, overwrite=args.overwrite)
     document = {"file": args.out, "requests": len(workload)} | dict(workload.provenance)
-    if args.json:
-        print_json(document)
-    else:
-        print(f"{args.out}: {len(workload)} requests")
-        print(", ".join(f"{k} {_shown(v)}" for k, v in workload.provenance.items()))
+    facts = ", ".join(f"{k} {_shown(v)}" for k, v in workload.provenance.items())
+    text = f"{args.out}: {len(workload)} requests\n{facts}"
+    print_answer(args, document, lambda: print(text))
 
 
 def _fetch(args: argparse.Namespace) -> None:
@@ -222,10 +218,8 @@ def _fetch(args: argparse.Namespace) -> None:
         "bytes": fetched.num_bytes,
         "sha256": fetched.sha256,
     }
-    if args.json:
-        print_json(document)
-    else:
-        print_table(str(fetched.path), ("", ""), [[k, str(v)] for k, v in document.items()])
+    rows = [[name, str(value)] for name, value in document.items()]
+    print_answer(args, document, partial(print_table, str(fetched.path), ("", ""), rows))
 
 
 def _shown(value: object) -> str:

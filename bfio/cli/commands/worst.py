@@ -3,9 +3,9 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from bfio.cli.command import DONE, Command
+from bfio.cli.command import Command
 from bfio.cli.options import add_common, add_time_limit
-from bfio.cli.output import print_json, print_table
+from bfio.cli.output import print_answer, print_table
 from bfio.common.text import number
 
 if TYPE_CHECKING:
@@ -92,6 +92,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
+    from bfio.common.provenance import citable_versions
     from bfio.worst_cases.search import worst_case
     from formulations.arrays import integer
 
@@ -104,13 +105,8 @@ def _run(args: argparse.Namespace) -> int:
         seed=integer(args.seed, "--seed", maximum=2**63 - 1),
         time_limit=args.time_limit,
     )
-    if args.json:
-        from bfio.common.provenance import citable_versions
-
-        print_json(found.to_mapping() | {"seed": args.seed, "versions": citable_versions()})
-    else:
-        _print(found)
-    return DONE
+    document = found.to_mapping() | {"seed": args.seed, "versions": citable_versions()}
+    return print_answer(args, document, lambda: _print(found))
 
 
 def _cache(args: argparse.Namespace) -> tuple[Any, Any]:
