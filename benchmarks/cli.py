@@ -114,7 +114,6 @@ def _add_choice(parser: argparse.ArgumentParser) -> None:
 
 
 def _list(args: argparse.Namespace) -> int:
-    del args
     names = _names()
     for name in names:
         print(f"{name:{max(map(len, names))}}  {read_study(FILES / f'{name}.toml').question}")
@@ -122,7 +121,6 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _readme(args: argparse.Namespace) -> int:
-    del args
     write_all()
     return DONE
 

@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
+from fnmatch import filter as matching
 from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path
@@ -150,17 +150,12 @@ def chosen(patterns: Sequence[str]) -> list[Result]:
         If a pattern matches no result.
     """
     known = results()
-    names = {pattern: _matching(known, pattern) for pattern in patterns}
-    for pattern, matching in names.items():
-        if not matching:
-            remedy = use_one_of(pattern, [result.name for result in known])
-            raise InputError(pattern, "result does not exist", remedy)
-    wanted = {name for matching in names.values() for name in matching}
+    names = [result.name for result in known]
+    for pattern in patterns:
+        if not matching(names, f"{pattern}*"):
+            raise InputError(pattern, "result does not exist", use_one_of(pattern, names))
+    wanted = {name for pattern in patterns for name in matching(names, f"{pattern}*")}
     return [result for result in known if result.name in wanted or not patterns]
-
-
-def _matching(known: Sequence[Result], pattern: str) -> list[str]:
-    return [result.name for result in known if fnmatchcase(result.name, f"{pattern}*")]
 
 
 def headlines() -> list[Result]:
@@ -447,7 +442,6 @@ def _stale(args: argparse.Namespace) -> int:
 
 
 def _headlines(args: argparse.Namespace) -> int:
-    del args
     refused = sum(bool(refusals(result)) for result in headlines())
     say(f"{refused} results refused")
     return REFUSED if refused else DONE

@@ -185,7 +185,6 @@ def _exact(
     skip: tuple[str, ...] = (),
     work_limit: int | None = None,
 ) -> Answer:
-    del seed
     began = time.perf_counter()
     if work_limit is None:
         result = solve_exact(problem, time_limit=time_limit, skip=skip)
@@ -213,7 +212,6 @@ def _exact(
 
 def _br_0(problem: StepProblem, time_limit: float, seed: int) -> Answer:
     """Run BR-0 on the current step only, even if its answer is evaluated on a window."""
-    del time_limit, seed
     now = problem.base[:, :1], problem.contribution[:, :1]
     began = time.perf_counter()
     assignment = two_stage(problem.capacity, *now, (1,), TwoStageParameters())

@@ -7,7 +7,7 @@ hindsight programs, fluid programs, thresholds, and the smallest instances found
 the worst case of a policy (study 41).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -16,10 +16,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from benchmarks.requests import SYNTHETIC, draw
-from benchmarks.step_harvest import EXTRAS, LONGEST, Size, StepCollector, with_extra
-from bfio.decode.cluster import Cluster
+from benchmarks.step_harvest import EXTRAS, Size, StepCollector, with_extra
 from bfio.decode.policy_registry import choose
-from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
 from bfio.kvcache.lower_bounds import ArrivalModel
 from bfio.library.kind import digest_of
@@ -191,27 +189,16 @@ def step_problems(run: StepRun, folder: Path) -> Iterator[tuple[str, str, str, S
 def _states(run: StepRun, folder: Path) -> dict[str, DecodeState]:
     """Return the states of a run, by moment."""
     warm = max([1, *(int(moment[1:]) for moment in run.moments if moment[0] == "w")])
-    size = run.size
-    requests = _requests(run, folder, size.workers * size.slots * _TURNOVERS + 8 * size.pool)
+    requests = _requests(run, folder, run.size.requests(_TURNOVERS))
     mean = round(float(requests.output_tokens.mean()))
-    collector = StepCollector(warm, mean)
-    decide = choose(run.policy, {}).make()
-    simulate(
-        requests,
+    collector, policy = StepCollector(warm, mean), choose(run.policy, {}).make()
+    known = {"projection": "growing", "predictor": "oracle", "window_knows": "all"}
+
+    def decide(state: DecodeState) -> Sequence[int | None]:
         # Wrapped, so that the states have a window even if the policy does not use one.
-        lambda state: decide(state),
-        Cluster(size.workers, size.slots),
-        pool=size.pool,
-        horizon=LONGEST,
-        projection="growing",
-        predictor="oracle",
-        window_knows="all",
-        seed=run.seed,
-        observers=[collector],
-        keep_trajectory=False,
-        stop=lambda: collector.is_done,
-    )
-    if not collector.is_done:
+        return policy(state)
+
+    if not collector.collect(requests, decide, run.size, seed=run.seed, **known):
         raise InputError(
             f"run {run.workload}", "has too few requests for its states", "use more requests"
         )

@@ -20,7 +20,6 @@ ARGUMENTS = ("kind", "family", "method", "time_limit", "seed")
 
 def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     """Check the arguments of a row, which solves all entries of a kind and family in turn."""
-    del context
     given = Arguments(arguments, ARGUMENTS)
     kind, family = given.text("kind", "step"), given.text("family", "H = 0")
     method, limit = given.text("method", "exact"), given.optional_number("time_limit") or 1.0
