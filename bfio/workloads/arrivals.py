@@ -11,6 +11,7 @@ from typing import Protocol, TypeAlias
 
 import numpy as np
 
+from bfio.workloads.lengths import in_range
 from bfio.workloads.request_data import ArrivalTimes
 from bfio.workloads.trace_format import MAX_SECONDS
 from formulations.arrays import FloatArray, integer
@@ -51,7 +52,7 @@ class Poisson:
 
     def __post_init__(self) -> None:
         """Check all fields; an invalid value raises InputError."""
-        _in_range("rate", self.rate, _LOWEST_RATE, _HIGHEST_RATE)
+        in_range("rate", self.rate, _LOWEST_RATE, _HIGHEST_RATE)
 
     @property
     def label(self) -> str:
@@ -76,8 +77,8 @@ class GammaRenewal:
 
     def __post_init__(self) -> None:
         """Check all fields; an invalid value raises InputError."""
-        _in_range("rate", self.rate, _LOWEST_RATE, _HIGHEST_RATE)
-        _in_range("cv", self.cv, 1e-3, 1e2)
+        in_range("rate", self.rate, _LOWEST_RATE, _HIGHEST_RATE)
+        in_range("cv", self.cv, 1e-3, 1e2)
 
     @property
     def label(self) -> str:
@@ -111,10 +112,10 @@ class OnOff:
 
     def __post_init__(self) -> None:
         """Check all fields; an invalid value raises InputError."""
-        _in_range("rate_on", self.rate_on, _LOWEST_RATE, _HIGHEST_RATE)
-        _in_range("rate_off", self.rate_off, 0.0, _HIGHEST_RATE)
-        _in_range("mean_on_s", self.mean_on_s, 1e-6, 1e9)
-        _in_range("mean_off_s", self.mean_off_s, 1e-6, 1e9)
+        in_range("rate_on", self.rate_on, _LOWEST_RATE, _HIGHEST_RATE)
+        in_range("rate_off", self.rate_off, 0.0, _HIGHEST_RATE)
+        in_range("mean_on_s", self.mean_on_s, 1e-6, 1e9)
+        in_range("mean_off_s", self.mean_off_s, 1e-6, 1e9)
         _check_switches(2.0 / (self.mean_on_s + self.mean_off_s) / self.rate, "mean_on_s")
 
     @property
@@ -175,10 +176,10 @@ class MarkovModulated:
                 "rates", what, "give a rate and a mean stay for each of two or more states"
             )
         for rate in self.rates:
-            _in_range("rates", rate, 0.0, _HIGHEST_RATE)
+            in_range("rates", rate, 0.0, _HIGHEST_RATE)
         for stay in self.mean_stays_s:
-            _in_range("mean_stays_s", stay, 1e-6, 1e9)
-        _in_range("rates", max(self.rates), _LOWEST_RATE, _HIGHEST_RATE)
+            in_range("mean_stays_s", stay, 1e-6, 1e9)
+        in_range("rates", max(self.rates), _LOWEST_RATE, _HIGHEST_RATE)
         _check_switches(len(self.rates) / sum(self.mean_stays_s) / self.rate)
 
     @property
@@ -240,9 +241,9 @@ class Diurnal:
 
     def __post_init__(self) -> None:
         """Check all fields; an invalid value raises InputError."""
-        _in_range("rate", self.rate, _LOWEST_RATE, _HIGHEST_RATE)
-        _in_range("amplitude", self.amplitude, 0.0, 1.0)
-        _in_range("period_s", self.period_s, 1e-3, 1e9)
+        in_range("rate", self.rate, _LOWEST_RATE, _HIGHEST_RATE)
+        in_range("amplitude", self.amplitude, 0.0, 1.0)
+        in_range("period_s", self.period_s, 1e-3, 1e9)
 
     @property
     def label(self) -> str:
@@ -284,10 +285,10 @@ class Surges:
 
     def __post_init__(self) -> None:
         """Check all fields; an invalid value raises InputError."""
-        _in_range("rate_base", self.rate_base, 0.0, _HIGHEST_RATE)
-        _in_range("rate_surge", self.rate_surge, _LOWEST_RATE, _HIGHEST_RATE)
-        _in_range("every_s", self.every_s, 1e-6, 1e9)
-        _in_range("length_s", self.length_s, 1e-6, 1e9)
+        in_range("rate_base", self.rate_base, 0.0, _HIGHEST_RATE)
+        in_range("rate_surge", self.rate_surge, _LOWEST_RATE, _HIGHEST_RATE)
+        in_range("every_s", self.every_s, 1e-6, 1e9)
+        in_range("length_s", self.length_s, 1e-6, 1e9)
         if self.length_s >= self.every_s:
             what = f"surges of {self.length_s:g} s every {self.every_s:g} s"
             raise InputError("length_s", what, "use shorter surges")
@@ -310,7 +311,6 @@ class Surges:
         return _on_clock(_count(num_requests), rng, self._clock)
 
     def _clock(self, duration: float, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-        del rng
         periods = int(duration / (self.rate * self.every_s)) + 1
         begins = np.arange(periods + 1)
         calm = (self.every_s - self.length_s) * self.rate_base
@@ -355,11 +355,6 @@ def _check_switches(per_arrival: float, where: str = "rates") -> None:
     if per_arrival > MAX_SWITCHES_PER_ARRIVAL:
         what = f"the state changes {per_arrival:g} times per arrival"
         raise InputError(where, what, "lengthen the states or raise the rates")
-
-
-def _in_range(name: str, value: float, lowest: float, highest: float) -> None:
-    if not lowest <= value <= highest:
-        raise InputError(name, f"{value} is out of range", f"use {lowest:g} to {highest:g}")
 
 
 def _count(num_requests: int) -> int:

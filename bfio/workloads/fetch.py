@@ -140,7 +140,11 @@ def fetch_trace(
         If the name is unknown, the server cannot be reached or interrupts the transfer, the file
         is too long or not a trace, or the destination cannot be written.
     """
-    trace = _named(name)
+    known = {trace.name: trace for trace in _PUBLIC}
+    if name not in known:
+        remedy = f"use one of {', '.join(known)}"
+        raise InputError("traces fetch", f"unknown trace {name!r}", remedy)
+    trace = known[name]
     source = url if url is not None else trace.url
     if not source.lower().startswith(("http://", "https://")):
         raise InputError(source, "is not an http or https URL", "give a web address")
@@ -151,14 +155,6 @@ def fetch_trace(
         stream.flush()
         found = _checked_format(partial, source)
     return FetchedTrace(path, source, found, num_bytes, sha256)
-
-
-def _named(name: str) -> PublicTrace:
-    for trace in _PUBLIC:
-        if trace.name == name:
-            return trace
-    known = ", ".join(trace.name for trace in _PUBLIC)
-    raise InputError("traces fetch", f"unknown trace {name!r}", f"use one of {known}")
 
 
 def _download(source: str, stream: BinaryIO, timeout_s: float, max_bytes: int) -> tuple[int, str]:

@@ -124,11 +124,6 @@ class RequestRow(NamedTuple):
     block_hashes: IntArray | None = None
 
 
-def _any_row(row: Row) -> bool:
-    del row
-    return True
-
-
 @dataclass(frozen=True)
 class TraceFormat:
     """A published trace format: its columns, and functions that read a row.
@@ -160,7 +155,7 @@ class TraceFormat:
     columns: tuple[str, ...]
     parse: Callable[[Row], RequestRow]
     layout: Layout = Layout.CSV
-    accepts: Callable[[Row], bool] = _any_row
+    accepts: Callable[[Row], bool] = lambda row: True
     keeps_times: bool = False
 
     def matches(self, layout: Layout, header: Sequence[str], first_row: Row) -> bool:
