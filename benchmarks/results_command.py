@@ -23,6 +23,7 @@ from benchmarks.compare_table import DATA, measure_table, measured
 from benchmarks.readme import CODE, COMMIT, RESULTS, plain_lines, shown, study_of, write_all
 from bfio.cli.command import DONE, say
 from bfio.cli.commands.study import StudyProgress
+from bfio.cli.options import add_by_usage
 from bfio.common.provenance import ROOT, closure_digest, commit, has_commit, is_dirty
 from bfio.studies import row_kind
 from bfio.studies.kinds import code_version
@@ -422,17 +423,17 @@ def add_results(chooser: Any) -> None:
     which = "results by name or beginning of a name, e.g. 21 or results/gap; default:"
     listed = chooser.add_parser("stale", help="list results that are not from the current code")
     listed.set_defaults(act=_stale)
-    listed.add_argument("names", nargs="*", metavar="NAME", help=f"{which} all")
+    add_by_usage(listed, {"names NAME": f"{which} all"}, nargs="*")
     checked = chooser.add_parser(
         "headlines", help="check that the current code gives the results in README and docs"
     )
     checked.set_defaults(act=_headlines)
     made = chooser.add_parser("remake", help="recompute results and the tables of READMEs")
     made.set_defaults(act=_remake)
-    made.add_argument("names", nargs="*", metavar="NAME", help=f"{which} all stale results")
-    made.add_argument("--list", action="store_true", help="only print the expected times")
-    made.add_argument("--jobs", type=int, default=1, metavar="N",
-                      help="number of processes; one for speeds (%(default)s)")  # fmt: skip
+    add_by_usage(made, {"names NAME": f"{which} all stale results"}, nargs="*")
+    add_by_usage(made, {"--list": "only print the expected times"})
+    jobs = {"--jobs N": "number of processes; one for speeds (%(default)s)"}
+    add_by_usage(made, jobs, type=int, default=1)
 
 
 def _stale(args: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bfio.cli.command import DONE, NOTHING_FOUND, Command
-from bfio.cli.options import add_common, add_time_limit
+from bfio.cli.options import add_by_usage, add_common, add_time_limit
 from bfio.cli.output import naming, print_answer, read_problem, read_text
 from bfio.cli.so_far import View, begin
 from bfio.common.options import flag
@@ -24,18 +24,13 @@ def add_exchange(parser: argparse.ArgumentParser) -> None:
     """Add ``--write``, ``--overwrite`` and ``--read-solution``."""
     group = parser.add_argument_group("other solvers (docs/exchange.md)")
     either = group.add_mutually_exclusive_group()
-    either.add_argument(
-        "--write", metavar="FILE", help="write the program (.lp or .mps) instead of solving it"
-    )
-    either.add_argument(
-        "--read-solution",
-        metavar="FILE",
-        help="check a solution of another solver: files of Gurobi, CPLEX, SCIP, HiGHS, CBC, or "
-        "lines NAME VALUE",
-    )
-    group.add_argument(
-        "--overwrite", action="store_true", help="replace an existing FILE of --write"
-    )
+    table = {
+        "--write FILE": "write the program (.lp or .mps) instead of solving it",
+        "--read-solution FILE": "check a solution of another solver: files of Gurobi, CPLEX, "
+        "SCIP, HiGHS, CBC, or lines NAME VALUE",
+    }
+    add_by_usage(either, table)
+    add_by_usage(group, {"--overwrite": "replace an existing FILE of --write"})
 
 
 def is_exchange(args: argparse.Namespace) -> bool:
@@ -245,10 +240,11 @@ def exchange_fluid(
 
 def add_service_limits(parser: argparse.ArgumentParser) -> None:
     """Add ``--latency`` and ``--ttft``."""
-    parser.add_argument(
-        "--latency", metavar="S", help="limit on the mean latency of every admitted class [s]"
-    )
-    parser.add_argument("--ttft", metavar="S", help="limit on its mean time to first token [s]")
+    table = {
+        "--latency S": "limit on the mean latency of every admitted class [s]",
+        "--ttft S": "limit on its mean time to first token [s]",
+    }
+    add_by_usage(parser, table)
 
 
 def given_limits(args: argparse.Namespace) -> dict[str, str]:
@@ -320,8 +316,7 @@ def problem_command(
     """
 
     def add_arguments(parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("file", metavar="FILE", help=file)
-        parser.add_argument("--method", metavar="NAME", help=methods)
+        add_by_usage(parser, {"file FILE": file, "--method NAME": methods})
         more_arguments(parser)
         add_time_limit(parser)
         if kind.program:

@@ -15,6 +15,7 @@ from bfio.cli import so_far
 from bfio.cli.command import DONE, INTERRUPTED, Command, SeveralErrors
 from bfio.cli.options import (
     Conflict,
+    add_by_usage,
     add_common,
     add_engine,
     add_policies,
@@ -652,40 +653,21 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_policies(parser, "sarathi")
     add_options(parser, BatchOptions)
     add_options(parser, SourceOptions)
-    parser.add_argument(
-        "--priority",
-        action="append",
-        metavar="WHICH",
-        help="stages that agents serve first: last, first, or AGENT=STAGE>STAGE (repeatable)",
-    )
-    parser.add_argument(
-        "--delay",
-        action="append",
-        metavar="STAGE=MEAN",
-        help="mean of the geometric delay before a stage, such as a tool call (repeatable)",
-    )
-    parser.add_argument(
-        "--initial",
-        action="append",
-        metavar="STAGE=N",
-        help="requests present at a stage at the start (repeatable)",
-    )
+    repeatable = {
+        "--priority WHICH": "stages that agents serve first: last, first, or AGENT=STAGE>STAGE "
+        "(repeatable)",
+        "--delay STAGE=MEAN": "mean of the geometric delay before a stage, such as a tool call "
+        "(repeatable)",
+        "--initial STAGE=N": "requests present at a stage at the start (repeatable)",
+    }
+    add_by_usage(parser, repeatable, action="append")
     add_trace(parser)
-    parser.add_argument(
-        "--judge", action="store_true", help="test by simulation whether the queues stay bounded"
-    )
+    add_by_usage(parser, {"--judge": "test by simulation whether the queues stay bounded"})
     add_engine(parser, "the queues over time")
-    parser.add_argument(
-        "--show-batches",
-        type=int,
-        metavar="N",
-        help="print the first N batches with their requests",
-    )
-    parser.add_argument(
-        "--state",
-        metavar="FILE",
-        help="simulate nothing: print the next batch of each policy for this state",
-    )
+    shown = {"--show-batches N": "print the first N batches with their requests"}
+    add_by_usage(parser, shown, type=int)
+    text = "simulate nothing: print the next batch of each policy for this state"
+    add_by_usage(parser, {"--state FILE": text})
     add_exchange(parser)
     add_common(parser)
 

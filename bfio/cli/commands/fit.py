@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bfio.cli.command import DONE, Command
-from bfio.cli.options import add_common, given_options
+from bfio.cli.options import add_by_usage, add_common, given_options
 from bfio.cli.output import drawn, picture_place, print_answer, print_table
 from bfio.common.options import flag
 from formulations.errors import InputError, use_one_of
@@ -27,12 +27,9 @@ _BUDGETS = (128, 256, 512, 1024)
 def add_batches(parser: argparse.ArgumentParser) -> None:
     """Add the options that only a fit of batch times reads."""
     group = parser.add_argument_group("--kind batches (docs/batching.md)")
-    group.add_argument(
-        "--free-tokens", type=int, metavar="N", help="b0 if known; fitted by default"
-    )
-    group.add_argument(
-        "--slot", metavar="S", help=f"length of a slot [s] of the printed engine (default {_SLOT})"
-    )
+    add_by_usage(group, {"--free-tokens N": "b0 if known; fitted by default"}, type=int)
+    text = f"length of a slot [s] of the printed engine (default {_SLOT})"
+    add_by_usage(group, {"--slot S": text})
 
 
 def fit_batches(
@@ -141,31 +138,23 @@ duration_s. The last lines are the engine as input of "bfio capacity" and "bfio 
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="a step or batch per row, or a log")
-    parser.add_argument(
-        "--kind", default="steps", metavar="KIND", help="content of FILE: steps (default), batches"
-    )
-    parser.add_argument(
-        "--loss",
-        metavar="NAME",
-        help="loss: huber (default; robust against slow outliers) or squares (preserves total "
-        "time)",
-    )
-    parser.add_argument(
-        "--no-mean", action="store_true", help="omit the term of the mean load, as BF-IO does"
-    )
-    parser.add_argument(
-        "--per-worker", action="store_true", help="also fit the constants of each worker"
-    )
-    parser.add_argument(
-        "--workers", type=int, metavar="G", help="number of workers behind the column total_load"
-    )
-    parser.add_argument(
-        "--duration",
-        metavar="NAME",
-        help="name of the column of durations in seconds (default duration_s)",
-    )
-    parser.add_argument("--plot", metavar="FILE", help="draw durations, fit and residuals")
+    add_by_usage(parser, {"file FILE": "a step or batch per row, or a log"})
+    kinds = {"--kind KIND": "content of FILE: steps (default), batches"}
+    add_by_usage(parser, kinds, default="steps")
+    table = {
+        "--loss NAME": "loss: huber (default; robust against slow outliers) or squares (preserves "
+        "total time)",
+        "--no-mean": "omit the term of the mean load, as BF-IO does",
+        "--per-worker": "also fit the constants of each worker",
+    }
+    add_by_usage(parser, table)
+    workers = {"--workers G": "number of workers behind the column total_load"}
+    add_by_usage(parser, workers, type=int)
+    table = {
+        "--duration NAME": "name of the column of durations in seconds (default duration_s)",
+        "--plot FILE": "draw durations, fit and residuals",
+    }
+    add_by_usage(parser, table)
     add_batches(parser)
     add_common(parser)
 

@@ -3,6 +3,7 @@
 import argparse
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -96,38 +97,19 @@ without a bound first; ties: earliest first) as problems for bfio solve, with th
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--policy", default="br-0", metavar="NAME", help="policy (default br-0)")
+    options.add_by_usage(parser, {"--policy NAME": "policy (default br-0)"}, default="br-0")
     group = parser.add_argument_group("gap")
-    group.add_argument(
-        "--log",
-        metavar="DIR",
-        help="no run: the decisions that a router has logged (bfio route --log DIR); windows are "
-        "those that it saw",
-    )
-    group.add_argument(
-        "--method", default="exact", metavar="M", help="exact (default), cp-sat or brute-force"
-    )
-    group.add_argument(
-        "--gap-horizon",
-        type=int,
-        default=0,
-        metavar="H",
-        help="look-ahead steps H of the solved program (default 0)",
-    )
-    group.add_argument(
-        "--every", type=int, default=1, metavar="N", help="solve only every N-th decision"
-    )
-    group.add_argument(
-        "--dump-steps",
-        type=int,
-        default=0,
-        metavar="K",
-        help="write the K steps of the largest possible regret, as problems for bfio solve",
-    )
-    group.add_argument(
-        "--output", default="out", metavar="DIR", help="folder for the histogram and the steps"
-    )
-    group.add_argument("--no-plots", action="store_true", help="write no plot")
+    add = partial(options.add_by_usage, group)
+    text = "no run: the decisions that a router has logged (bfio route --log DIR); windows are"
+    add({"--log DIR": f"{text} those that it saw"})
+    add({"--method M": "exact (default), cp-sat or brute-force"}, default="exact")
+    horizon = {"--gap-horizon H": "look-ahead steps H of the solved program (default 0)"}
+    add(horizon, type=int, default=0)
+    add({"--every N": "solve only every N-th decision"}, type=int, default=1)
+    text = "write the K steps of the largest possible regret, as problems for bfio solve"
+    add({"--dump-steps K": text}, type=int, default=0)
+    add({"--output DIR": "folder for the histogram and the steps"}, default="out")
+    add({"--no-plots": "write no plot"})
     options.add_table_form(group)
     options.add_simulation(parser)
 

@@ -6,6 +6,7 @@ from operator import add
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bfio.cli.command import DONE, NOTHING_FOUND
+from bfio.cli.options import add_by_usage
 from bfio.cli.output import can_print, print_answer, read_problem
 from bfio.cli.problem_command import is_exchange, problem_command
 from bfio.programs import LATENCY
@@ -59,11 +60,8 @@ your own. Options follow the name: mc-sf:scan=continue, beta-clearing:alpha=0.2:
 
 
 def _add_algorithm(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--algorithm",
-        metavar="NAME",
-        help="run this online algorithm instead of solving the program",
-    )
+    text = "run this online algorithm instead of solving the program"
+    add_by_usage(parser, {"--algorithm NAME": text})
 
 
 def _details(problem: "LatencyProblem") -> dict[str, object]:

@@ -5,7 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from bfio.cli.command import DONE, NOTHING_FOUND, Command
-from bfio.cli.options import add_json
+from bfio.cli.options import add_by_usage, add_json
 from bfio.cli.output import print_answer, print_json, print_table
 from formulations.errors import InputError
 
@@ -183,34 +183,29 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     listed.set_defaults(action=_list)
     got = actions.add_parser("get", help="write the problem of an entry as JSON, MPS or LP")
     got.set_defaults(action=_get)
-    got.add_argument("name", metavar="NAME", help="name of an entry (see bfio library list)")
-    got.add_argument(
-        "file",
-        nargs="?",
-        metavar="FILE",
-        help="output file: .json, .mps or .lp (default: JSON on stdout)",
-    )
-    got.add_argument("--overwrite", action="store_true", help="replace an existing FILE")
+    add_by_usage(got, {"name NAME": "name of an entry (see bfio library list)"})
+    text = "output file: .json, .mps or .lp (default: JSON on stdout)"
+    add_by_usage(got, {"file FILE": text}, nargs="?")
+    add_by_usage(got, {"--overwrite": "replace an existing FILE"})
     verified = actions.add_parser(
         "verify", help="check digests, solutions and bounds of entries again"
     )
     verified.set_defaults(action=_verify)
     for action in (listed, verified):
-        action.add_argument(
-            "names", nargs="*", metavar="NAME", help="names or patterns of entries (default all)"
-        )
-        action.add_argument("--kind", metavar="KIND", help="only entries of this kind, e.g. step")
-        action.add_argument(
-            "--status", metavar="S", help="only entries with this status: closed, claimed or open"
-        )
+        names = {"names NAME": "names or patterns of entries (default all)"}
+        add_by_usage(action, names, nargs="*")
+        table = {
+            "--kind KIND": "only entries of this kind, e.g. step",
+            "--status S": "only entries with this status: closed, claimed or open",
+        }
+        add_by_usage(action, table)
     checked = actions.add_parser("check-solution", help="check your solution of an entry")
     checked.set_defaults(action=_check_solution)
-    checked.add_argument("name", metavar="NAME", help="name of an entry")
-    checked.add_argument(
-        "file",
-        metavar="FILE",
-        help="answer of a command (.json), or solution file of another solver",
-    )
+    table = {
+        "name NAME": "name of an entry",
+        "file FILE": "answer of a command (.json), or solution file of another solver",
+    }
+    add_by_usage(checked, table)
     for action in (listed, got, verified, checked):
         add_json(action)
 

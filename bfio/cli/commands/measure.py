@@ -4,7 +4,7 @@ import argparse
 
 from bfio.calibration.measure import MeasureOptions, measure_steps
 from bfio.cli.command import Command
-from bfio.cli.options import add_common
+from bfio.cli.options import add_by_usage, add_common
 from bfio.cli.output import print_answer, progress_bar
 from bfio.common.options import add_options, from_namespace
 
@@ -23,9 +23,9 @@ waiting for other workers, sampling and the network (docs/fit.md).
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="OUT", help="file to write (.csv)")
+    add_by_usage(parser, {"file OUT": "file to write (.csv)"})
     add_options(parser.add_argument_group("measured configuration"), MeasureOptions)
-    parser.add_argument("--overwrite", action="store_true", help="replace an existing file")
+    add_by_usage(parser, {"--overwrite": "replace an existing file"})
     add_common(parser)
 
 

@@ -5,11 +5,12 @@ import shlex
 import sys
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bfio.cli.command import DONE, INTERRUPTED, NOTHING_FOUND, Command
-from bfio.cli.options import add_json
+from bfio.cli.options import add_by_usage, add_json
 from bfio.cli.output import interruption, print_answer, print_json, progress_display
 from formulations.errors import InputError
 from formulations.named_objects import found_from
@@ -144,35 +145,36 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     ):
         action = chooser.add_parser(name, help=summary, description=summary, allow_abbrev=False)
         action.set_defaults(act=act)
-        add = action.add_argument
-        add("file", metavar="FILE", help="study file (TOML), or module:NAME")
+        add = partial(add_by_usage, action)
         place = f"{_FOLDER}/NAME.sqlite"
-        add("--store", metavar="PATH", help=f"file in which rows are stored (default {place})")
-        add("--smoke", action="store_true", help="use the small grid of the study")
+        rows = {
+            "file FILE": "study file (TOML), or module:NAME",
+            "--store PATH": f"file in which rows are stored (default {place})",
+            "--smoke": "use the small grid of the study",
+        }
+        add(rows)
         add_json(action)
-        text = "add N to every argument named seed (default 0)"
-        add("--seed", type=int, default=0, metavar="N", help=text)
+        add({"--seed N": "add N to every argument named seed (default 0)"}, type=int, default=0)
         if name == "run":
             text = "number of processes, one thread each (default: one per core)"
-            add("--jobs", "--workers", type=int, dest="jobs", metavar="N", help=text)
-            text = "compute on a Dask cluster, e.g. tcp://host:8786"
-            add("--cluster", metavar="ADDRESS", help=text)
-            add("--retry", action="store_true", help="compute rows again that have no result")
-            add("--logs", action="store_true", help="show the output of rows and solver logs")
+            action.add_argument(
+                "--jobs", "--workers", type=int, dest="jobs", metavar="N", help=text
+            )
+            add({"--cluster ADDRESS": "compute on a Dask cluster, e.g. tcp://host:8786"})
+            add({"--retry": "compute rows again that have no result"})
+            add({"--logs": "show the output of rows and solver logs"})
         if name in ("report", "export"):
-            text = "output folder (default STORE-report, beside the store)"
-            add("--output", metavar="PATH", help=text)
+            add({"--output PATH": "output folder (default STORE-report, beside the store)"})
         if name == "report":
             forms = ("html", "markdown", "latex", "csv")
-            add("--format", choices=forms, default="html", help=_FORMATS)
+            action.add_argument("--format", choices=forms, default="html", help=_FORMATS)
             text = "with markdown or latex: read this output of --format csv instead of the store"
-            add("--from", dest="records", metavar="FILE", help=text)
+            add({"--from FILE": text}, dest="records")
     action = chooser.add_parser("kinds", help=_KINDS, description=_KINDS, allow_abbrev=False)
     action.set_defaults(act=_kinds)
-    text = "a kind of rows, or module:NAME"
-    action.add_argument("kind", metavar="KIND", nargs="?", help=text)
+    add_by_usage(action, {"kind KIND": "a kind of rows, or module:NAME"}, nargs="?")
     text = "write the tables of values between the marks of this file"
-    action.add_argument("--output", metavar="FILE", help=text)
+    add_by_usage(action, {"--output FILE": text})
     add_json(action)
 
 

@@ -14,6 +14,7 @@ from bfio.cli import so_far
 from bfio.cli.command import DONE, INTERRUPTED, Command, SeveralErrors
 from bfio.cli.options import (
     Conflict,
+    add_by_usage,
     add_common,
     add_engine,
     add_policies,
@@ -299,9 +300,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="classes, times and memory (.json)")
     add_policies(parser, "wait")
     add_options(parser, ArrivalOptions)
-    parser.add_argument(
-        "--drain", action="store_true", help="continue after T until all requests have completed"
-    )
+    add_by_usage(parser, {"--drain": "continue after T until all requests have completed"})
     add_trace(parser)
     add_engine(parser, "memory and queue")
     add_common(parser)
