@@ -19,7 +19,7 @@ from benchmarks.results_command import add_results
 from benchmarks.trace_cuts import CUTS, make_cuts
 from bfio.cli.command import BAD_INPUT, DONE, INTERRUPTED, OneLineParser, say
 from bfio.cli.commands.study import StudyProgress
-from bfio.cli.options import add_by_usage
+from bfio.cli.options import add_action, add_by_usage
 from bfio.common.provenance import ROOT
 from bfio.studies.report.markdown import markdown_tables, parsed_records, records_csv, whole
 from bfio.studies.report.page import write_report
@@ -58,39 +58,25 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = OneLineParser(prog="python -m benchmarks", description=_DESCRIPTION)
     chooser = parser.add_subparsers(metavar="COMMAND", required=True)
-    chooser.add_parser("list", help="list all benchmarks with their questions").set_defaults(
-        act=_list
-    )
-    chooser.add_parser(
-        "readme", help="regenerate the tables of all READMEs from the committed results"
-    ).set_defaults(act=_readme)
-    compared = chooser.add_parser(
-        "compare", help="measure the comparison table of the README again"
-    )
-    compared.set_defaults(act=_compare)
+    add = partial(add_action, chooser)
+    add("list", _list, "list all benchmarks with their questions")
+    add("readme", _readme, "regenerate the tables of all READMEs from the committed results")
+    compared = add("compare", _compare, "measure the comparison table of the README again")
     traces = {"--data DIR": "folder of trace files (default %(default)s)"}
     add_by_usage(compared, traces, type=Path, default=DATA)
     add_results(chooser)
     add_library(
         chooser.add_parser("library", help="build and improve the library of instances"), DATA
     )
-    cuts = chooser.add_parser("cuts", help="make trace cuts from published trace files")
-    cuts.set_defaults(act=_cuts)
+    cuts = add("cuts", _cuts, "make trace cuts from published trace files")
     source = {"--from DIR": "folder of the published files (docs/trace-cuts.md)"}
     add_by_usage(cuts, source, dest="source", type=Path, required=True)
     target = {"--to DIR": "folder of the cuts (default %(default)s)"}
     add_by_usage(cuts, target, type=Path, default=DATA)
-    for name, act, text in (
-        ("run", _run, "measure rows that are not stored yet"),
-        (
-            "report",
-            _report,
-            "report the stored rows: tables on stdout, an HTML page in the folder",
-        ),
-    ):
-        action = chooser.add_parser(name, help=text, description=text)
-        action.set_defaults(act=act)
-        _add_choice(action)
+    text = "measure rows that are not stored yet"
+    _add_choice(add("run", _run, text, description=text))
+    text = "report the stored rows: tables on stdout, an HTML page in the folder"
+    _add_choice(add("report", _report, text, description=text))
     return parser
 
 

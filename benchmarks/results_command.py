@@ -23,7 +23,7 @@ from benchmarks.compare_table import DATA, measure_table, measured
 from benchmarks.readme import CODE, COMMIT, RESULTS, plain_lines, shown, study_of, write_all
 from bfio.cli.command import DONE, say
 from bfio.cli.commands.study import StudyProgress
-from bfio.cli.options import add_by_usage
+from bfio.cli.options import add_action, add_by_usage
 from bfio.common.provenance import ROOT, closure_digest, commit, has_commit, is_dirty
 from bfio.studies import row_kind
 from bfio.studies.kinds import code_version
@@ -421,15 +421,13 @@ _ROWS = ROOT / "out" / "remade"
 def add_results(chooser: Any) -> None:
     """Add the commands ``stale``, ``headlines`` and ``remake`` to a parser."""
     which = "results by name or beginning of a name, e.g. 21 or results/gap; default:"
-    listed = chooser.add_parser("stale", help="list results that are not from the current code")
-    listed.set_defaults(act=_stale)
+    text = "list results that are not from the current code"
+    listed = add_action(chooser, "stale", _stale, text)
     add_by_usage(listed, {"names NAME": f"{which} all"}, nargs="*")
-    checked = chooser.add_parser(
-        "headlines", help="check that the current code gives the results in README and docs"
-    )
-    checked.set_defaults(act=_headlines)
-    made = chooser.add_parser("remake", help="recompute results and the tables of READMEs")
-    made.set_defaults(act=_remake)
+    text = "check that the current code gives the results in README and docs"
+    add_action(chooser, "headlines", _headlines, text)
+    text = "recompute results and the tables of READMEs"
+    made = add_action(chooser, "remake", _remake, text)
     add_by_usage(made, {"names NAME": f"{which} all stale results"}, nargs="*")
     add_by_usage(made, {"--list": "only print the expected times"})
     jobs = {"--jobs N": "number of processes; one for speeds (%(default)s)"}

@@ -104,6 +104,15 @@ def add_by_usage(
         parser.add_argument(name, help=text, **own, **how)
 
 
+def add_action(
+    chooser: Any, name: str, act: "Callable[[argparse.Namespace], Any]", summary: str, **how: Any
+) -> argparse.ArgumentParser:
+    """Add an action of a command, and return its parser; ``act`` of its arguments performs it."""
+    parser: argparse.ArgumentParser = chooser.add_parser(name, help=summary, **how)
+    parser.set_defaults(act=act)
+    return parser
+
+
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Add ``--json``."""
     add_by_usage(parser, {"--json": "print one JSON document, nothing else"})

@@ -5,7 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from bfio.cli.command import DONE, NOTHING_FOUND, Command
-from bfio.cli.options import add_by_usage, add_json
+from bfio.cli.options import add_action, add_by_usage, add_json
 from bfio.cli.output import print_answer, print_json, print_table
 from formulations.errors import InputError
 
@@ -177,20 +177,14 @@ how to submit a better one.
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(metavar="ACTION", required=True, title="actions")
-    listed = actions.add_parser(
-        "list", help="list kind, status, objective and bound of each entry"
-    )
-    listed.set_defaults(action=_list)
-    got = actions.add_parser("get", help="write the problem of an entry as JSON, MPS or LP")
-    got.set_defaults(action=_get)
+    add_one = partial(add_action, actions)
+    listed = add_one("list", _list, "list kind, status, objective and bound of each entry")
+    got = add_one("get", _get, "write the problem of an entry as JSON, MPS or LP")
     add_by_usage(got, {"name NAME": "name of an entry (see bfio library list)"})
     text = "output file: .json, .mps or .lp (default: JSON on stdout)"
     add_by_usage(got, {"file FILE": text}, nargs="?")
     add_by_usage(got, {"--overwrite": "replace an existing FILE"})
-    verified = actions.add_parser(
-        "verify", help="check digests, solutions and bounds of entries again"
-    )
-    verified.set_defaults(action=_verify)
+    verified = add_one("verify", _verify, "check digests, solutions and bounds of entries again")
     for action in (listed, verified):
         names = {"names NAME": "names or patterns of entries (default all)"}
         add_by_usage(action, names, nargs="*")
@@ -199,8 +193,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
             "--status S": "only entries with this status: closed, claimed or open",
         }
         add_by_usage(action, table)
-    checked = actions.add_parser("check-solution", help="check your solution of an entry")
-    checked.set_defaults(action=_check_solution)
+    checked = add_one("check-solution", _check_solution, "check your solution of an entry")
     table = {
         "name NAME": "name of an entry",
         "file FILE": "answer of a command (.json), or solution file of another solver",
@@ -332,5 +325,5 @@ def _check_solution(args: argparse.Namespace) -> int:
 
 
 COMMAND = Command(
-    "library", _SUMMARY, _DESCRIPTION, _add_arguments, lambda args: int(args.action(args))
+    "library", _SUMMARY, _DESCRIPTION, _add_arguments, lambda args: int(args.act(args))
 )

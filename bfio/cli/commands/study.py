@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bfio.cli.command import DONE, INTERRUPTED, NOTHING_FOUND, Command
-from bfio.cli.options import add_by_usage, add_json
+from bfio.cli.options import add_action, add_by_usage, add_json
 from bfio.cli.output import interruption, print_answer, print_json, progress_display
 from formulations.errors import InputError
 from formulations.named_objects import found_from
@@ -143,8 +143,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         ("report", _report, "write the report: HTML, figures, tables"),
         ("export", _export, "write the rows as CSV and Parquet"),
     ):
-        action = chooser.add_parser(name, help=summary, description=summary, allow_abbrev=False)
-        action.set_defaults(act=act)
+        how: dict[str, Any] = {"description": summary, "allow_abbrev": False}
+        action = add_action(chooser, name, act, summary, **how)
         add = partial(add_by_usage, action)
         place = f"{_FOLDER}/NAME.sqlite"
         rows = {
@@ -170,8 +170,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
             action.add_argument("--format", choices=forms, default="html", help=_FORMATS)
             text = "with markdown or latex: read this output of --format csv instead of the store"
             add({"--from FILE": text}, dest="records")
-    action = chooser.add_parser("kinds", help=_KINDS, description=_KINDS, allow_abbrev=False)
-    action.set_defaults(act=_kinds)
+    how = {"description": _KINDS, "allow_abbrev": False}
+    action = add_action(chooser, "kinds", _kinds, _KINDS, **how)
     add_by_usage(action, {"kind KIND": "a kind of rows, or module:NAME"}, nargs="?")
     text = "write the tables of values between the marks of this file"
     add_by_usage(action, {"--output FILE": text})

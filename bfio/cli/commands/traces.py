@@ -56,26 +56,19 @@ _SYNTHETIC = {"--synthetic NAME": "name of a synthetic workload, instead of FILE
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(metavar="ACTION", required=True, title="actions")
-    listing = actions.add_parser(
-        "list", help="list formats, synthetic workloads and fetchable traces"
-    )
-    listing.set_defaults(action=_list)
-    inspect = actions.add_parser(
-        "inspect", help="print statistics of a trace or a synthetic workload"
-    )
-    add = options.add_by_usage
+    action, add = partial(options.add_action, actions), options.add_by_usage
+    listing = action("list", _list, "list formats, synthetic workloads and fetchable traces")
+    inspect = action("inspect", _inspect, "print statistics of a trace or a synthetic workload")
     add(inspect, {"trace FILE": "a trace file"}, nargs="?")
     add(inspect, _SYNTHETIC)
-    inspect.set_defaults(action=_inspect)
     _add_geometric(actions)
-    convert = actions.add_parser("convert", help="write a trace in bfio's own CSV format")
+    convert = action("convert", _convert, "write a trace in bfio's own CSV format")
     add(convert, {"trace FILE": "a trace file", "out OUT": "file to write (.csv or .csv.gz)"})
-    convert.set_defaults(action=_convert, synthetic=None)
-    fetch = actions.add_parser("fetch", help="fetch a published trace")
+    convert.set_defaults(synthetic=None)
+    fetch = action("fetch", _fetch, "fetch a published trace")
     add(fetch, {"name NAME": "name of the trace (see bfio traces list)"})
     add(fetch, {"destination PLACE": "output file or folder"}, nargs="?", default=".")
     fetch.add_argument("--url", help="download the file from this mirror")
-    fetch.set_defaults(action=_fetch)
     add_problem_actions(actions)
     for sub in (inspect, convert):
         add(sub, {"--requests N": "read only the first N requests"}, type=int)
@@ -87,13 +80,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_geometric(actions: Any) -> None:
-    geometric = actions.add_parser(
-        "geometric",
-        help="test whether output lengths are geometric; print hazard and mean residual life by "
-        "age",
-        description=_GEOMETRIC,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    summary = "test whether output lengths are geometric; print hazard and mean residual life by"
+    how = {"description": _GEOMETRIC, "formatter_class": argparse.RawDescriptionHelpFormatter}
+    geometric = options.add_action(actions, "geometric", _geometric, f"{summary} age", **how)
     add = partial(options.add_by_usage, geometric)
     add({"traces FILE": "trace files"}, nargs="*")
     add(_SYNTHETIC)
@@ -101,11 +90,10 @@ def _add_geometric(actions: Any) -> None:
     add({"--plot FILE": "plot one row of panels per trace"})
     options.add_reading(geometric)
     options.add_common(geometric)
-    geometric.set_defaults(action=_geometric)
 
 
 def _run(args: argparse.Namespace) -> int:
-    args.action(args)
+    args.act(args)
     return DONE
 
 
@@ -227,7 +215,9 @@ def add_problem_actions(actions: Any) -> None:
     """Add ``to-hindsight``, ``to-makespan``, ``to-fluid`` and ``to-step``."""
     for name, (command, add, told) in _PROBLEMS.items():
         summary = f"write a problem of bfio {command}: {told}"
-        parser = actions.add_parser(f"to-{name}", help=summary, description=f"{summary}.")
+        how = {"description": f"{summary}."}
+        parser = options.add_action(actions, f"to-{name}", partial(_write, name), summary, **how)
+        parser.set_defaults(synthetic=None)
         files = {"trace FILE": "a trace file", "out OUT": f"file for bfio {command} (.json)"}
         options.add_by_usage(parser, files)
         add(parser)
@@ -238,7 +228,6 @@ def add_problem_actions(actions: Any) -> None:
         options.add_reading(group)
         options.add_by_usage(parser, {"--overwrite": "replace an existing OUT"})
         options.add_common(parser)
-        parser.set_defaults(action=partial(_write, name), synthetic=None)
 
 
 def _write(name: str, args: argparse.Namespace) -> None:

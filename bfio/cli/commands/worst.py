@@ -5,7 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from bfio.cli.command import Command
-from bfio.cli.options import add_by_usage, add_common, add_time_limit
+from bfio.cli.options import add_action, add_by_usage, add_common, add_time_limit
 from bfio.cli.output import print_answer, print_table
 from bfio.common.text import number
 
@@ -44,8 +44,7 @@ Ratios are exact; "none" means that the optimum costs 0 and the policy more (doc
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     systems = parser.add_subparsers(metavar="SYSTEM", required=True, title="systems")
-    cache = systems.add_parser("cache", help="one worker with a KV cache (bfio hindsight)")
-    cache.set_defaults(chosen=_cache)
+    cache = add_action(systems, "cache", _cache, "one worker with a KV cache (bfio hindsight)")
     add = partial(add_by_usage, cache)
     add({"--policy NAME": "%(default)s"}, default="semi-online")
     add({"--memory M": "largest memory (6)"}, type=int, default=6)
@@ -54,8 +53,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add({"--longest O": "largest output (default: what fits the memory)"}, type=int)
     add({"--last-arrival A": "latest arrival [round] (0)"}, type=int, default=0)
     add({"--convention X": "memory convention A, B or C (default C)"}, default="C")
-    barrier = systems.add_parser("barrier", help="workers in lockstep (bfio makespan)")
-    barrier.set_defaults(chosen=_barrier)
+    barrier = add_action(systems, "barrier", _barrier, "workers in lockstep (bfio makespan)")
     add = partial(add_by_usage, barrier)
     add({"--policy NAME": "%(default)s"}, default="fcfs")
     add({"--workers G": "workers (2)"}, type=int, default=2)
@@ -81,7 +79,7 @@ def _run(args: argparse.Namespace) -> int:
     from bfio.worst_cases.search import worst_case
     from formulations.arrays import integer
 
-    target, space = args.chosen(args)
+    target, space = args.act(args)
     found = worst_case(
         target,
         space,
