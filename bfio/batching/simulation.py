@@ -67,7 +67,8 @@ def simulate(
     asked = options or BatchOptions()
     slot = scenario.network.slot
     duration, warmup = asked.slots("horizon", slot), asked.slots("warmup", slot) or 0
-    if duration is None and not _ends(scenario):
+    laws = [law for law in scenario.arrival_laws if law.rate]
+    if duration is None and not all(law.is_over(MAX_SLOTS) for law in laws):
         raise InputError(
             "horizon", "is missing, but arrivals never end", "give the duration of the run"
         )
@@ -78,9 +79,10 @@ def simulate(
     machine.forget_longest()
     ended = record.until(duration, asked.blocks)
     log = BatchLog.of(machine.log_rows()) if keeps_log else None
+    names = (scenario.serving_of(agent.name).name for agent in scenario.network.agents)
     return BatchRun(
         scenario=scenario,
-        policy=policy_names(scenario),
+        policy=", ".join(dict.fromkeys(names)),
         seed=seed,
         verdict=BatchVerdict.DRAINED if duration is None else BatchVerdict.HORIZON,
         warmup=before.slot,
@@ -89,17 +91,6 @@ def simulate(
         log=log,
         engine=used,
     )
-
-
-def policy_names(scenario: Scenario) -> str:
-    """Return the distinct policy names of the agents."""
-    agents = scenario.network.agents
-    return ", ".join(dict.fromkeys(scenario.serving_of(agent.name).name for agent in agents))
-
-
-def _ends(scenario: Scenario) -> bool:
-    laws = (law for law in scenario.arrival_laws if law.rate)
-    return all(law.is_over(MAX_SLOTS) for law in laws)
 
 
 def _machine(

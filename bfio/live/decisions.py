@@ -465,5 +465,4 @@ class _PromptKeys:
 
     def keys(self, num_blocks: int) -> IntArray:
         """See `DecodeState.routing_keys`; equal whole prompts have equal keys."""
-        del num_blocks
         return frozen(self.key)

@@ -80,7 +80,6 @@ class Adversary:
 
 def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     """Return the planned computation of a row; see ``docs/row-kinds.md``."""
-    del context
     given = Arguments(arguments, ARGUMENTS)
     adversary, algorithm = _adversary(given), algorithm_of(given)
     data = [

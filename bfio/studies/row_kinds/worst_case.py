@@ -37,7 +37,6 @@ VALUES = descriptions(
 
 def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     """Return the planned computation of a row; see ``docs/row-kinds.md``."""
-    del context
     given = Arguments(arguments, ARGUMENTS)
     system = given.choice("system", tuple(_OWN))
     for other, names in _OWN.items():

@@ -354,7 +354,6 @@ def _trace(
     skip_bad_rows: bool,
     output_mean: int | None,
 ) -> Workload:
-    del stamp
     found = read_trace(path, columns=columns, skip_bad_rows=skip_bad_rows)
     return found if output_mean is None else with_output_mean(found, output_mean)
 
