@@ -1,6 +1,7 @@
 """Draw the figures of reports: one function for each `FigureKind`."""
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -310,7 +311,7 @@ _PER_DECADE = (10, 5, 2, 1)
 
 def draw_histogram(plan: Figure, done: Sequence[Row]) -> Drawing:
     """Draw the distribution of the entries of the series ``plan.y``, pooled over each group."""
-    edges = _edges([_entries([row], plan.y) for row in done])
+    edges = _edges(_entries(done, plan.y))
     parts = panels(plan, done)
     bodies = []
     with look():
@@ -335,22 +336,18 @@ def _entries(rows: Sequence[Row], name: str) -> FloatArray:
     return values[np.isfinite(values)]
 
 
-def _edges(pools: Sequence[FloatArray]) -> list[float]:
+def _edges(entries: FloatArray) -> list[float]:
     """Return bin edges that cover all positive entries, evenly spaced in logarithms."""
-    positive = [pool[pool > 0] for pool in pools if (pool > 0).any()]
+    positive = entries[entries > 0].tolist()
     if not positive:
         return []
-    low = math.log10(min(float(pool.min()) for pool in positive))
-    high = math.log10(max(float(pool.max()) for pool in positive))
+    smallest, largest = min(positive), max(positive)
+    low, high = math.log10(smallest), math.log10(largest)
     step = next((n for n in _PER_DECADE if n * (high - low) <= _MAX_BINS - 2), 1)
     # Add one bin on each side, because a power of ten may be rounded up or down.
     first, last = math.floor(low * step), math.floor(high * step) + 1
     edges = [10 ** (k / step) for k in range(first - 1, last + 2)]
-    smallest = min(float(pool.min()) for pool in positive)
-    largest = max(float(pool.max()) for pool in positive)
-    start = max(i for i, edge in enumerate(edges) if edge <= smallest)
-    end = min(i for i, edge in enumerate(edges) if edge > largest)
-    return edges[start : end + 1]
+    return edges[bisect_right(edges, smallest) - 1 : bisect_right(edges, largest) + 1]
 
 
 def _paired_canvas(num_panels: int) -> tuple[Canvas, list[tuple["Axes", "Axes"]]]:

@@ -22,6 +22,7 @@ from bfio.studies.row_parts.arguments import (
     algorithm_of,
     convention_of,
     digest_of,
+    generator,
 )
 from bfio.studies.row_parts.workload_arguments import (
     WORKLOAD_ARGUMENTS,
@@ -155,11 +156,10 @@ def offered_instance(offer: Offer) -> CacheInstance:
         scale = arrival_rate(own, offer.load) * span / (len(own) - 1)
         return _at(requests, offer, scale)
     fitting = _fitting(offer)
-    rng = np.random.default_rng(np.random.SeedSequence(offer.seed, spawn_key=(_STREAM,)))
     units = PUBLISHED.units_per_second
     assert units is not None
     rate = float(arrival_rate(fitting, offer.load) * units)
-    times = Poisson(rate).sample(len(fitting), rng)
+    times = Poisson(rate).sample(len(fitting), generator(offer.seed, _STREAM))
     # Whole microseconds are whole nanoseconds, so no time is rounded here.
     arrival = np.array([int(time * units) for time in times], dtype=np.int64)
     return replace(fitting, arrival=arrival)

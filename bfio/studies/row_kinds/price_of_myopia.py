@@ -18,7 +18,7 @@ from bfio.hindsight.makespan.from_run import clocked_schedule
 from bfio.hindsight.makespan.solve import best_list
 from bfio.studies.row import RowContext, RowResult, Value
 from bfio.studies.row_kind import Planned, descriptions, planned_kind
-from bfio.studies.row_parts.arguments import Arguments, excess, gap_to
+from bfio.studies.row_parts.arguments import Arguments, excess, gap_to, generator
 from bfio.studies.row_parts.runs import (
     POLICY_ARGUMENTS,
     TIMINGS,
@@ -208,10 +208,9 @@ def arrival_steps(instance: MyopiaInstance) -> IntArray:
     drawn = chosen_workload(instance.choice)
     if instance.load is None or len(drawn) == 0:
         return frozen(np.zeros(len(drawn), dtype=np.int64))
-    seed = np.random.SeedSequence(instance.seed, spawn_key=(_STREAM,))
     slots = instance.workers * instance.slots
     gap = float(drawn.output_tokens.mean()) / (instance.load * slots)
-    times = np.random.default_rng(seed).exponential(gap, len(drawn)).cumsum()
+    times = generator(instance.seed, _STREAM).exponential(gap, len(drawn)).cumsum()
     return frozen((times - times[0]).astype(np.int64))
 
 

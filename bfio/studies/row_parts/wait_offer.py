@@ -24,7 +24,7 @@ from bfio.common.options import (
     whole,
 )
 from bfio.studies.row import RowContext
-from bfio.studies.row_parts.arguments import MAX_WHOLE, Arguments
+from bfio.studies.row_parts.arguments import MAX_WHOLE, Arguments, generator
 from bfio.studies.row_parts.workload_arguments import (
     WorkloadChoice,
     chosen_workload,
@@ -302,11 +302,6 @@ def split_of(given: Arguments, memory: int, context: RowContext) -> TraceSplit:
     return from_mapping(TraceSplit, given.given, choice=choice, memory=memory)
 
 
-def trace_digest(split: TraceSplit) -> str:
-    """Return a digest of all requests of the trace."""
-    return request_facts(split.choice).digest
-
-
 @lru_cache(maxsize=16)
 def trace_parts(split: TraceSplit) -> TraceParts:
     """Split a trace into bins, built from the training requests, and served requests.
@@ -368,8 +363,7 @@ def drawn(rest: Workload, count: int | None, seed: int) -> Workload:
     """Return ``count`` requests drawn with replacement; all in their order if it is None."""
     if count is None:
         return rest
-    sequence = np.random.SeedSequence(seed, spawn_key=(_STREAM,))
-    return resample(rest, count, rng=np.random.default_rng(sequence))
+    return resample(rest, count, rng=generator(seed, _STREAM))
 
 
 def bin_ends(outputs: IntArray, count: int, binning: str, longest: int) -> tuple[int, ...]:
@@ -581,7 +575,7 @@ def _of_trace(given: Arguments, context: RowContext) -> StageOffer:
         offered=lambda: _rest_problem(without_bins(split), worker, factor, scale),
         scale=scale,
         left_out=parts.left_out,
-        digest=trace_digest(split),
+        digest=request_facts(split.choice).digest,
         draw=draw,
         samples=lambda: _rest_at_once(without_bins(split), engine),
     )
