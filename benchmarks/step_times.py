@@ -40,7 +40,7 @@ from bfio.studies.row_kind import Planned, descriptions, planned_kind
 from bfio.studies.row_parts.arguments import Arguments
 from formulations.backends import Outcome, SolveLimits
 from formulations.backends.highs import Highs
-from formulations.errors import InputError, use_one_of
+from formulations.errors import InputError
 from formulations.results import BoundKind, Termination
 from formulations.standard_form import StandardForm
 from formulations.step.certificate import Certificate, certified_bound
@@ -155,7 +155,7 @@ def measure(
         },
         solves=1,
         unproven=int(not proven),
-        violations={**violated, **certificate.violations},
+        violations={**violated, **(certificate.violations or {})},
         stopped_by_clock=not answer.finished,
     )
 
@@ -340,25 +340,18 @@ def _phases(whole_s: float, bound_s: float | None, search_s: float) -> dict[str,
     return phases if bound_s is None else phases | {"bound_s": bound_s}
 
 
-@dataclass(frozen=True)
-class Rederived:
-    """Result of verifying a certificate: time [s] and errors."""
-
-    timings: Mapping[str, float] = field(default_factory=dict)
-    violations: Mapping[str, int] = field(default_factory=dict)
-
-
-def derived_again(problem: StepProblem, certificate: Certificate | None) -> Rederived:
-    """Derive the bound of a certificate from the problem data again, and measure the time."""
+def derived_again(problem: StepProblem, certificate: Certificate | None) -> RowResult:
+    """Derive the bound of a certificate from the problem data again; return time and errors."""
     if certificate is None:
-        return Rederived()
+        return RowResult({})
     began = time.perf_counter()
     refused = {}
     try:
         certified_bound(problem, certificate)
     except InputError as error:
         refused = {f"certificate rejected: {error}": 1}
-    return Rederived({"certificate_s": time.perf_counter() - began}, refused)
+    timings = {"certificate_s": time.perf_counter() - began}
+    return RowResult({}, timings=timings, violations=refused)
 
 
 def _chosen(given: Arguments, context: RowContext) -> tuple[Harvest, int]:
@@ -395,10 +388,8 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     if discount > 1:
         raise InputError("argument discount", f"{discount} exceeds 1", "give a factor from 0 to 1")
     extra = given.choice("extra", [_NO_EXTRA, *EXTRAS])
-    method, limit = given.text("method", "exact"), given.optional_number("time_limit") or 30.0
-    if method not in METHODS:
-        remedy = use_one_of(method, list(METHODS))
-        raise InputError("argument method", f"{method!r} is unknown", remedy)
+    method = given.choice("method", list(METHODS))
+    limit = given.optional_number("time_limit") or 30.0
     without = given.optional_text("without")
     skip = () if without is None or without == "nothing" else (without,)
     skipped_phases(skip)

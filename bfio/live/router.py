@@ -248,12 +248,10 @@ class Router:
     def state(self) -> dict[str, Any]:
         """Return the state of the router as a JSON object: counts, and workers."""
         table = self.table
-        running = np.bincount(
-            table.worker[table.rows_of(RUNNING)], minlength=len(table.slots)
-        ).tolist()
-        bound = np.bincount(
-            table.worker[table.rows_of(BOUND)], minlength=len(table.slots)
-        ).tolist()
+        running, bound = (
+            np.bincount(table.worker[table.status == status], minlength=len(table.slots)).tolist()
+            for status in (RUNNING, BOUND)
+        )
         return {
             "policy": table.name,
             "seconds": time.monotonic() - self._began,

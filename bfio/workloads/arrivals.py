@@ -4,10 +4,10 @@ A process is sampled in floats. The cumulative times are then rounded to whole m
 kept exactly, so that later results do not depend on float rounding. Ties are possible.
 """
 
-from collections.abc import Callable
+from abc import abstractmethod
 from dataclasses import dataclass
 from math import pi
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 import numpy as np
 
@@ -92,8 +92,28 @@ class GammaRenewal:
         return exact_times(np.cumsum(gaps))
 
 
+class _OnClock:
+    """Base of processes whose rate is constant between the times of a clock."""
+
+    def sample(self, num_requests: int, rng: np.random.Generator) -> ArrivalTimes:
+        """Return the first ``num_requests`` arrival times after time 0 [s].
+
+        Measured in expected arrivals instead of seconds, the process is Poisson with unit rate. So
+        unit-rate points are mapped back to times by linear interpolation.
+        """
+        points = np.cumsum(rng.standard_exponential(_count(num_requests)))
+        if len(points) == 0:
+            return ArrivalTimes(np.zeros(0, dtype=np.int64), 1)
+        times, expected = self._clock(float(points[-1]), rng)
+        return exact_times(np.interp(points, expected, times))
+
+    @abstractmethod
+    def _clock(self, duration: float, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        """Return times and the expected arrivals until each, up to an expected number."""
+
+
 @dataclass(frozen=True)
-class OnOff:
+class OnOff(_OnClock):
     """Poisson arrivals whose rate switches between two values (Markov-modulated).
 
     Parameters
@@ -132,10 +152,6 @@ class OnOff:
             f"means={self.mean_on_s:g}/{self.mean_off_s:g} s)"
         )
 
-    def sample(self, num_requests: int, rng: np.random.Generator) -> ArrivalTimes:
-        """Return the first ``num_requests`` arrival times after time 0 [s]."""
-        return _on_clock(_count(num_requests), rng, self._clock)
-
     def _clock(self, duration: float, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
         # Times of the state changes, and the expected number of arrivals until each.
         starts_on = bool(rng.random() < self.mean_on_s / (self.mean_on_s + self.mean_off_s))
@@ -153,7 +169,7 @@ class OnOff:
 
 
 @dataclass(frozen=True)
-class MarkovModulated:
+class MarkovModulated(_OnClock):
     """Poisson arrivals whose rate jumps among any number of values (MMPP).
 
     Parameters
@@ -196,10 +212,6 @@ class MarkovModulated:
             for values in (self.rates, self.mean_stays_s)
         )
         return f"mmpp(rates={rates}, means={stays} s)"
-
-    def sample(self, num_requests: int, rng: np.random.Generator) -> ArrivalTimes:
-        """Return the first ``num_requests`` arrival times after time 0 [s]."""
-        return _on_clock(_count(num_requests), rng, self._clock)
 
     def _clock(self, duration: float, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
         count, means, rates = len(self.rates), np.array(self.mean_stays_s), np.array(self.rates)
@@ -266,7 +278,7 @@ class Diurnal:
 
 
 @dataclass(frozen=True)
-class Surges:
+class Surges(_OnClock):
     """Poisson arrivals with a base rate, and a higher rate during surges at fixed intervals.
 
     Parameters
@@ -306,10 +318,6 @@ class Surges:
         surge = f"{self.rate_surge:g} for {self.length_s:g} s every {self.every_s:g} s"
         return f"surges(rate={self.rate_base:g}, {surge})"
 
-    def sample(self, num_requests: int, rng: np.random.Generator) -> ArrivalTimes:
-        """Return the first ``num_requests`` arrival times after time 0 [s]."""
-        return _on_clock(_count(num_requests), rng, self._clock)
-
     def _clock(self, duration: float, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
         periods = int(duration / (self.rate * self.every_s)) + 1
         begins = np.arange(periods + 1)
@@ -317,23 +325,6 @@ class Surges:
         times = np.column_stack((begins, begins + 1 - self.length_s / self.every_s)).ravel()
         whole = self.rate * self.every_s * begins
         return times * self.every_s, np.column_stack((whole, whole + calm)).ravel()
-
-
-#: Return times and the expected arrivals until each, up to an expected number of arrivals.
-_Clock: TypeAlias = Callable[[float, np.random.Generator], tuple[FloatArray, FloatArray]]
-
-
-def _on_clock(count: int, rng: np.random.Generator, clock: _Clock) -> ArrivalTimes:
-    """Draw arrivals of a process whose rate is constant between the times of a clock.
-
-    Measured in expected arrivals instead of seconds, the process is Poisson with unit rate. So
-    unit-rate points are mapped back to times by linear interpolation.
-    """
-    points = np.cumsum(rng.standard_exponential(count))
-    if len(points) == 0:
-        return ArrivalTimes(np.zeros(0, dtype=np.int64), 1)
-    times, expected = clock(float(points[-1]), rng)
-    return exact_times(np.interp(points, expected, times))
 
 
 def exact_times(seconds: FloatArray) -> ArrivalTimes:

@@ -124,11 +124,8 @@ def _class_conflicts(args: argparse.Namespace) -> Iterator[Conflict]:
     yield from unread_without_trace(args, "rate", "rate_scale", remedy=remedy)
     yield from unread_without_trace(args, "skip_bad_rows", "columns")
     other = args.arrivals == "even" or args.scale is not None
-    what, remedy = (
-        "--profile draws Poisson arrivals at its own rates",
-        "omit --arrivals and --scale",
-    )
-    yield args.profile is not None and other, what, remedy
+    what = "--profile draws Poisson arrivals at its own rates"
+    yield args.profile is not None and other, what, "omit --arrivals and --scale"
     remedy = "give the seconds of arrivals as --horizon T"
     yield args.horizon is None, "--horizon is missing", remedy
 
