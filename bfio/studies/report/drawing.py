@@ -193,17 +193,26 @@ def panels(plan: Figure, rows: Iterable[Row]) -> list[Panel]:
 
 
 def canvas(
-    num_panels: int, *, height: float = _PANEL_HEIGHT, share_y: bool = True
+    num_panels: int,
+    *,
+    height: float = _PANEL_HEIGHT,
+    share_y: bool = True,
+    widths: tuple[float, ...] = (1,),
 ) -> tuple[Canvas, list["Axes"]]:
-    """Return an empty figure with the given number of panels, at most two side by side."""
+    """Return an empty figure with the given number of panels, at most two side by side.
+
+    A panel consists of axes of the given relative widths.
+    """
     columns = min(num_panels, _COLUMNS)
     lines = math.ceil(num_panels / columns)
     tall = _SINGLE_HEIGHT if num_panels == 1 else height * lines + 0.5
     figure = Canvas(figsize=(WIDTH, tall), layout="constrained")
-    grid = list(figure.subplots(lines, columns, squeeze=False, sharey=share_y).flat)
-    for spare in grid[num_panels:]:
+    how: dict[str, Any] = {"squeeze": False, "sharey": share_y, "width_ratios": widths * columns}
+    grid = list(figure.subplots(lines, columns * len(widths), **how).flat)
+    drawn = num_panels * len(widths)
+    for spare in grid[drawn:]:
         spare.set_visible(False)
-    return figure, grid[:num_panels]
+    return figure, grid[:drawn]
 
 
 @contextmanager

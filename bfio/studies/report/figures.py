@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.colors import LogNorm, Normalize
-from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import FuncFormatter
 
 from bfio.common.metrics import Domain
 from bfio.common.statistics import student_t
 from bfio.studies.report.drawing import (
     MEANS,
-    WIDTH,
     Drawing,
     Look,
     Panel,
@@ -61,7 +59,6 @@ from bfio.studies.report.statistics import (
     Estimate,
     Interval,
     Number,
-    as_number,
     interval_within,
 )
 from bfio.studies.report.traced import (
@@ -237,7 +234,12 @@ def draw_heatmap(plan: Figure, done: Sequence[Row]) -> Drawing:
     """Draw means of ``plan.y`` as a heatmap: a column per ``plan.x`` value, a line per group."""
     across = Places.of(done, plan.x)
     parts = panels(plan, done)
-    order = _order(parts[0].curves)
+    curves = parts[0].curves
+    order = list(range(len(curves)))
+    if len(plan.group) == 1:
+        # Numbers ascending, other values as planned.
+        up = Places.of(done, plan.group[0])
+        order.sort(key=lambda index: up[curves[index].values[0]])
     found = [
         [list(points(plan, panel.curves[index], across)) for index in order] for panel in parts
     ]
@@ -255,7 +257,7 @@ def draw_heatmap(plan: Figure, done: Sequence[Row]) -> Drawing:
         figure, grid = canvas(len(parts), height=max(1.6, 0.32 * lines + 0.9))
         if len(parts) == 1:
             figure.set_figheight(max(2.4, 0.36 * lines + 1.2))
-        names = [plain(parts[0].curves[index].label) for index in order]
+        names = [plain(curves[index].label) for index in order]
         for axes, panel, field in zip(grid, parts, means, strict=True):
             mesh = _draw_field(axes, field, across, names, norm)
             name_panel(axes, panel)
@@ -270,16 +272,6 @@ def draw_heatmap(plan: Figure, done: Sequence[Row]) -> Drawing:
     )
     body = Body([line(plan, point) for panel in found for curve in panel for point in curve])
     return Drawing(figure, DataTable(columns(plan, done), [body]), caption)
-
-
-def _order(curves: Sequence[Group[Row]]) -> list[int]:
-    """Return the order of the heatmap lines: numbers ascending, other values as planned."""
-    indices = list(range(len(curves)))
-    numbers = [as_number(curve.values[0]) for curve in curves]
-    is_sorted = len(curves[0].values) == 1 and None not in numbers
-    if is_sorted and not any(isinstance(curve.values[0], bool) for curve in curves):
-        return sorted(indices, key=lambda index: numbers[index] or 0)
-    return indices
 
 
 def _draw_field(
@@ -315,7 +307,12 @@ def draw_histogram(plan: Figure, done: Sequence[Row]) -> Drawing:
     parts = panels(plan, done)
     bodies = []
     with look():
-        figure, grid = _paired_canvas(len(parts))
+        # Each panel has a narrow axes for zeros and a wide one for bins.
+        is_single = len(parts) == 1
+        figure, axes = canvas(len(parts), share_y=False, widths=(1, 7 if is_single else 4))
+        if is_single:
+            figure.set_figheight(3.2)
+        grid = list(zip(axes[::2], axes[1::2], strict=True))
         for (left, right), panel in zip(grid, parts, strict=True):
             bodies += _draw_histogram(left, right, plan, panel, edges)
             right.set_xlabel(plain(drawn_value(plan, done)))
@@ -348,22 +345,6 @@ def _edges(entries: FloatArray) -> list[float]:
     first, last = math.floor(low * step), math.floor(high * step) + 1
     edges = [10 ** (k / step) for k in range(first - 1, last + 2)]
     return edges[bisect_right(edges, smallest) - 1 : bisect_right(edges, largest) + 1]
-
-
-def _paired_canvas(num_panels: int) -> tuple[Canvas, list[tuple["Axes", "Axes"]]]:
-    """Return a figure in which each panel has a narrow axes for zeros and a wide one for bins."""
-    columns = min(num_panels, 2)
-    lines = math.ceil(num_panels / columns)
-    figure = Canvas(
-        figsize=(WIDTH, 3.2 if num_panels == 1 else 2.3 * lines + 0.5), layout="constrained"
-    )
-    ratios = [1, 7] if columns == 1 else [1, 4, 1, 4]
-    grid = figure.subplots(lines, 2 * columns, squeeze=False, width_ratios=ratios)
-    pairs = [(line[2 * c], line[2 * c + 1]) for line in grid for c in range(columns)]
-    for spare in pairs[num_panels:]:
-        for axes in spare:
-            axes.set_visible(False)
-    return figure, pairs[:num_panels]
 
 
 def _draw_histogram(
