@@ -23,7 +23,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 from starlette.responses import JSONResponse, Response
 
 from bfio.decode.cluster import NO_LIMIT
-from bfio.live.fleet import End, Fleet, Job, apply_fault
+from bfio.live.fleet import End, Fleet, Job, answer_fault, apply_fault
 from bfio.live.options import STEPPED, EmulateOptions
 from bfio.live.prefill_tier import PREFIX, PrefillWorkers
 from bfio.live.service import (
@@ -158,10 +158,7 @@ class Emulator:
         if payload.model not in (None, self.model):
             raise WireError(404, f"Unknown model {payload.model}; use {self.model}.", "model")
         number = self._worker_of(request)
-        worker = self.fleet.workers[number]
-        if worker.errors > 0:
-            worker.errors -= 1
-            raise WireError(500, f"Worker {number} answers with an error (requested by a fault).")
+        answer_fault(self.fleet.workers[number], f"Worker {number}")
         params = payload.fields.get("kv_transfer_params") or {}
         if params.get("do_remote_prefill"):
             if self.prefill is None:

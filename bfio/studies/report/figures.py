@@ -3,7 +3,7 @@
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,7 +57,6 @@ from bfio.studies.report.selection import (
 from bfio.studies.report.statistics import (
     ROUNDING,
     Estimate,
-    Interval,
     Number,
     interval_within,
 )
@@ -395,16 +394,6 @@ def _draw_histogram(
 _MAX_BLOCKS = 120
 
 
-@dataclass(frozen=True)
-class _Curve:
-    """A mean trajectory: mean over rows per block of indices, interval, number of rows."""
-
-    mean: FloatArray
-    lower: FloatArray
-    upper: FloatArray
-    count: IntArray
-
-
 def draw_trajectory(plan: Figure, done: Sequence[Row]) -> Drawing:
     """Draw the series ``plan.y`` over its index (called ``plan.x``), averaged over each group.
 
@@ -424,12 +413,13 @@ def draw_trajectory(plan: Figure, done: Sequence[Row]) -> Drawing:
                     own = distinct(group.items, plan.y)
                     domain = domain_of(own, plan.y, log="y" in plan.log)
                     curve = _curve(_block_means(own, plan.y, edges), domain)
-                    style = Look.of(index)
-                    axes.plot(middle, curve.mean, label=curve_label(group), **style.line)
+                    style, mean = Look.of(index), np.array([e.value for e in curve], dtype=float)
+                    axes.plot(middle, mean, label=curve_label(group), **style.line)
                     # With only two rows, the interval is so wide that it would set the scale.
-                    ends = np.where(curve.count > 2, (curve.lower, curve.upper), np.nan)
+                    shown = (e.interval if e.count > 2 else None for e in curve)
+                    ends = np.array([(i.lower, i.upper) if i else (np.nan,) * 2 for i in shown]).T
                     axes.fill_between(middle, *ends, color=style.colour, alpha=0.2, linewidth=0)
-                    lowest = min(lowest, float(np.nanmin(curve.mean, initial=np.inf)))
+                    lowest = min(lowest, float(np.nanmin(mean, initial=np.inf)))
                     bodies.append(_body(plan, group, edges, curve))
             axes.set_xlabel(plain(along))
             axes.xaxis.set_major_formatter(lambda x, _: short_number(x))
@@ -462,10 +452,10 @@ def _block_means(rows: Sequence[Row], name: str, edges: IntArray) -> FloatArray:
     return means
 
 
-def _curve(means: FloatArray, domain: Domain) -> _Curve:
-    """Return the mean trajectory over rows with its t interval; NaN after the end of a series.
+def _curve(means: FloatArray, domain: Domain) -> list[Estimate]:
+    """Return the mean over rows of each block with its t interval; no value after all series.
 
-    Intervals are NaN where all rows are equal.
+    There is no interval where all rows are equal.
     """
     known = np.isfinite(means)
     count = known.sum(axis=0)
@@ -478,25 +468,19 @@ def _curve(means: FloatArray, domain: Domain) -> _Curve:
     differ = (count > 1) & (half > ROUNDING * np.abs(mean))
     if not domain.holds(float(means[known].min())) or not domain.holds(float(means[known].max())):
         domain = Domain.REAL
-    ends = np.full((2, len(mean)), np.nan)
-    for k in np.flatnonzero(differ):
-        interval = interval_within(float(mean[k]), float(half[k]), domain)
-        ends[:, k] = interval.lower, interval.upper
-    mean = np.where(count > 0, mean, np.nan)
-    return _Curve(mean, ends[0], ends[1], count.astype(np.int64))
+    found = []
+    for k, (middle, width) in enumerate(zip(mean.tolist(), half.tolist(), strict=True)):
+        interval = interval_within(middle, width, domain) if differ[k] else None
+        found.append(Estimate(middle if count[k] else None, interval, int(count[k])))
+    return found
 
 
-def _body(plan: Figure, group: Group[Row], edges: IntArray, curve: _Curve) -> Body:
+def _body(plan: Figure, group: Group[Row], edges: IntArray, curve: Sequence[Estimate]) -> Body:
     keys = key_cells(plan, group.items)
     lines = []
-    for block in range(len(curve.mean)):
-        first, end = int(edges[block]), int(edges[block + 1])
-        if curve.count[block] == 0:
+    for (first, end), estimate in zip(pairwise(edges.tolist()), curve, strict=True):
+        if estimate.value is None:
             continue
-        interval = None
-        if np.isfinite(curve.lower[block]):
-            interval = Interval(float(curve.lower[block]), float(curve.upper[block]))
-        estimate = Estimate(float(curve.mean[block]), interval, int(curve.count[block]))
         place = f"{first}" if end == first + 1 else f"{first} to {end - 1}"
         cells = [*keys, ((place,),), *split(estimated(estimate, "series-mean"))]
         cells.append(((traced(estimate.count, "series-rows"),),))
