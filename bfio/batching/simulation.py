@@ -93,6 +93,21 @@ def simulate(
     )
 
 
+def logged_beginning(
+    run: BatchRun, tokens: int, most: int = MAX_SLOTS, engine: Engine | str = Engine.AUTO
+) -> BatchRun:
+    """Simulate the beginning of a run again with a log, for its check.
+
+    A log grows with the tokens: it covers as many slots as load about ``tokens`` tokens, and at
+    most ``most`` slots of a run that loads none.
+    """
+    end, loaded = int(run.course.slot[-1]), int(run.course.loaded[-1].sum())
+    slots = max(1, min(end, end * tokens // loaded if loaded else most))
+    length = slots * (run.scenario.network.slot or 1)
+    again = {"seed": run.seed, "engine": engine, "keeps_log": True}
+    return simulate(run.scenario, **again, horizon=length, blocks=1)
+
+
 def _machine(
     scenario: Scenario,
     streams: Streams,

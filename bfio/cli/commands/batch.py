@@ -394,15 +394,11 @@ def document_of(args: argparse.Namespace, run: "BatchRun") -> dict[str, Any]:
     from bfio.batching.replay import violations
     from bfio.batching.run import first_batches
     from bfio.batching.scenario import remarks
-    from bfio.batching.simulation import simulate
+    from bfio.batching.simulation import logged_beginning
     from bfio.batching.stability import judge
 
     document = run.summary() | {"remarks": remarks(run.scenario)}
-    end, loaded = int(run.course.slot[-1]), int(run.course.loaded[-1].sum())
-    slots = max(1, min(end, _CHECKED_SLOTS if not loaded else end * _CHECKED_TOKENS // loaded))
-    length = slots * (run.scenario.network.slot or 1)
-    again = {"seed": run.seed, "engine": args.engine, "keeps_log": True}
-    beginning = simulate(run.scenario, **again, horizon=length, blocks=1)
+    beginning = logged_beginning(run, _CHECKED_TOKENS, _CHECKED_SLOTS, args.engine)
     document["violations"] = violations(beginning)
     if args.show_batches is not None:
         shown = first_batches(beginning, args.show_batches)

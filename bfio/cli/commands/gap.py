@@ -42,32 +42,18 @@ def write_steps(
     """
     from bfio.workloads.tables import atomic_file
 
+    names = ("step", "objective", "optimum", "bound", "regret_at_most")
     written = []
     for rank, kept in enumerate(worst, 1):
-        path = folder / f"worst-{rank:02}-step-{kept.row.step}.json"
-        document = _step_document(kept, {**origin, "rank": rank})
+        path, problem = folder / f"worst-{rank:02}-step-{kept.row.step}.json", kept.problem
+        row = {name: getattr(kept.row, name) for name in names}
+        provenance = {**origin, "rank": rank, "step": row["step"], "decision": [*kept.decision]}
+        provenance |= {**row, "scale": problem.scale, "digest": problem.digest()}
+        document = problem.to_mapping() | {"provenance": provenance}
         with atomic_file(path, overwrite=True) as (stream, _):
             stream.write(f"{json.dumps(document, allow_nan=False, default=str)}\n".encode())
-        row = document["provenance"]
-        names = ("step", "objective", "optimum", "bound", "regret_at_most")
-        written.append({"file": str(path), **{name: row[name] for name in names}})
+        written.append({"file": str(path), **row})
     return written
-
-
-def _step_document(kept: "KeptStep", origin: Mapping[str, object]) -> dict[str, Any]:
-    row, problem = kept.row, kept.problem
-    provenance = {
-        **origin,
-        "step": row.step,
-        "decision": list(kept.decision),
-        "objective": row.objective,
-        "optimum": row.optimum,
-        "bound": row.bound,
-        "regret_at_most": row.regret_at_most,
-        "scale": problem.scale,
-        "digest": problem.digest(),
-    }
-    return problem.to_mapping() | {"provenance": provenance}
 
 
 #: Policy options that define the objective and limits of the gap.

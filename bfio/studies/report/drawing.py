@@ -410,11 +410,6 @@ def drawn_value(plan: Figure, rows: Sequence[Row]) -> str:
     return with_unit(rows[0].task.computes, plan.y)
 
 
-def drawn_unit(plan: Figure, rows: Sequence[Row]) -> str:
-    """Return the unit of the value drawn by a figure; empty if unknown."""
-    return describe(rows[0].task.computes, plan.y).unit
-
-
 def refuse(plan: Figure, what: str, remedy: str) -> InputError:
     """Return the error for a figure that cannot be drawn as planned."""
     return InputError(f"report figure {plan.title!r}", what, remedy)
@@ -464,7 +459,7 @@ def columns(plan: Figure, rows: Sequence[Row]) -> list[Column]:
 
 def mean_columns(plan: Figure, rows: Sequence[Row], along: str) -> list[Column]:
     """Return the columns of a data table of means and intervals, with ``along`` as the index."""
-    unit = drawn_unit(plan, rows)
+    unit = describe(rows[0].task.computes, plan.y).unit
     values = [Column(name, unit) for name in (f"mean {plan.y}", "lower", "upper")]
     return [*key_columns(plan), Column(along), *values, Column("rows")]
 

@@ -502,7 +502,9 @@ def draw_performance_profile(plan: Figure, rows: Sequence[Row]) -> Drawing:
     the arguments of groups and panels.
     """
     done = [row for row in rows if row.is_done]
-    names = instance_names(plan, rows)
+    # An instance has a value of each argument that varies, except those of groups and panel.
+    shared = set.intersection(*(set(row.task.arguments) for row in rows))
+    names = [name for name in varying(rows, [*plan.group, plan.panel]) if name in shared]
     parts = panels(plan, rows)
     found = [_factors(plan, panel, names) for panel in parts]
     bounds = _bounds([factor for curves in found for factors in curves for factor in factors])
@@ -540,12 +542,6 @@ def draw_performance_profile(plan: Figure, rows: Sequence[Row]) -> Drawing:
         why = "if the best value is not positive, only equal values are within a factor"
         notes.append(("Rows whose ", plan.y, " is not positive: ", count, f"; {why}."))
     return Drawing(figure, DataTable(columns, bodies), caption, notes)
-
-
-def instance_names(plan: Figure, rows: Sequence[Row]) -> list[str]:
-    """Return the arguments that identify an instance: those that vary, except groups and panel."""
-    shared = set.intersection(*(set(row.task.arguments) for row in rows))
-    return [name for name in varying(rows, [*plan.group, plan.panel]) if name in shared]
 
 
 def _factors(plan: Figure, panel: Panel, names: Sequence[str]) -> list[list[float]]:
