@@ -312,15 +312,6 @@ _TRACED_MAKESPAN = (("azure-conv", 3, 2, 18, 128, 48), ("mooncake", 4, 2, 24, 10
 _SYNTHETIC = "synthetic"
 
 
-def other_problems(folder: Path) -> Iterator[Made]:
-    """Yield all problems other than step problems, in the order of the library."""
-    yield from _latency(folder)
-    yield from _makespan(folder)
-    yield from _fluid(folder)
-    yield from _thresholds(folder)
-    yield from worst_problems()
-
-
 def _latency(folder: Path) -> Iterator[Made]:
     for count, memory, convention in _AT_ONCE:
         model = ArrivalModel(1, count=(count, count), memory=(memory, memory))
@@ -336,24 +327,14 @@ def _latency(folder: Path) -> Iterator[Made]:
         about = f"{problem.num_requests} Poisson arrivals in {rounds} rounds, memory {memory}"
         yield "latency", name, "Poisson arrivals", about, _SYNTHETIC, problem.to_mapping()
     for source, count, memory, prompt, output in _TRACED_LATENCY:
-        problem = _traced_latency(folder, source, count, memory, (prompt, output))
+        # The first requests in coarse units, with one arrival in every second round.
+        prompts, outputs = _lengths(folder, source, count, (prompt, output))
+        prompts = np.minimum(prompts, memory // 2)
+        outputs = np.minimum(outputs, memory - prompts)
+        problem = LatencyProblem(memory, np.arange(count) // 2, prompts, outputs)
         name = f"latency-{source}-n{count}-m{memory}"
         about = f"first {count} requests, {prompt} and {output} tokens to a unit, memory {memory}"
         yield "latency", name, "traces", about, source, problem.to_mapping()
-
-
-def _traced_latency(
-    folder: Path, source: str, count: int, memory: int, units: tuple[int, int]
-) -> LatencyProblem:
-    """Return the first requests in coarse units, with one arrival in every second round."""
-    prompt, output = _lengths(folder, source, count, units)
-    prompt = np.minimum(prompt, memory // 2)
-    return LatencyProblem(
-        memory=memory,
-        arrival=np.arange(count) // 2,
-        prompt=prompt,
-        output=np.minimum(output, memory - prompt),
-    )
 
 
 def _lengths(folder: Path, source: str, count: int, units: tuple[int, int]) -> Any:
@@ -501,4 +482,8 @@ def _problems(traces: Path) -> Iterator[Made]:
         source = "synthetic" if run.workload.startswith("synthetic") else run.workload
         for name, family, about, problem in step_problems(run, traces):
             yield "step", name, family, about, source, problem.to_mapping()
-    yield from other_problems(traces)
+    yield from _latency(traces)
+    yield from _makespan(traces)
+    yield from _fluid(traces)
+    yield from _thresholds(traces)
+    yield from worst_problems()

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,38 +21,8 @@ from bfio.common.text import number
 from formulations.scalars import percent
 
 if TYPE_CHECKING:
-    from bfio.gap import GapReport, KeptStep
+    from bfio.gap import GapReport
     from bfio.workloads.workload import Workload
-
-
-def write_steps(
-    folder: Path, worst: "Sequence[KeptStep]", origin: Mapping[str, object]
-) -> list[dict[str, object]]:
-    """Write each kept step into a file, and return a summary of each.
-
-    Parameters
-    ----------
-    folder : Path
-        Folder of the files. Existing files are replaced.
-    worst : sequence of KeptStep
-        The steps, worst first.
-    origin : mapping
-        Run of the steps, stored under ``provenance`` in each document.
-    """
-    from bfio.workloads.tables import atomic_file
-
-    names = ("step", "objective", "optimum", "bound", "regret_at_most")
-    written = []
-    for rank, kept in enumerate(worst, 1):
-        path, problem = folder / f"worst-{rank:02}-step-{kept.row.step}.json", kept.problem
-        row = {name: getattr(kept.row, name) for name in names}
-        provenance = {**origin, "rank": rank, "step": row["step"], "decision": [*kept.decision]}
-        provenance |= {**row, "scale": problem.scale, "digest": problem.digest()}
-        document = problem.to_mapping() | {"provenance": provenance}
-        with atomic_file(path, overwrite=True) as (stream, _):
-            stream.write(f"{json.dumps(document, allow_nan=False, default=str)}\n".encode())
-        written.append({"file": str(path), **row})
-    return written
 
 
 #: Policy options that define the objective and limits of the gap.
@@ -235,8 +204,12 @@ class _Gap:
         return settings(*made_of, self.energy, self.policies)
 
     def dumped(self) -> list[dict[str, Any]]:
-        """Write the steps with the largest certified gaps and return their summaries."""
+        """Write the steps with the largest certified gaps and return their summaries.
+
+        Existing files are replaced. Each problem states the run as its ``provenance``.
+        """
         from bfio.gap import RULE
+        from bfio.workloads.tables import atomic_file
 
         origin = {
             "policy": self.args.policy,
@@ -246,7 +219,18 @@ class _Gap:
             "every": self.args.every,
             "rule": RULE,
         }
-        return write_steps(Path(self.args.output), self.observer.worst, origin)
+        names = ("step", "objective", "optimum", "bound", "regret_at_most")
+        written = []
+        for rank, kept in enumerate(self.observer.worst, 1):
+            row, problem = {name: getattr(kept.row, name) for name in names}, kept.problem
+            path = Path(self.args.output) / f"worst-{rank:02}-step-{kept.row.step}.json"
+            own = {"rank": rank, "step": kept.row.step, "decision": list(kept.decision)} | row
+            own |= {"scale": problem.scale, "digest": problem.digest()}
+            document = problem.to_mapping() | {"provenance": origin | own}
+            with atomic_file(path, overwrite=True) as (stream, _):
+                stream.write(f"{json.dumps(document, allow_nan=False, default=str)}\n".encode())
+            written.append({"file": str(path), **row})
+        return written
 
     def show(
         self,
