@@ -9,7 +9,7 @@ recomputed completely or as a sample, and compared with the old numbers.
 import argparse
 import math
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import filter as matching
 from functools import cached_property
@@ -374,44 +374,6 @@ def _key(record: Record) -> tuple[str, ...]:
     return (record["table"], *arguments, record["value"], record.get("source") or "")
 
 
-def remake_all(
-    wanted: Sequence[Result], folder: Path, jobs: int, say: Callable[[str], None]
-) -> int:
-    """Recompute results, quick ones first; return the number of failures.
-
-    Parameters
-    ----------
-    wanted : sequence of Result
-        The results.
-    folder : Path
-        Folder of the stores of rows.
-    jobs : int
-        Number of processes.
-    say : callable
-        Takes a line on the progress.
-    """
-    failed = 0
-    ordered = sorted(wanted, key=lambda result: result.seconds)
-    for place, result in enumerate(ordered):
-        rest = sum(_wall(other, jobs) for other in ordered[place:])
-        say(f"{result.name} ({place + 1} of {len(ordered)}; about {rest / 60:.0f} min left)")
-        try:
-            others = remake(result, folder, jobs)
-        except InputError as error:
-            failed += 1
-            say(f"{result.name}: {error}")
-            continue
-        verdict = f"{len(others)} numbers differ" if others else "all numbers equal"
-        say(f"{result.name}: {verdict}")
-        for line in others[:MAX_SHOWN]:
-            say(f"  {line}")
-    return failed
-
-
-def _wall(result: Result, jobs: int) -> float:
-    return result.seconds / (1 if result.is_timed else jobs)
-
-
 #: Exit status if a result is stale, refused, or cannot be recomputed.
 REFUSED = 1
 #: Folder of the stores of recomputed rows.
@@ -467,12 +429,27 @@ def refusals(result: Result) -> list[str]:
 
 
 def _remake(args: argparse.Namespace) -> int:
+    """Recompute results, quick ones first."""
     jobs = integer(args.jobs, "--jobs", minimum=1)
     wanted = [r for r in chosen(args.names) if _is_stale(r) and r.state() != DERIVED]
     if args.list:
         _tell(wanted)
         return DONE
-    failed = remake_all(wanted, _ROWS, jobs, say)
+    failed = 0
+    wanted.sort(key=lambda result: result.seconds)
+    for place, result in enumerate(wanted):
+        rest = sum(r.seconds / (1 if r.is_timed else jobs) for r in wanted[place:])
+        say(f"{result.name} ({place + 1} of {len(wanted)}; about {rest / 60:.0f} min left)")
+        try:
+            others = remake(result, _ROWS, jobs)
+        except InputError as error:
+            failed += 1
+            say(f"{result.name}: {error}")
+            continue
+        verdict = f"{len(others)} numbers differ" if others else "all numbers equal"
+        say(f"{result.name}: {verdict}")
+        for line in others[:MAX_SHOWN]:
+            say(f"  {line}")
     write_all()
     return REFUSED if failed else DONE
 

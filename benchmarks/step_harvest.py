@@ -21,6 +21,7 @@ from bfio.decode.policy import Policy
 from bfio.decode.policy_registry import choose
 from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
+from bfio.studies.row_parts.arguments import refused
 from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray
 from formulations.errors import InputError
@@ -138,7 +139,7 @@ class Size:
         """
         match = _SIZE.fullmatch(text)
         if match is None:
-            raise InputError("argument size", f"{text!r} is not a size", "write 16x72-r128")
+            raise refused("size", f"{text!r} is not a size", "write 16x72-r128")
         return cls(*map(int, match.groups()))
 
     def requests(self, turnovers: int) -> int:

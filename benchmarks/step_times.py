@@ -37,7 +37,7 @@ from bfio.step.exact.phases import skipped_phases
 from bfio.step.two_stage.heuristic import TwoStageParameters, two_stage
 from bfio.studies.row import RowContext, RowResult
 from bfio.studies.row_kind import Planned, descriptions, planned_kind
-from bfio.studies.row_parts.arguments import Arguments
+from bfio.studies.row_parts.arguments import Arguments, refused
 from formulations.backends import Outcome, SolveLimits
 from formulations.backends.highs import Highs
 from formulations.errors import InputError
@@ -359,9 +359,7 @@ def _chosen(given: Arguments, context: RowContext) -> tuple[Harvest, int]:
     moment = given.text("moment", "cold")
     word, _, number = moment.partition("-")
     if moment != "cold" and not (word == "warm" and number.isdigit() and int(number) >= 1):
-        raise InputError(
-            "argument moment", f"{moment!r} is not a moment", "write cold, warm-1, warm-2"
-        )
+        raise refused("moment", f"{moment!r} is not a moment", "write cold, warm-1, warm-2")
     place = int(number or 0)
     harvest = Harvest(
         size=Size.parse(given.text("size", "16x72-r128")),
@@ -386,7 +384,7 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     look_ahead = given.whole(LOOK_AHEAD, 0, maximum=LONGEST)
     discount = given.exact("discount", positive=True) or Fraction(1)
     if discount > 1:
-        raise InputError("argument discount", f"{discount} exceeds 1", "give a factor from 0 to 1")
+        raise refused("discount", f"{discount} exceeds 1", "give a factor from 0 to 1")
     extra = given.choice("extra", [_NO_EXTRA, *EXTRAS])
     method = given.choice("method", list(METHODS))
     limit = given.optional_number("time_limit") or 30.0
@@ -396,7 +394,7 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     work_limit = given.optional_whole("work_limit")
     for name, wanted in (("without", bool(skip)), ("work_limit", work_limit is not None)):
         if wanted and method != "exact":
-            raise InputError(f"argument {name}", f"method {method} takes none", "remove it")
+            raise refused(name, f"method {method} takes none", "remove it")
 
     def compute() -> RowResult:
         window = with_discount(with_horizon(harvested(harvest)[place], look_ahead), discount)

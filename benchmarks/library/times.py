@@ -12,8 +12,7 @@ from bfio.library.store import VERSION
 from bfio.step.exact import prepare
 from bfio.studies.row import RowContext, RowResult
 from bfio.studies.row_kind import Planned, descriptions, planned_kind
-from bfio.studies.row_parts.arguments import Arguments
-from formulations.errors import InputError
+from bfio.studies.row_parts.arguments import Arguments, refused
 
 ARGUMENTS = ("kind", "family", "method", "time_limit", "seed")
 
@@ -24,11 +23,7 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     kind, family = given.text("kind", "step"), given.text("family", "H = 0")
     chosen = [e for e in entries() if (e.kind_name, e.family) == (kind, family)]
     if not chosen:
-        raise InputError(
-            "argument family",
-            f"kind {kind} has no family {family!r}",
-            "see docs/library.md",
-        )
+        raise refused("family", f"kind {kind} has no family {family!r}", "see docs/library.md")
     method = given.choice("method", list(METHODS[kind]), "exact")
     seconds = given.optional_number("time_limit") or 1.0
     limits = Limits(None, seconds, given.whole("seed", 0))

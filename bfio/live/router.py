@@ -151,9 +151,7 @@ class Router:
         self.prefill = prefill
         self.own_slots = table.slots.copy()
         self.tickets: dict[int, Ticket] = {}
-        self.ends: dict[str, int] = dict.fromkeys(
-            (FINISHED, REFUSED, EXPIRED, FAILED, CANCELLED), 0
-        )
+        self.ends = dict.fromkeys((FINISHED, REFUSED, EXPIRED, FAILED, CANCELLED), 0)
         self.arrived = self.sent = self.decided = self.tokens = self.errors = 0
         self.decide_s = 0.0
         self.models: set[str] = set()

@@ -580,20 +580,6 @@ def _print_batches_of_state(answer: dict[str, Any]) -> None:
     print(origin(answer["best"]["solver"], answer["best"]["proof"]))
 
 
-def refuse_exchange(args: argparse.Namespace) -> None:
-    """Reject ``--write`` and ``--read-solution`` without ``--state``.
-
-    Raises
-    ------
-    InputError
-        If one of them is given.
-    """
-    if is_exchange(args):
-        option = "--write" if args.write is not None else "--read-solution"
-        remedy = "add --state FILE, or use bfio capacity for the program of a network"
-        raise InputError(option, "a simulation has no program to write or check", remedy)
-
-
 _SUMMARY = "simulate token-budget engines and networks of agents: queues, latencies, stability"
 _DESCRIPTION = """\
 Simulate engines whose batches hold a limited number of tokens (token budget), slot by slot. A slot
@@ -671,7 +657,10 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _run(args: argparse.Namespace) -> int:
     if args.state is not None:
         return next_batches(args, _add_arguments)
-    refuse_exchange(args)
+    if is_exchange(args):
+        option = "--write" if args.write is not None else "--read-solution"
+        remedy = "add --state FILE, or use bfio capacity for the program of a network"
+        raise InputError(option, "a simulation has no program to write or check", remedy)
     sources = checked_sources(args)
     options = from_namespace(BatchOptions, args)
 

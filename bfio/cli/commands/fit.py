@@ -95,20 +95,6 @@ def fit_batches(
     return DONE
 
 
-def refuse_batches(args: argparse.Namespace) -> None:
-    """Reject options of batch times when step times are fitted.
-
-    Raises
-    ------
-    InputError
-        If one of them is given.
-    """
-    for name in given_options(args, add_batches):
-        raise InputError(
-            flag(name), "has no effect without --kind batches", "add --kind batches, or omit it"
-        )
-
-
 _KINDS = ("steps", "batches")
 _SUMMARY = "fit the constants of step times or batch times to measurements"
 _DESCRIPTION = """\
@@ -173,7 +159,9 @@ def _run(args: argparse.Namespace) -> int:
         raise InputError("--kind", f"{args.kind!r} is unknown", use_one_of(args.kind, _KINDS))
     if args.kind == "batches":
         return fit_batches(args, _add_arguments)
-    refuse_batches(args)
+    for name in given_options(args, add_batches):
+        what, remedy = "has no effect without --kind batches", "add --kind batches, or omit it"
+        raise InputError(flag(name), what, remedy)
     loss = member(Loss, args.loss or "huber", "--loss")
     place = picture_place(args.plot)
     folder, replay = Path(args.file), None

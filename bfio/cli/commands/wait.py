@@ -88,20 +88,6 @@ class ArrivalOptions(CheckedOptions):
     )
 
 
-def checked_arrivals(args: argparse.Namespace) -> ArrivalOptions:
-    """Reject contradictory arguments and unwritable files before any file is read.
-
-    Raises
-    ------
-    InputError
-        If arguments contradict each other or a plot cannot be written.
-    """
-    refuse_first(_trace_conflicts(args) if args.trace is not None else _class_conflicts(args))
-    arrivals = from_namespace(ArrivalOptions, args)
-    picture_place(args.plot)
-    return arrivals
-
-
 def _trace_conflicts(args: argparse.Namespace) -> Iterator[Conflict]:
     what = "--arrivals even cannot be combined with --trace"
     yield args.arrivals == "even", what, "use --arrivals trace, or poisson with --rate"
@@ -304,7 +290,10 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
-    arrivals = checked_arrivals(args)
+    # Reject contradictory arguments and unwritable files before any file is read.
+    refuse_first(_trace_conflicts(args) if args.trace is not None else _class_conflicts(args))
+    arrivals = from_namespace(ArrivalOptions, args)
+    picture_place(args.plot)
 
     from bfio.cli.tables import print_sentences
     from bfio.common.kernel_groups import Engine

@@ -28,7 +28,7 @@ from bfio.common.options import (
 )
 from bfio.studies.row import RowContext, RowResult, Value
 from bfio.studies.row_kind import Planned, described_metrics, descriptions, planned_kind
-from bfio.studies.row_parts.arguments import Arguments, algorithm_digest, digest_of
+from bfio.studies.row_parts.arguments import Arguments, algorithm_digest, digest_of, refused
 from bfio.studies.row_parts.workload_arguments import lengths_digest, trace_requests
 from formulations.batching import AgentNetwork
 from formulations.errors import InputError
@@ -229,7 +229,7 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     scenario = from_mapping(BatchingOffer, arguments).scenario(context)
     options = from_mapping(BatchOptions, given.given)
     if options.horizon is None:
-        raise InputError("argument horizon", "is missing", "give the simulated time")
+        raise refused("horizon", "is missing", "give the simulated time")
     seed, judges = given.whole("seed", 0), given.flag("judge")
     judge_slots = given.whole("judge_slots", 20_000, minimum=400, maximum=10**9)
 

@@ -20,7 +20,7 @@ from bfio.common.options import (
 from bfio.common.plugins import call_check
 from bfio.studies.row import RowContext, RowResult, Value
 from bfio.studies.row_kind import Planned, described_metrics, descriptions, planned_kind
-from bfio.studies.row_parts.arguments import Arguments, algorithm_digest, digest_of
+from bfio.studies.row_parts.arguments import Arguments, algorithm_digest, digest_of, refused
 from bfio.studies.row_parts.wait_offer import (
     OFFER_ARGUMENTS,
     multiplied,
@@ -113,7 +113,7 @@ def policy_of(given: Arguments, known: FluidProblem) -> tuple[str, StagePolicy]:
     """
     asked = from_mapping(StagePolicyOptions, given.given)
     if asked.policy is None:
-        raise InputError("argument policy", "missing", 'give one, e.g. "wait"')
+        raise refused("policy", "missing", 'give one, e.g. "wait"')
     text, most = given.with_options(asked.policy, "limit"), asked.design_load or Fraction(0)
     # Built-in policies have no state and can be shared by rows. Users' own policies are built per
     # row.
@@ -129,7 +129,7 @@ def _built(text: str, known: FluidProblem, most: Fraction) -> StagePolicy:
     except NoThresholdsError as error:
         now = f"design_load {most}" if 0 < most < load else f"load {float(load):.6g}"
         remedy = "set design_load to less, e.g. 0.9, or list thresholds"
-        raise InputError("argument policy", f"{text}: {error.what} at {now}", remedy) from None
+        raise refused("policy", f"{text}: {error.what} at {now}", remedy) from None
 
 
 _shared = lru_cache(maxsize=512)(_built)

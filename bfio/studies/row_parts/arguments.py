@@ -22,6 +22,11 @@ from formulations.scalars import exact_number
 MAX_WHOLE = 2**63 - 1
 
 
+def refused(name: str, what: str, remedy: str) -> InputError:
+    """Return the error for an argument of a row."""
+    return InputError(f"argument {name}", what, remedy)
+
+
 @dataclass(frozen=True)
 class Arguments:
     """Arguments of one row, with readers per type. None counts as not given.
@@ -45,9 +50,7 @@ class Arguments:
     def __post_init__(self) -> None:
         for name in self.given:
             if name not in self.known:
-                raise InputError(
-                    f"argument {name}", "unknown", use_one_of(name, sorted(self.known))
-                )
+                raise refused(name, "unknown", use_one_of(name, sorted(self.known)))
 
     def has(self, name: str) -> bool:
         """Return whether an argument has a value."""
@@ -67,7 +70,7 @@ class Arguments:
         value = self.given.get(name)
         is_typed = isinstance(value, kind) and isinstance(value, bool) == (kind is bool)
         if value is not None and not is_typed:
-            raise InputError(f"argument {name}", f"{value!r} {what}", remedy)
+            raise refused(name, f"{value!r} {what}", remedy)
         return value
 
     def choice(self, name: str, known: Sequence[str], default: str | None = None) -> str:
@@ -75,7 +78,7 @@ class Arguments:
         value = self.text(name, known[0] if default is None else default)
         if value not in known:
             remedy = use_one_of(value, known)
-            raise InputError(f"argument {name}", f"{value!r} is unknown", remedy)
+            raise refused(name, f"{value!r} is unknown", remedy)
         return value
 
     def whole(self, name: str, default: int, *, minimum: int = 0, maximum: int = MAX_WHOLE) -> int:
@@ -100,7 +103,7 @@ class Arguments:
         """Return a time argument >= 0 [s]."""
         value = self.optional_number(name)
         if value is not None and not value >= 0:
-            raise InputError(f"argument {name}", f"{value} is negative", "use seconds >= 0")
+            raise refused(name, f"{value} is negative", "use seconds >= 0")
         return default if value is None else value
 
     def rational(self, name: str, default: str) -> str | int:
@@ -131,7 +134,7 @@ class Arguments:
         for name in filter(self.has, names):
             if name in written:
                 what = f"{text!r} sets it as well"
-                raise InputError(f"argument {name}", what, "remove one of the two")
+                raise refused(name, what, "remove one of the two")
             text += f":{name}={self.rational(name, '')}"
         return text
 
@@ -145,9 +148,7 @@ class Arguments:
         """
         given = [name for name in names if self.has(name)]
         if len(given) > 1:
-            raise InputError(
-                f"argument {given[1]}", f"{given[0]} is given as well", "remove one of the two"
-            )
+            raise refused(given[1], f"{given[0]} is given as well", "remove one of the two")
 
 
 def digest_of(*parts: str) -> str:
@@ -246,7 +247,5 @@ def _range(value: Any, name: str, kind: type[Any]) -> tuple[Any, Any]:
     try:
         lowest, highest = (kind(end) for end in ends)
     except ValueError:
-        raise InputError(
-            f"argument {name}", f"{value!r} is not a range", 'write a number, or "40-60"'
-        ) from None
+        raise refused(name, f"{value!r} is not a range", 'write a number, or "40-60"') from None
     return lowest, highest
