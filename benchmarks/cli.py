@@ -126,7 +126,7 @@ def _run(args: argparse.Namespace) -> int:
         with StudyProgress(lambda: False) as progress:
             results = run_study(
                 study,
-                _store(args, study),
+                args.out / f"{study.name}.sqlite",
                 StudyRunOptions(jobs=1, retry=True),
                 on_start=progress.start,
                 on_row=progress.add,
@@ -138,7 +138,8 @@ def _run(args: argparse.Namespace) -> int:
 
 def _report(args: argparse.Namespace) -> int:
     for study in _studies(args):
-        results = stored_results(study, _store(args, study), "python -m benchmarks run")
+        store = args.out / f"{study.name}.sqlite"
+        results = stored_results(study, store, "python -m benchmarks run")
         write_report(results, args.out / study.name)
         print(f"# {study.name}\n\n{_counts(results)}\n")
         print(whole(markdown_tables(study, parsed_records(records_csv(results)))))
@@ -150,11 +151,6 @@ def _counts(results: Results) -> str:
     counts = [f"{number} {status}" for status, number in results.counts().items() if number]
     counts += [f"{len(refuted_claims(results.done))} claims of optimality refuted"]
     return f"{len(results.tasks)} rows: {', '.join([*counts, f'{results.missing} missing'])}"
-
-
-def _store(args: argparse.Namespace, study: Study) -> Path:
-    path: Path = args.out / f"{study.name}.sqlite"
-    return path
 
 
 def _names() -> list[str]:

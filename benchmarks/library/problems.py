@@ -133,31 +133,23 @@ _HARD = ("h20-active-d86", "h20-memory", "h20-speeds")
 _FEW = ("h0", "h20-active", "h20-all")
 
 
-def _run(
-    size: str,
-    workload: str,
-    policy: str,
-    seed: int,
-    moments: str = "w1",
-    variants: tuple[str, ...] = PLAIN,
-) -> StepRun:
-    return StepRun(Size.parse(size), workload, policy, seed, tuple(moments.split()), variants)
-
-
-RUNS = (
-    _run("2x4-r6", "synthetic-4", "br-0", 1, variants=EVERY),
-    _run("4x8-r16", "synthetic-8", "fcfs", 2, "cold w1", EVERY),
-    _run("8x24-r64", "azure-code", "br-h", 3, "cold w1"),
-    _run("8x24-r64", "synthetic-30", "jsq-tokens", 4, "cold w1"),
-    _run("16x72-r64", "azure-conv", "br-0", 5, "cold w2 w1", EVERY),
-    _run("16x72-r64", "burstgpt", "br-h", 6, "cold w2 w1"),
-    _run("16x72-r64", "mooncake", "fcfs", 7, "cold w2 w1"),
-    _run("32x72-r128", "synthetic-300", "br-0", 8, "w3 w2 w1", EVERY),
-    _run("32x72-r128", "synthetic-100", "br-0", 9, "cold w4 w3 w2 w1", EVERY),
-    _run("32x72-r128", "synthetic-50", "bf-io", 10, "w3 w2 w1"),
-    _run("32x72-r128", "azure-conv", "br-h", 11, "w2 w1"),
-    _run("64x128-r256", "synthetic-300", "br-0", 12, "cold w3 w2 w1", (*PLAIN, *_HARD)),
-    _run("64x128-r256", "synthetic-100", "jsq-tokens", 13, "w2 w1"),
+RUNS = tuple(
+    StepRun(Size.parse(size), workload, policy, seed, tuple(moments.split()), variants)
+    for size, workload, policy, seed, moments, variants in (
+        ("2x4-r6", "synthetic-4", "br-0", 1, "w1", EVERY),
+        ("4x8-r16", "synthetic-8", "fcfs", 2, "cold w1", EVERY),
+        ("8x24-r64", "azure-code", "br-h", 3, "cold w1", PLAIN),
+        ("8x24-r64", "synthetic-30", "jsq-tokens", 4, "cold w1", PLAIN),
+        ("16x72-r64", "azure-conv", "br-0", 5, "cold w2 w1", EVERY),
+        ("16x72-r64", "burstgpt", "br-h", 6, "cold w2 w1", PLAIN),
+        ("16x72-r64", "mooncake", "fcfs", 7, "cold w2 w1", PLAIN),
+        ("32x72-r128", "synthetic-300", "br-0", 8, "w3 w2 w1", EVERY),
+        ("32x72-r128", "synthetic-100", "br-0", 9, "cold w4 w3 w2 w1", EVERY),
+        ("32x72-r128", "synthetic-50", "bf-io", 10, "w3 w2 w1", PLAIN),
+        ("32x72-r128", "azure-conv", "br-h", 11, "w2 w1", PLAIN),
+        ("64x128-r256", "synthetic-300", "br-0", 12, "cold w3 w2 w1", (*PLAIN, *_HARD)),
+        ("64x128-r256", "synthetic-100", "jsq-tokens", 13, "w2 w1", PLAIN),
+    )
 )
 #: Trace file of each source.
 FILES = {

@@ -138,17 +138,14 @@ class Scenario(Validated):
         for name, count in self.initial.items():
             integer(count, f"initial[{name}]", maximum=_MAX_INITIAL)
         for name in (*self.listed_arrivals, *self.initial):
-            self._check_begins(name)
+            k = self.network.stage_index[name]
+            if self.network.forks(k) and self.network.predecessors[k]:
+                what = f"{name} has predecessors, and requests of a fork-join type enter without"
+                raise InputError("arrivals", f"{what} any", "name a first stage of the type")
         for agent in self.network.agents:
             self._check_priority(agent)
         # Fixed sizes that are not whole are refused where the laws are made.
         assert len(self.size_laws) == len(self.arrival_laws)
-
-    def _check_begins(self, stage: str) -> None:
-        k = self.network.stage_index[stage]
-        if self.network.forks(k) and self.network.predecessors[k]:
-            what = f"{stage} has predecessors, and requests of a fork-join type enter without any"
-            raise InputError("arrivals", what, "name a first stage of the type")
 
     def _check_priority(self, agent: Agent) -> None:
         own = [self.network.stages[k].name for k in self.stages_at(agent)]

@@ -371,14 +371,6 @@ class _Answer(Completion):
         return usage_of(self._payload.prompt_tokens, self._sent)
 
 
-def check_emulated(cluster: Cluster) -> None:
-    """Raise InputError for options of the machine that the emulator does not model."""
-    for name in ("prefix_cache", "token_budget"):
-        if getattr(cluster, name) is not None:
-            flag = f"--{name.replace('_', '-')}"
-            raise InputError(flag, "the emulator does not model it", "leave it out")
-
-
 def new_emulator(cluster: Cluster, options: EmulateOptions) -> Emulator:
     """Return the emulator of a machine.
 
@@ -387,7 +379,10 @@ def new_emulator(cluster: Cluster, options: EmulateOptions) -> Emulator:
     InputError
         If the emulator does not model a part of the machine.
     """
-    check_emulated(cluster)
+    for name in ("prefix_cache", "token_budget"):
+        if getattr(cluster, name) is not None:
+            flag = f"--{name.replace('_', '-')}"
+            raise InputError(flag, "the emulator does not model it", "leave it out")
     return Emulator(
         Fleet(cluster, reserves=options.overflow == "reserve"),
         None if options.clock == STEPPED else float(options.clock),

@@ -119,22 +119,6 @@ class SourceOptions(CheckedOptions):
     )
 
 
-def checked_sources(args: argparse.Namespace) -> SourceOptions:
-    """Reject contradictory arguments and unwritable files before any file is read.
-
-    Raises
-    ------
-    InputError
-        If arguments contradict each other or a plot cannot be written.
-    """
-    refuse_first(_conflicts(args))
-    picture_place(args.plot)
-    if args.show_batches is not None and not 1 <= args.show_batches <= _MOST_BATCHES:
-        what = f"{args.show_batches} is out of range"
-        raise InputError("--show-batches", what, f"use 1 to {_MOST_BATCHES:,}")
-    return from_namespace(SourceOptions, args)
-
-
 def _conflicts(args: argparse.Namespace) -> Iterator[Conflict]:
     usual, traced, made = SourceOptions(), args.trace is not None, args.hardware is not None
     sized = args.prefill is not None or args.decode is not None
@@ -661,8 +645,13 @@ def _run(args: argparse.Namespace) -> int:
         option = "--write" if args.write is not None else "--read-solution"
         remedy = "add --state FILE, or use bfio capacity for the program of a network"
         raise InputError(option, "a simulation has no program to write or check", remedy)
-    sources = checked_sources(args)
-    options = from_namespace(BatchOptions, args)
+    # Reject contradictory arguments and unwritable files before any file is read.
+    refuse_first(_conflicts(args))
+    picture_place(args.plot)
+    if args.show_batches is not None and not 1 <= args.show_batches <= _MOST_BATCHES:
+        what = f"{args.show_batches} is out of range"
+        raise InputError("--show-batches", what, f"use 1 to {_MOST_BATCHES:,}")
+    sources, options = from_namespace(SourceOptions, args), from_namespace(BatchOptions, args)
 
     from bfio.common.kernel_groups import Engine
     from formulations.problem_data import member

@@ -49,8 +49,6 @@ from formulations.errors import InputError
 from formulations.scalars import percent, plain_number
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
     from bfio.wait.policy import StageInstance, StagePolicy
     from bfio.wait.run import StageRun
     from bfio.workloads.workload import Workload
@@ -398,7 +396,7 @@ def _of_policy(name: str, names: Sequence[str], error: InputError) -> InputError
     return InputError(f"policy {name}: {error.where}", error.what, error.remedy)
 
 
-def _problem(file: str, scale: "Fraction | None") -> "FluidProblem":
+def _problem(file: str, scale: Fraction | None) -> "FluidProblem":
     from bfio.wait.arrivals import scaled
     from formulations.fluid import FluidProblem
 

@@ -356,17 +356,14 @@ class Places:
         ticks = [float(value) for value in self.values if isinstance(value, int | float)]
         if log and max(ticks) > 0:
             axes.set_xscale("log")
-        if len(ticks) <= _MAX_TICKS and (log or _are_apart(ticks)):
+        # On a linear axis, tick labels that are close would overlap.
+        least = 0.08 * (ticks[-1] - ticks[0])
+        are_apart = all(b - a >= least for a, b in itertools.pairwise(ticks))
+        if len(ticks) <= _MAX_TICKS and (log or are_apart):
             axes.set_xticks(ticks, [short_number(tick) for tick in ticks])
             axes.xaxis.set_minor_locator(NullLocator())
         elif not log:
             axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: short_number(x)))
-
-
-def _are_apart(ticks: Sequence[float]) -> bool:
-    """Return whether tick labels at these positions of a linear axis do not overlap."""
-    span = ticks[-1] - ticks[0]
-    return all(b - a >= 0.08 * span for a, b in itertools.pairwise(ticks))
 
 
 def value_axes(grid: Sequence[tuple["Axes", Panel]], name: str, *, log: bool) -> None:
