@@ -8,6 +8,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from benchmarks.results_command import add_results
 from benchmarks.trace_cuts import CUTS, make_cuts
 from bfio.cli.command import BAD_INPUT, DONE, INTERRUPTED, OneLineParser, say
 from bfio.cli.commands.study import StudyProgress
+from bfio.cli.options import add_action, add_by_usage
 from bfio.common.provenance import ROOT
 from bfio.studies.report.markdown import markdown_tables, parsed_records, records_csv, whole
 from bfio.studies.report.page import write_report
@@ -56,65 +58,44 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = OneLineParser(prog="python -m benchmarks", description=_DESCRIPTION)
     chooser = parser.add_subparsers(metavar="COMMAND", required=True)
-    chooser.add_parser("list", help="list all benchmarks with their questions").set_defaults(
-        act=_list
-    )
-    chooser.add_parser(
-        "readme", help="regenerate the tables of all READMEs from the committed results"
-    ).set_defaults(act=_readme)
-    compared = chooser.add_parser(
-        "compare", help="measure the comparison table of the README again"
-    )
-    compared.set_defaults(act=_compare)
-    compared.add_argument("--data", type=Path, metavar="DIR", default=DATA,
-                          help="folder of trace files (default %(default)s)")  # fmt: skip
+    add = partial(add_action, chooser)
+    add("list", _list, "list all benchmarks with their questions")
+    add("readme", _readme, "regenerate the tables of all READMEs from the committed results")
+    compared = add("compare", _compare, "measure the comparison table of the README again")
+    traces = {"--data DIR": "folder of trace files (default %(default)s)"}
+    add_by_usage(compared, traces, type=Path, default=DATA)
     add_results(chooser)
     add_library(
         chooser.add_parser("library", help="build and improve the library of instances"), DATA
     )
-    cuts = chooser.add_parser("cuts", help="make trace cuts from published trace files")
-    cuts.set_defaults(act=_cuts)
-    cuts.add_argument("--from", dest="source", type=Path, metavar="DIR", required=True,
-                      help="folder of the published files (docs/trace-cuts.md)")  # fmt: skip
-    cuts.add_argument("--to", type=Path, metavar="DIR", default=DATA,
-                      help="folder of the cuts (default %(default)s)")  # fmt: skip
-    for name, act, text in (
-        ("run", _run, "measure rows that are not stored yet"),
-        (
-            "report",
-            _report,
-            "report the stored rows: tables on stdout, an HTML page in the folder",
-        ),
-    ):
-        action = chooser.add_parser(name, help=text, description=text)
-        action.set_defaults(act=act)
-        _add_choice(action)
+    cuts = add("cuts", _cuts, "make trace cuts from published trace files")
+    source = {"--from DIR": "folder of the published files (docs/trace-cuts.md)"}
+    add_by_usage(cuts, source, dest="source", type=Path, required=True)
+    target = {"--to DIR": "folder of the cuts (default %(default)s)"}
+    add_by_usage(cuts, target, type=Path, default=DATA)
+    text = "measure rows that are not stored yet"
+    _add_choice(add("run", _run, text, description=text))
+    text = "report the stored rows: tables on stdout, an HTML page in the folder"
+    _add_choice(add("report", _report, text, description=text))
     return parser
 
 
 def _add_choice(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "names", nargs="+", metavar="NAME", help="benchmarks by name or pattern, e.g. 'steps*'"
-    )
-    parser.add_argument(
-        "--smoke", action="store_true", help="measure the small size of each benchmark"
-    )
-    parser.add_argument("--out", type=Path, metavar="DIR", default=ROOT / "out" / "benchmarks",
-                        help="folder in which rows are stored (default %(default)s)")  # fmt: skip
-    parser.add_argument("--only", action="append", default=[], metavar="TEXT",
-                        help="only rows with TEXT in an argument (repeatable)")  # fmt: skip
-    parser.add_argument("--instances", type=int, metavar="N",
-                        help="warm steps per group; above 10 rounded up to tens")  # fmt: skip
-    parser.add_argument(
-        "--time-limit", type=float, metavar="SECONDS", help="time limit of one solve [s]"
-    )
-    parser.add_argument("--methods", metavar="A,B", help="methods or policies to measure")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="add N to all seeds")
-    parser.add_argument("--data", type=Path, metavar="DIR", help="folder of trace files")
+    add = partial(add_by_usage, parser)
+    add({"names NAME": "benchmarks by name or pattern, e.g. 'steps*'"}, nargs="+")
+    add({"--smoke": "measure the small size of each benchmark"})
+    out = {"--out DIR": "folder in which rows are stored (default %(default)s)"}
+    add(out, type=Path, default=ROOT / "out" / "benchmarks")
+    text = "only rows with TEXT in an argument (repeatable)"
+    add({"--only TEXT": text}, action="append", default=[])
+    add({"--instances N": "warm steps per group; above 10 rounded up to tens"}, type=int)
+    add({"--time-limit SECONDS": "time limit of one solve [s]"}, type=float)
+    add({"--methods A,B": "methods or policies to measure"})
+    add({"--seed N": "add N to all seeds"}, type=int, default=0)
+    add({"--data DIR": "folder of trace files"}, type=Path)
 
 
 def _list(args: argparse.Namespace) -> int:
-    del args
     names = _names()
     for name in names:
         print(f"{name:{max(map(len, names))}}  {read_study(FILES / f'{name}.toml').question}")
@@ -122,7 +103,6 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _readme(args: argparse.Namespace) -> int:
-    del args
     write_all()
     return DONE
 
@@ -146,7 +126,7 @@ def _run(args: argparse.Namespace) -> int:
         with StudyProgress(lambda: False) as progress:
             results = run_study(
                 study,
-                _store(args, study),
+                args.out / f"{study.name}.sqlite",
                 StudyRunOptions(jobs=1, retry=True),
                 on_start=progress.start,
                 on_row=progress.add,
@@ -158,7 +138,8 @@ def _run(args: argparse.Namespace) -> int:
 
 def _report(args: argparse.Namespace) -> int:
     for study in _studies(args):
-        results = stored_results(study, _store(args, study), "python -m benchmarks run")
+        store = args.out / f"{study.name}.sqlite"
+        results = stored_results(study, store, "python -m benchmarks run")
         write_report(results, args.out / study.name)
         print(f"# {study.name}\n\n{_counts(results)}\n")
         print(whole(markdown_tables(study, parsed_records(records_csv(results)))))
@@ -170,11 +151,6 @@ def _counts(results: Results) -> str:
     counts = [f"{number} {status}" for status, number in results.counts().items() if number]
     counts += [f"{len(refuted_claims(results.done))} claims of optimality refuted"]
     return f"{len(results.tasks)} rows: {', '.join([*counts, f'{results.missing} missing'])}"
-
-
-def _store(args: argparse.Namespace, study: Study) -> Path:
-    path: Path = args.out / f"{study.name}.sqlite"
-    return path
 
 
 def _names() -> list[str]:

@@ -113,7 +113,6 @@ def time_decisions(
 
 def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     """Check the arguments of a row; requests are drawn from its seed."""
-    del context
     given = Arguments(arguments, ARGUMENTS)
     choose(given.text("policy", "br-0"))
     return Planned("", lambda: measure(given))

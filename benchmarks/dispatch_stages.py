@@ -78,7 +78,6 @@ def stage_1_slots(state: DecodeState, threshold: int) -> int:
 
 def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     """Check the arguments of a row; requests are drawn from its seed."""
-    del context
     given = Arguments(arguments, ARGUMENTS)
     return Planned("", lambda: measure(given))
 

@@ -29,7 +29,6 @@ _WARM_UP_REQUESTS = 200
 
 def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     """Check the arguments of a row; requests are drawn from its seed."""
-    del context
     given = Arguments(arguments, ARGUMENTS)
     registry.find(given.text("policy", "fcfs"))
     return Planned("", lambda: measure(given))

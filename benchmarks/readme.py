@@ -74,14 +74,10 @@ def tables_of(folder: Path) -> dict[str, str]:
         if study is not None:
             tables |= markdown_tables(read_study(study), read_records(path))
         else:
-            tables[path.stem] = plain_table(path)
+            # The first column is aligned left, the others right.
+            header, *lines = shown(plain_lines(path))
+            tables[path.stem] = TextTable("", header, lines).markdown()
     return tables
-
-
-def plain_table(path: Path) -> str:
-    """Return a plain table as Markdown, with the first column aligned left and others right."""
-    header, *lines = shown(plain_lines(path))
-    return TextTable("", header, lines).markdown()
 
 
 def shown(lines: Sequence[list[str]]) -> list[list[str]]:
@@ -122,7 +118,9 @@ def _families(known: Sequence[Entry]) -> str:
     for e in known:
         groups.setdefault((e.kind_name, e.family), []).append(e)
     lines = []
-    for (kind, family), of in sorted(groups.items(), key=lambda item: _order(item[0])):
+    kinds = list(dict.fromkeys(e.kind_name for e in known))
+    for kind, family in sorted(groups, key=lambda group: (kinds.index(group[0]), group[1])):
+        of = groups[kind, family]
         counts = [sum(e.status is status for e in of) for status in Status]
         worst = max((e.best.gap for e in of if e.best is not None), default=None)
         lines.append([kind, family, str(len(of)), *map(str, counts), percent(worst)])
@@ -130,11 +128,6 @@ def _families(known: Sequence[Entry]) -> str:
     lines.append(["all", "", str(len(known)), *map(str, total), ""])
     heading = ["kind", "family", "entries", "closed", "claimed", "open", "largest gap"]
     return _table(heading, lines, words=2)
-
-
-def _order(group: tuple[str, str]) -> tuple[int, str]:
-    kinds = list(dict.fromkeys(e.kind_name for e in entries()))
-    return kinds.index(group[0]), group[1]
 
 
 def _open(known: Sequence[Entry]) -> str:

@@ -9,9 +9,9 @@ recomputed completely or as a sample, and compared with the old numbers.
 import argparse
 import math
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
+from fnmatch import filter as matching
 from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path
@@ -23,6 +23,7 @@ from benchmarks.compare_table import DATA, measure_table, measured
 from benchmarks.readme import CODE, COMMIT, RESULTS, plain_lines, shown, study_of, write_all
 from bfio.cli.command import DONE, say
 from bfio.cli.commands.study import StudyProgress
+from bfio.cli.options import add_action, add_by_usage
 from bfio.common.provenance import ROOT, closure_digest, commit, has_commit, is_dirty
 from bfio.studies import row_kind
 from bfio.studies.kinds import code_version
@@ -150,17 +151,12 @@ def chosen(patterns: Sequence[str]) -> list[Result]:
         If a pattern matches no result.
     """
     known = results()
-    names = {pattern: _matching(known, pattern) for pattern in patterns}
-    for pattern, matching in names.items():
-        if not matching:
-            remedy = use_one_of(pattern, [result.name for result in known])
-            raise InputError(pattern, "result does not exist", remedy)
-    wanted = {name for matching in names.values() for name in matching}
+    names = [result.name for result in known]
+    for pattern in patterns:
+        if not matching(names, f"{pattern}*"):
+            raise InputError(pattern, "result does not exist", use_one_of(pattern, names))
+    wanted = {name for pattern in patterns for name in matching(names, f"{pattern}*")}
     return [result for result in known if result.name in wanted or not patterns]
-
-
-def _matching(known: Sequence[Result], pattern: str) -> list[str]:
-    return [result.name for result in known if fnmatchcase(result.name, f"{pattern}*")]
 
 
 def headlines() -> list[Result]:
@@ -378,44 +374,6 @@ def _key(record: Record) -> tuple[str, ...]:
     return (record["table"], *arguments, record["value"], record.get("source") or "")
 
 
-def remake_all(
-    wanted: Sequence[Result], folder: Path, jobs: int, say: Callable[[str], None]
-) -> int:
-    """Recompute results, quick ones first; return the number of failures.
-
-    Parameters
-    ----------
-    wanted : sequence of Result
-        The results.
-    folder : Path
-        Folder of the stores of rows.
-    jobs : int
-        Number of processes.
-    say : callable
-        Takes a line on the progress.
-    """
-    failed = 0
-    ordered = sorted(wanted, key=lambda result: result.seconds)
-    for place, result in enumerate(ordered):
-        rest = sum(_wall(other, jobs) for other in ordered[place:])
-        say(f"{result.name} ({place + 1} of {len(ordered)}; about {rest / 60:.0f} min left)")
-        try:
-            others = remake(result, folder, jobs)
-        except InputError as error:
-            failed += 1
-            say(f"{result.name}: {error}")
-            continue
-        verdict = f"{len(others)} numbers differ" if others else "all numbers equal"
-        say(f"{result.name}: {verdict}")
-        for line in others[:MAX_SHOWN]:
-            say(f"  {line}")
-    return failed
-
-
-def _wall(result: Result, jobs: int) -> float:
-    return result.seconds / (1 if result.is_timed else jobs)
-
-
 #: Exit status if a result is stale, refused, or cannot be recomputed.
 REFUSED = 1
 #: Folder of the stores of recomputed rows.
@@ -425,19 +383,17 @@ _ROWS = ROOT / "out" / "remade"
 def add_results(chooser: Any) -> None:
     """Add the commands ``stale``, ``headlines`` and ``remake`` to a parser."""
     which = "results by name or beginning of a name, e.g. 21 or results/gap; default:"
-    listed = chooser.add_parser("stale", help="list results that are not from the current code")
-    listed.set_defaults(act=_stale)
-    listed.add_argument("names", nargs="*", metavar="NAME", help=f"{which} all")
-    checked = chooser.add_parser(
-        "headlines", help="check that the current code gives the results in README and docs"
-    )
-    checked.set_defaults(act=_headlines)
-    made = chooser.add_parser("remake", help="recompute results and the tables of READMEs")
-    made.set_defaults(act=_remake)
-    made.add_argument("names", nargs="*", metavar="NAME", help=f"{which} all stale results")
-    made.add_argument("--list", action="store_true", help="only print the expected times")
-    made.add_argument("--jobs", type=int, default=1, metavar="N",
-                      help="number of processes; one for speeds (%(default)s)")  # fmt: skip
+    text = "list results that are not from the current code"
+    listed = add_action(chooser, "stale", _stale, text)
+    add_by_usage(listed, {"names NAME": f"{which} all"}, nargs="*")
+    text = "check that the current code gives the results in README and docs"
+    add_action(chooser, "headlines", _headlines, text)
+    text = "recompute results and the tables of READMEs"
+    made = add_action(chooser, "remake", _remake, text)
+    add_by_usage(made, {"names NAME": f"{which} all stale results"}, nargs="*")
+    add_by_usage(made, {"--list": "only print the expected times"})
+    jobs = {"--jobs N": "number of processes; one for speeds (%(default)s)"}
+    add_by_usage(made, jobs, type=int, default=1)
 
 
 def _stale(args: argparse.Namespace) -> int:
@@ -447,7 +403,6 @@ def _stale(args: argparse.Namespace) -> int:
 
 
 def _headlines(args: argparse.Namespace) -> int:
-    del args
     refused = sum(bool(refusals(result)) for result in headlines())
     say(f"{refused} results refused")
     return REFUSED if refused else DONE
@@ -474,12 +429,27 @@ def refusals(result: Result) -> list[str]:
 
 
 def _remake(args: argparse.Namespace) -> int:
+    """Recompute results, quick ones first."""
     jobs = integer(args.jobs, "--jobs", minimum=1)
     wanted = [r for r in chosen(args.names) if _is_stale(r) and r.state() != DERIVED]
     if args.list:
         _tell(wanted)
         return DONE
-    failed = remake_all(wanted, _ROWS, jobs, say)
+    failed = 0
+    wanted.sort(key=lambda result: result.seconds)
+    for place, result in enumerate(wanted):
+        rest = sum(r.seconds / (1 if r.is_timed else jobs) for r in wanted[place:])
+        say(f"{result.name} ({place + 1} of {len(wanted)}; about {rest / 60:.0f} min left)")
+        try:
+            others = remake(result, _ROWS, jobs)
+        except InputError as error:
+            failed += 1
+            say(f"{result.name}: {error}")
+            continue
+        verdict = f"{len(others)} numbers differ" if others else "all numbers equal"
+        say(f"{result.name}: {verdict}")
+        for line in others[:MAX_SHOWN]:
+            say(f"  {line}")
     write_all()
     return REFUSED if failed else DONE
 

@@ -171,7 +171,6 @@ async def read(port: int, streams: int, tokens: int, interval: float) -> list[fl
 
 def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     """Read the arguments of a row."""
-    del context
     given = Arguments(arguments, ARGUMENTS)
     return Planned("", lambda: measure(given), draws=False)
 

@@ -10,15 +10,19 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from benchmarks.requests import draw
 from bfio.decode.cluster import Cluster
 from bfio.decode.observers import StepView
+from bfio.decode.policy import Policy
 from bfio.decode.policy_registry import choose
 from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
+from bfio.studies.row_parts.arguments import refused
+from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray
 from formulations.errors import InputError
 from formulations.step import Objective, StepProblem
@@ -135,8 +139,12 @@ class Size:
         """
         match = _SIZE.fullmatch(text)
         if match is None:
-            raise InputError("argument size", f"{text!r} is not a size", "write 16x72-r128")
+            raise refused("size", f"{text!r} is not a size", "write 16x72-r128")
         return cls(*map(int, match.groups()))
+
+    def requests(self, turnovers: int) -> int:
+        """Return the number of requests that fill all slots so often, and then the pool."""
+        return self.workers * self.slots * turnovers + 8 * self.pool
 
 
 @dataclass(frozen=True)
@@ -189,24 +197,12 @@ def harvested(wanted: Harvest) -> tuple[StepProblem, ...]:
         If the run ends before it has given enough steps.
     """
     collector = StepCollector(wanted.warm, wanted.output_mean)
-    size = wanted.size
-    turnovers = _SPARE_TURNOVERS + wanted.warm // _STRIDES_PER_MEAN
-    num_requests = size.workers * size.slots * turnovers + 8 * size.pool
-    simulate(
-        draw(wanted.requests, num_requests, wanted.output_mean, wanted.seed, wanted.folder),
-        choose(wanted.policy, {"horizon": LONGEST}).make(),
-        Cluster(size.workers, size.slots),
-        pool=size.pool,
-        horizon=LONGEST,
-        projection=wanted.projection,
-        predictor=wanted.predictor,
-        window_knows=wanted.window_knows,
-        seed=wanted.seed,
-        observers=[collector],
-        keep_trajectory=False,
-        stop=lambda: collector.is_done,
-    )
-    if not collector.is_done:
+    count = wanted.size.requests(_SPARE_TURNOVERS + wanted.warm // _STRIDES_PER_MEAN)
+    requests = draw(wanted.requests, count, wanted.output_mean, wanted.seed, wanted.folder)
+    names = ("projection", "predictor", "window_knows", "seed")
+    how = {name: getattr(wanted, name) for name in names}
+    decide = choose(wanted.policy, {"horizon": LONGEST}).make()
+    if not collector.collect(requests, decide, wanted.size, **how):
         raise InputError(
             f"run of seed {wanted.seed}",
             f"ended after {len(collector.warm)} warm steps",
@@ -241,21 +237,36 @@ class StepCollector:
         """Whether all wanted steps have been kept."""
         return len(self.warm) >= self._num_warm and len(self.cold) > 0
 
+    def collect(self, requests: Workload, decide: Policy, size: Size, **how: Any) -> bool:
+        """Run a policy until all wanted steps are kept; return whether they are."""
+        simulate(
+            requests,
+            decide,
+            Cluster(size.workers, size.slots),
+            pool=size.pool,
+            horizon=LONGEST,
+            observers=[self],
+            keep_trajectory=False,
+            stop=lambda: self.is_done,
+            **how,
+        )
+        return self.is_done
+
     def on_step(self, view: StepView) -> None:
         """Keep the state that the policy saw, if the step is due and allows a choice."""
         state = view.state
         if state is not None:
             if not state.running.any() and not self.cold:
                 self.cold.append(state)
-            elif self._is_due(view.step):
+            elif (
+                len(self.warm) < self._num_warm
+                and self._next_step is not None
+                and view.step >= self._next_step
+            ):
                 self.warm.append(state)
                 self._next_step = view.step + self._stride
             if self._next_step is None and view.running.sum() == state.slots * state.num_workers:
                 self._next_step = view.step + self._wait
-
-    def _is_due(self, step: int) -> bool:
-        wanted = len(self.warm) < self._num_warm
-        return wanted and self._next_step is not None and step >= self._next_step
 
 
 def with_horizon(problem: StepProblem, look_ahead: int) -> StepProblem:

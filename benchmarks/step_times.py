@@ -37,10 +37,10 @@ from bfio.step.exact.phases import skipped_phases
 from bfio.step.two_stage.heuristic import TwoStageParameters, two_stage
 from bfio.studies.row import RowContext, RowResult
 from bfio.studies.row_kind import Planned, descriptions, planned_kind
-from bfio.studies.row_parts.arguments import Arguments
+from bfio.studies.row_parts.arguments import Arguments, refused
 from formulations.backends import Outcome, SolveLimits
 from formulations.backends.highs import Highs
-from formulations.errors import InputError, use_one_of
+from formulations.errors import InputError
 from formulations.results import BoundKind, Termination
 from formulations.standard_form import StandardForm
 from formulations.step.certificate import Certificate, certified_bound
@@ -155,7 +155,7 @@ def measure(
         },
         solves=1,
         unproven=int(not proven),
-        violations={**violated, **certificate.violations},
+        violations={**violated, **(certificate.violations or {})},
         stopped_by_clock=not answer.finished,
     )
 
@@ -185,7 +185,6 @@ def _exact(
     skip: tuple[str, ...] = (),
     work_limit: int | None = None,
 ) -> Answer:
-    del seed
     began = time.perf_counter()
     if work_limit is None:
         result = solve_exact(problem, time_limit=time_limit, skip=skip)
@@ -213,7 +212,6 @@ def _exact(
 
 def _br_0(problem: StepProblem, time_limit: float, seed: int) -> Answer:
     """Run BR-0 on the current step only, even if its answer is evaluated on a window."""
-    del time_limit, seed
     now = problem.base[:, :1], problem.contribution[:, :1]
     began = time.perf_counter()
     assignment = two_stage(problem.capacity, *now, (1,), TwoStageParameters())
@@ -342,25 +340,18 @@ def _phases(whole_s: float, bound_s: float | None, search_s: float) -> dict[str,
     return phases if bound_s is None else phases | {"bound_s": bound_s}
 
 
-@dataclass(frozen=True)
-class Rederived:
-    """Result of verifying a certificate: time [s] and errors."""
-
-    timings: Mapping[str, float] = field(default_factory=dict)
-    violations: Mapping[str, int] = field(default_factory=dict)
-
-
-def derived_again(problem: StepProblem, certificate: Certificate | None) -> Rederived:
-    """Derive the bound of a certificate from the problem data again, and measure the time."""
+def derived_again(problem: StepProblem, certificate: Certificate | None) -> RowResult:
+    """Derive the bound of a certificate from the problem data again; return time and errors."""
     if certificate is None:
-        return Rederived()
+        return RowResult({})
     began = time.perf_counter()
     refused = {}
     try:
         certified_bound(problem, certificate)
     except InputError as error:
         refused = {f"certificate rejected: {error}": 1}
-    return Rederived({"certificate_s": time.perf_counter() - began}, refused)
+    timings = {"certificate_s": time.perf_counter() - began}
+    return RowResult({}, timings=timings, violations=refused)
 
 
 def _chosen(given: Arguments, context: RowContext) -> tuple[Harvest, int]:
@@ -368,9 +359,7 @@ def _chosen(given: Arguments, context: RowContext) -> tuple[Harvest, int]:
     moment = given.text("moment", "cold")
     word, _, number = moment.partition("-")
     if moment != "cold" and not (word == "warm" and number.isdigit() and int(number) >= 1):
-        raise InputError(
-            "argument moment", f"{moment!r} is not a moment", "write cold, warm-1, warm-2"
-        )
+        raise refused("moment", f"{moment!r} is not a moment", "write cold, warm-1, warm-2")
     place = int(number or 0)
     harvest = Harvest(
         size=Size.parse(given.text("size", "16x72-r128")),
@@ -395,19 +384,17 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     look_ahead = given.whole(LOOK_AHEAD, 0, maximum=LONGEST)
     discount = given.exact("discount", positive=True) or Fraction(1)
     if discount > 1:
-        raise InputError("argument discount", f"{discount} exceeds 1", "give a factor from 0 to 1")
+        raise refused("discount", f"{discount} exceeds 1", "give a factor from 0 to 1")
     extra = given.choice("extra", [_NO_EXTRA, *EXTRAS])
-    method, limit = given.text("method", "exact"), given.optional_number("time_limit") or 30.0
-    if method not in METHODS:
-        remedy = use_one_of(method, list(METHODS))
-        raise InputError("argument method", f"{method!r} is unknown", remedy)
+    method = given.choice("method", list(METHODS))
+    limit = given.optional_number("time_limit") or 30.0
     without = given.optional_text("without")
     skip = () if without is None or without == "nothing" else (without,)
     skipped_phases(skip)
     work_limit = given.optional_whole("work_limit")
     for name, wanted in (("without", bool(skip)), ("work_limit", work_limit is not None)):
         if wanted and method != "exact":
-            raise InputError(f"argument {name}", f"method {method} takes none", "remove it")
+            raise refused(name, f"method {method} takes none", "remove it")
 
     def compute() -> RowResult:
         window = with_discount(with_horizon(harvested(harvest)[place], look_ahead), discount)

@@ -1,9 +1,11 @@
 """``python -m benchmarks library``: build the problems and improve their best known results."""
 
 import argparse
+from functools import partial
 from pathlib import Path
 
 from bfio.cli.command import DONE
+from bfio.cli.options import add_action, add_by_usage
 from bfio.cli.output import read_text
 from bfio.library import Status, entry
 from bfio.library.store import DATA
@@ -30,39 +32,31 @@ def add_library(parser: argparse.ArgumentParser, traces: Path) -> None:
     parser.description = _DESCRIPTION
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     actions = parser.add_subparsers(metavar="ACTION", required=True)
-    made = actions.add_parser("build", help="write the problems that are missing")
-    made.set_defaults(act=_build)
-    made.add_argument("--data", type=Path, metavar="DIR", default=traces,
-                      help="folder of trace files (default %(default)s)")  # fmt: skip
-    better = actions.add_parser("improve", help="try every method on entries that are not closed")
-    better.set_defaults(act=_improve)
-    better.add_argument(
-        "names", nargs="*", metavar="NAME", help="names or patterns of entries (default all)"
-    )
-    better.add_argument("--work-limit", type=int, default=2_000_000, metavar="TICKS",
-                        help="work limit of a solve [ticks of 1 µs] (%(default)s)")  # fmt: skip
-    better.add_argument(
-        "--methods", default="", metavar="A,B", help="methods to try (default all)"
-    )
-    better.add_argument(
-        "--status", choices=["open", "claimed"], help="only entries with this status"
-    )
-    better.add_argument("--seed", type=int, default=0, metavar="N", help="seed of backends")
-    taken = actions.add_parser("take", help="store a better solution from any source")
-    taken.set_defaults(act=_take)
-    taken.add_argument("name", metavar="NAME", help="name of the entry")
-    taken.add_argument("file", metavar="FILE", help="solution, in the form of --json answers")
-    taken.add_argument(
-        "--by", required=True, metavar="TEXT", help="finder and method of the solution"
-    )
-    merged = actions.add_parser(
-        "merge", help="store better results of another copy of the library"
-    )
-    merged.set_defaults(act=_merge)
-    merged.add_argument("other", type=Path, metavar="DIR", help="folder of the other copy")
-    for action in (made, better, taken, merged):
-        action.add_argument("--library", type=Path, metavar="DIR", default=DATA,
-                            help="folder of the library (default %(default)s)")  # fmt: skip
+    action = partial(add_action, actions)
+    made = action("build", _build, "write the problems that are missing")
+    data = {"--data DIR": "folder of trace files (default %(default)s)"}
+    add_by_usage(made, data, type=Path, default=traces)
+    better = action("improve", _improve, "try every method on entries that are not closed")
+    names = {"names NAME": "names or patterns of entries (default all)"}
+    add_by_usage(better, names, nargs="*")
+    limit = {"--work-limit TICKS": "work limit of a solve [ticks of 1 µs] (%(default)s)"}
+    add_by_usage(better, limit, type=int, default=2_000_000)
+    add_by_usage(better, {"--methods A,B": "methods to try (default all)"}, default="")
+    statuses = ["open", "claimed"]
+    better.add_argument("--status", choices=statuses, help="only entries with this status")
+    add_by_usage(better, {"--seed N": "seed of backends"}, type=int, default=0)
+    taken = action("take", _take, "store a better solution from any source")
+    solution = {
+        "name NAME": "name of the entry",
+        "file FILE": "solution, in the form of --json answers",
+    }
+    add_by_usage(taken, solution)
+    add_by_usage(taken, {"--by TEXT": "finder and method of the solution"}, required=True)
+    merged = action("merge", _merge, "store better results of another copy of the library")
+    add_by_usage(merged, {"other DIR": "folder of the other copy"}, type=Path)
+    library = {"--library DIR": "folder of the library (default %(default)s)"}
+    for each in (made, better, taken, merged):
+        add_by_usage(each, library, type=Path, default=DATA)
 
 
 def _build(args: argparse.Namespace) -> int:

@@ -164,7 +164,7 @@ def improve(
     say : callable
         Takes a line about each entry.
     """
-    known = {e.name: e.best for e in entries(folder)}
+    known = {e.name: e.best for e in entries(folder) if e.best is not None}
     chosen = [
         e
         for e in entries(folder)
@@ -180,14 +180,13 @@ def improve(
         if best is not None and hand.proof is not None and best != entry.best:
             changed += 1
             known[entry.name] = best
-            all_known = {name: found for name, found in known.items() if found is not None}
-            write_best(folder, all_known, {entry.name: hand.proof[1]})
+            write_best(folder, known, {entry.name: hand.proof[1]})
     return changed
 
 
 def merge(folder: Path, other: Path) -> int:
     """Store better results of another library copy; return the number of changed entries."""
-    known = {e.name: e.best for e in entries(folder)}
+    known = {e.name: e.best for e in entries(folder) if e.best is not None}
     elsewhere = {(e.name, e.digest): e for e in entries(other)}
     certificates: dict[str, Mapping[str, Any]] = {}
     for entry in entries(folder):
@@ -197,8 +196,7 @@ def merge(folder: Path, other: Path) -> int:
         if best is not None and hand.proof is not None and best != entry.best:
             known[entry.name] = best
             certificates[entry.name] = hand.proof[1]
-    all_known = {name: found for name, found in known.items() if found is not None}
-    write_best(folder, all_known, certificates)
+    write_best(folder, known, certificates)
     return len(certificates)
 
 

@@ -35,7 +35,6 @@ from formulations.fluid import (
     solve_throughput,
 )
 from formulations.hindsight_latency import LatencyProblem
-from formulations.hindsight_makespan import MakespanProblem
 from formulations.results import BoundKind, ProgramResult
 from formulations.step import Objective, StepProblem
 from formulations.step.solver import solve
@@ -221,25 +220,23 @@ class Limits:
 Method: TypeAlias = Callable[[Any, Limits, Any], Found]
 
 
-def closed_form(problem: Any, limits: Limits, hint: Any) -> Found:
-    """Return the certificate for the bound that follows from the problem in closed form."""
-    del problem, limits, hint
-    return Found(certificates=({"kind": CLOSED_FORM},))
+def _certified(kind: str) -> Method:
+    """Return the method whose only answer is a certificate, from which the verifier derives all.
+
+    Such is the bound that follows from the problem in closed form, or from all assignments.
+    """
+    return lambda problem, limits, hint: Found(certificates=({"kind": kind},))
+
+
+closed_form = _certified(CLOSED_FORM)
 
 
 def _step_interval(problem: StepProblem, limits: Limits, hint: Any) -> Found:
-    del limits, hint
     found = interval_multipliers(problem)
     if found is None:
         return Found()
     certificate = {"kind": INTERVAL, "flow": found.flow.tolist(), "price": found.price}
     return Found(certificates=(certificate,))
-
-
-def _step_enumerated(problem: StepProblem, limits: Limits, hint: Any) -> Found:
-    """Return the certificate for enumerating all assignments, for the verifier to enumerate."""
-    del problem, limits, hint
-    return Found(certificates=({"kind": EVERY_ASSIGNMENT},))
 
 
 def _step_exact(
@@ -264,7 +261,6 @@ def _step_exact(
 
 
 def _step_heuristic(problem: StepProblem, limits: Limits, hint: Any) -> Found:
-    del limits, hint
     return Found({"assignment": list(two_stage_step(problem))})
 
 
@@ -277,7 +273,6 @@ def _step_annealed(problem: StepProblem, limits: Limits, hint: Any) -> Found:
 
 
 def _step_oldest_first(problem: StepProblem, limits: Limits, hint: Any) -> Found:
-    del limits, hint
     assignment = oldest_first(problem)
     return Found() if assignment is None else Found({"assignment": assignment})
 
@@ -296,7 +291,6 @@ def _of_result(result: ProgramResult[Any]) -> Found:
 
 
 def _latency_exact(problem: LatencyProblem, limits: Limits, hint: Any) -> Found:
-    del hint
     result = solve_hindsight(problem, limits.seconds)
     certificate = result.certificate
     return Found(
@@ -307,32 +301,21 @@ def _latency_exact(problem: LatencyProblem, limits: Limits, hint: Any) -> Found:
     )
 
 
-def _latency(problem: LatencyProblem, limits: Limits, hint: Any, *, method: str) -> Found:
-    del hint
-    return _of_result(
-        solve_latency(problem, method=method, time_limit=limits.seconds, seed=limits.seed)
-    )
-
-
-def _makespan(problem: MakespanProblem, limits: Limits, hint: Any, *, method: str) -> Found:
-    del hint
-    return _of_result(
-        solve_makespan(problem, method=method, time_limit=limits.seconds, seed=limits.seed)
-    )
+def _by_program(
+    solve: Callable[..., ProgramResult[Any]], problem: Any, limits: Limits, hint: Any, **how: Any
+) -> Found:
+    return _of_result(solve(problem, time_limit=limits.seconds, seed=limits.seed, **how))
 
 
 def _throughput(
     problem: FluidProblem, limits: Limits, hint: Any, *, objective: FluidObjective
 ) -> Found:
-    del limits, hint
-    pooled = problem.is_pooled
-    result = (knapsack if pooled else solve_throughput)(problem, objective=objective)
+    result = (knapsack if problem.is_pooled else solve_throughput)(problem, objective=objective)
     rates = _texts(result.rate_prices)
     return _fluid(result, result.proving_prices, {"rate_prices": rates})
 
 
 def _margin(problem: FluidProblem, limits: Limits, hint: Any) -> Found:
-    del limits, hint
     result = solve_margin(problem)
     return _fluid(result, result.work_prices, {})
 
@@ -348,7 +331,6 @@ def _texts(values: Any) -> list[int | str]:
 
 
 def _thresholds(problem: ThresholdProblem, limits: Limits, hint: Any, *, method: str) -> Found:
-    del hint
     found = _of_result(solve_thresholds(problem, method=method, time_limit=limits.seconds))
     return Found(found.solution, ({"kind": "iteration"},), found.claim, found.proven)
 
@@ -360,7 +342,7 @@ _STEP: dict[str, Method] = {
     "oldest-first": _step_oldest_first,
     "exact": partial(_step_exact, fallback="cp-sat", nodes=None),
     "exact-alone": partial(_step_exact, fallback=None, nodes=_MANY_NODES),
-    "every-assignment": _step_enumerated,
+    "every-assignment": _certified(EVERY_ASSIGNMENT),
     "annealing": _step_annealed,
     "cp-sat": partial(_step_backend, backend="cp-sat"),
     "highs": partial(_step_backend, backend="highs"),
@@ -374,11 +356,14 @@ METHODS: dict[str, dict[str, Method]] = {
     "latency": {
         "closed-form": closed_form,
         "exact": _latency_exact,
-        **{name: partial(_latency, method=name) for name in ("cp-sat", "highs")},
+        **{name: partial(_by_program, solve_latency, method=name) for name in ("cp-sat", "highs")},
     },
     "makespan": {
         "closed-form": closed_form,
-        **{name: partial(_makespan, method=name) for name in ("exact", "cp-sat", "highs")},
+        **{
+            name: partial(_by_program, solve_makespan, method=name)
+            for name in ("exact", "cp-sat", "highs")
+        },
     },
     "fluid-stages": {"exact": partial(_throughput, objective=FluidObjective.STAGES)},
     "fluid-decode": {"exact": partial(_throughput, objective=FluidObjective.DECODE)},

@@ -7,7 +7,7 @@ hindsight programs, fluid programs, thresholds, and the smallest instances found
 the worst case of a policy (study 41).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -16,10 +16,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from benchmarks.requests import SYNTHETIC, draw
-from benchmarks.step_harvest import EXTRAS, LONGEST, Size, StepCollector, with_extra
-from bfio.decode.cluster import Cluster
+from benchmarks.step_harvest import EXTRAS, Size, StepCollector, with_extra
 from bfio.decode.policy_registry import choose
-from bfio.decode.simulation import simulate
 from bfio.decode.state import DecodeState
 from bfio.kvcache.lower_bounds import ArrivalModel
 from bfio.library.kind import digest_of
@@ -135,31 +133,23 @@ _HARD = ("h20-active-d86", "h20-memory", "h20-speeds")
 _FEW = ("h0", "h20-active", "h20-all")
 
 
-def _run(
-    size: str,
-    workload: str,
-    policy: str,
-    seed: int,
-    moments: str = "w1",
-    variants: tuple[str, ...] = PLAIN,
-) -> StepRun:
-    return StepRun(Size.parse(size), workload, policy, seed, tuple(moments.split()), variants)
-
-
-RUNS = (
-    _run("2x4-r6", "synthetic-4", "br-0", 1, variants=EVERY),
-    _run("4x8-r16", "synthetic-8", "fcfs", 2, "cold w1", EVERY),
-    _run("8x24-r64", "azure-code", "br-h", 3, "cold w1"),
-    _run("8x24-r64", "synthetic-30", "jsq-tokens", 4, "cold w1"),
-    _run("16x72-r64", "azure-conv", "br-0", 5, "cold w2 w1", EVERY),
-    _run("16x72-r64", "burstgpt", "br-h", 6, "cold w2 w1"),
-    _run("16x72-r64", "mooncake", "fcfs", 7, "cold w2 w1"),
-    _run("32x72-r128", "synthetic-300", "br-0", 8, "w3 w2 w1", EVERY),
-    _run("32x72-r128", "synthetic-100", "br-0", 9, "cold w4 w3 w2 w1", EVERY),
-    _run("32x72-r128", "synthetic-50", "bf-io", 10, "w3 w2 w1"),
-    _run("32x72-r128", "azure-conv", "br-h", 11, "w2 w1"),
-    _run("64x128-r256", "synthetic-300", "br-0", 12, "cold w3 w2 w1", (*PLAIN, *_HARD)),
-    _run("64x128-r256", "synthetic-100", "jsq-tokens", 13, "w2 w1"),
+RUNS = tuple(
+    StepRun(Size.parse(size), workload, policy, seed, tuple(moments.split()), variants)
+    for size, workload, policy, seed, moments, variants in (
+        ("2x4-r6", "synthetic-4", "br-0", 1, "w1", EVERY),
+        ("4x8-r16", "synthetic-8", "fcfs", 2, "cold w1", EVERY),
+        ("8x24-r64", "azure-code", "br-h", 3, "cold w1", PLAIN),
+        ("8x24-r64", "synthetic-30", "jsq-tokens", 4, "cold w1", PLAIN),
+        ("16x72-r64", "azure-conv", "br-0", 5, "cold w2 w1", EVERY),
+        ("16x72-r64", "burstgpt", "br-h", 6, "cold w2 w1", PLAIN),
+        ("16x72-r64", "mooncake", "fcfs", 7, "cold w2 w1", PLAIN),
+        ("32x72-r128", "synthetic-300", "br-0", 8, "w3 w2 w1", EVERY),
+        ("32x72-r128", "synthetic-100", "br-0", 9, "cold w4 w3 w2 w1", EVERY),
+        ("32x72-r128", "synthetic-50", "bf-io", 10, "w3 w2 w1", PLAIN),
+        ("32x72-r128", "azure-conv", "br-h", 11, "w2 w1", PLAIN),
+        ("64x128-r256", "synthetic-300", "br-0", 12, "cold w3 w2 w1", (*PLAIN, *_HARD)),
+        ("64x128-r256", "synthetic-100", "jsq-tokens", 13, "w2 w1", PLAIN),
+    )
 )
 #: Trace file of each source.
 FILES = {
@@ -191,27 +181,16 @@ def step_problems(run: StepRun, folder: Path) -> Iterator[tuple[str, str, str, S
 def _states(run: StepRun, folder: Path) -> dict[str, DecodeState]:
     """Return the states of a run, by moment."""
     warm = max([1, *(int(moment[1:]) for moment in run.moments if moment[0] == "w")])
-    size = run.size
-    requests = _requests(run, folder, size.workers * size.slots * _TURNOVERS + 8 * size.pool)
+    requests = _requests(run, folder, run.size.requests(_TURNOVERS))
     mean = round(float(requests.output_tokens.mean()))
-    collector = StepCollector(warm, mean)
-    decide = choose(run.policy, {}).make()
-    simulate(
-        requests,
+    collector, policy = StepCollector(warm, mean), choose(run.policy, {}).make()
+    known = {"projection": "growing", "predictor": "oracle", "window_knows": "all"}
+
+    def decide(state: DecodeState) -> Sequence[int | None]:
         # Wrapped, so that the states have a window even if the policy does not use one.
-        lambda state: decide(state),
-        Cluster(size.workers, size.slots),
-        pool=size.pool,
-        horizon=LONGEST,
-        projection="growing",
-        predictor="oracle",
-        window_knows="all",
-        seed=run.seed,
-        observers=[collector],
-        keep_trajectory=False,
-        stop=lambda: collector.is_done,
-    )
-    if not collector.is_done:
+        return policy(state)
+
+    if not collector.collect(requests, decide, run.size, seed=run.seed, **known):
         raise InputError(
             f"run {run.workload}", "has too few requests for its states", "use more requests"
         )
@@ -325,15 +304,6 @@ _TRACED_MAKESPAN = (("azure-conv", 3, 2, 18, 128, 48), ("mooncake", 4, 2, 24, 10
 _SYNTHETIC = "synthetic"
 
 
-def other_problems(folder: Path) -> Iterator[Made]:
-    """Yield all problems other than step problems, in the order of the library."""
-    yield from _latency(folder)
-    yield from _makespan(folder)
-    yield from _fluid(folder)
-    yield from _thresholds(folder)
-    yield from worst_problems()
-
-
 def _latency(folder: Path) -> Iterator[Made]:
     for count, memory, convention in _AT_ONCE:
         model = ArrivalModel(1, count=(count, count), memory=(memory, memory))
@@ -349,24 +319,14 @@ def _latency(folder: Path) -> Iterator[Made]:
         about = f"{problem.num_requests} Poisson arrivals in {rounds} rounds, memory {memory}"
         yield "latency", name, "Poisson arrivals", about, _SYNTHETIC, problem.to_mapping()
     for source, count, memory, prompt, output in _TRACED_LATENCY:
-        problem = _traced_latency(folder, source, count, memory, (prompt, output))
+        # The first requests in coarse units, with one arrival in every second round.
+        prompts, outputs = _lengths(folder, source, count, (prompt, output))
+        prompts = np.minimum(prompts, memory // 2)
+        outputs = np.minimum(outputs, memory - prompts)
+        problem = LatencyProblem(memory, np.arange(count) // 2, prompts, outputs)
         name = f"latency-{source}-n{count}-m{memory}"
         about = f"first {count} requests, {prompt} and {output} tokens to a unit, memory {memory}"
         yield "latency", name, "traces", about, source, problem.to_mapping()
-
-
-def _traced_latency(
-    folder: Path, source: str, count: int, memory: int, units: tuple[int, int]
-) -> LatencyProblem:
-    """Return the first requests in coarse units, with one arrival in every second round."""
-    prompt, output = _lengths(folder, source, count, units)
-    prompt = np.minimum(prompt, memory // 2)
-    return LatencyProblem(
-        memory=memory,
-        arrival=np.arange(count) // 2,
-        prompt=prompt,
-        output=np.minimum(output, memory - prompt),
-    )
 
 
 def _lengths(folder: Path, source: str, count: int, units: tuple[int, int]) -> Any:
@@ -514,4 +474,8 @@ def _problems(traces: Path) -> Iterator[Made]:
         source = "synthetic" if run.workload.startswith("synthetic") else run.workload
         for name, family, about, problem in step_problems(run, traces):
             yield "step", name, family, about, source, problem.to_mapping()
-    yield from other_problems(traces)
+    yield from _latency(traces)
+    yield from _makespan(traces)
+    yield from _fluid(traces)
+    yield from _thresholds(traces)
+    yield from worst_problems()

@@ -12,29 +12,21 @@ from bfio.library.store import VERSION
 from bfio.step.exact import prepare
 from bfio.studies.row import RowContext, RowResult
 from bfio.studies.row_kind import Planned, descriptions, planned_kind
-from bfio.studies.row_parts.arguments import Arguments
-from formulations.errors import InputError, use_one_of
+from bfio.studies.row_parts.arguments import Arguments, refused
 
 ARGUMENTS = ("kind", "family", "method", "time_limit", "seed")
 
 
 def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     """Check the arguments of a row, which solves all entries of a kind and family in turn."""
-    del context
     given = Arguments(arguments, ARGUMENTS)
     kind, family = given.text("kind", "step"), given.text("family", "H = 0")
-    method, limit = given.text("method", "exact"), given.optional_number("time_limit") or 1.0
     chosen = [e for e in entries() if (e.kind_name, e.family) == (kind, family)]
     if not chosen:
-        raise InputError(
-            "argument family",
-            f"kind {kind} has no family {family!r}",
-            "see docs/library.md",
-        )
-    if method not in METHODS[kind]:
-        remedy = use_one_of(method, METHODS[kind])
-        raise InputError("argument method", f"{method!r} is unknown", remedy)
-    limits = Limits(None, limit, given.whole("seed", 0))
+        raise refused("family", f"kind {kind} has no family {family!r}", "see docs/library.md")
+    method = given.choice("method", list(METHODS[kind]), "exact")
+    seconds = given.optional_number("time_limit") or 1.0
+    limits = Limits(None, seconds, given.whole("seed", 0))
     return Planned(f"library {VERSION}", lambda: _measured(chosen, method, limits))
 
 

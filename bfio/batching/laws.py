@@ -126,7 +126,6 @@ class ArrivalLaw(ABC):
 
     def is_over(self, slot: int) -> bool:
         """Return whether no request arrives in this slot or later."""
-        del slot
         return self.rate == 0
 
 
@@ -265,7 +264,6 @@ class DrawnSizes(SizeLaw):
 
     def draw(self, rng: np.random.Generator, first: int, count: int) -> IntArray:
         """Return prefill and decode tokens of tasks from number ``first`` on, shape (count, 2)."""
-        del first
         return np.column_stack((self.prefill.draw(rng, count), self.decode.draw(rng, count)))
 
 

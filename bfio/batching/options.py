@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from bfio.common.options import RATIONAL, WHOLE, option
+from bfio.common.options import POSITIVE, RATIONAL, CheckedOptions, checked, option, whole
 from formulations.errors import InputError
-from formulations.problem_data import Validated
-from formulations.scalars import exact_number, integer
+from formulations.scalars import exact_number
 
 #: Maximum duration [slots]; sums over slots stay within 64 bits.
 MAX_SLOTS = 10**15
@@ -17,7 +16,7 @@ _NO_DEADLINE = 2**62
 
 
 @dataclass(frozen=True)
-class BatchOptions(Validated):
+class BatchOptions(CheckedOptions):
     """Duration and measurements of a run; times in seconds if slots have a length, else slots.
 
     Parameters
@@ -38,34 +37,36 @@ class BatchOptions(Validated):
     """
 
     horizon: Fraction | None = option(
-        None, RATIONAL, "T", "end of the run [s, or slots]; required unless a trace is given"
+        None, POSITIVE, "T", "end of the run [s, or slots]; required unless a trace is given"
     )
     warmup: Fraction = option(
-        Fraction(0), RATIONAL, "T", "start of the measured part [s, or slots] (default 0)"
+        Fraction(0),
+        checked(RATIONAL, exact_number),
+        "T",
+        "start of the measured part [s, or slots] (default 0)",
     )
     blocks: int = option(
-        1000, WHOLE, "N", "number of states stored over the run, for plots (default 1000)"
+        1000,
+        whole(1, 10**6),
+        "N",
+        "number of states stored over the run, for plots (default 1000)",
     )
     ttft_deadline: Fraction | None = option(
         None,
-        RATIONAL,
+        POSITIVE,
         "T",
         "deadline from arrival at an agent to the end of the prefill [s, or slots]",
     )
     tbt_deadline: Fraction | None = option(
-        None, RATIONAL, "T", "deadline between two tokens [s, or slots]"
+        None, POSITIVE, "T", "deadline between two tokens [s, or slots]"
     )
     e2e_deadline: Fraction | None = option(
-        None, RATIONAL, "T", "deadline from arrival to departure [s, or slots]"
+        None, POSITIVE, "T", "deadline from arrival to departure [s, or slots]"
     )
 
     def __post_init__(self) -> None:
         """Check all fields; an invalid value raises InputError."""
-        integer(self.blocks, "blocks", minimum=1, maximum=10**6)
-        self._set(warmup=exact_number(self.warmup, "warmup"))
-        for name in ("horizon", "ttft_deadline", "tbt_deadline", "e2e_deadline"):
-            if (given := getattr(self, name)) is not None:
-                self._set(**{name: exact_number(given, name, positive=True)})
+        super().__post_init__()
         if self.horizon is not None and self.warmup >= self.horizon:
             raise InputError(
                 "warmup",

@@ -51,7 +51,7 @@ from bfio.batching.tallies import (
 from bfio.batching.time_terms import Part, batch_slots
 from bfio.common.checking import number
 from formulations.arrays import BoolArray, IntArray
-from formulations.batching import Agent, AgentNetwork
+from formulations.batching import Agent
 
 # Columns of tasks, batches and parts, see `bfio.batching.tallies.BatchLog`.
 _TASK, _REQUEST, _STAGE, _ENGINE, _READY, _PREFILL, _DECODE = range(7)
@@ -85,9 +85,8 @@ def departures(log: BatchLog) -> IntArray:
     """Return the departure slot of each task, shape (T,); a large number for unfinished tasks."""
     tasks, parts, batches = log.tasks, log.parts, log.batches
     done = batches[parts[:, 0], 1] + batches[parts[:, 0], 2]
-    tokens = np.zeros(len(tasks), dtype=np.int64)
+    tokens = _sums(parts[:, 1], parts[:, 2], len(tasks))
     last = np.zeros(len(tasks), dtype=np.int64)
-    np.add.at(tokens, parts[:, 1], parts[:, 2])
     np.maximum.at(last, parts[:, 1], done)
     return np.where(tokens == tasks[:, 5] + tasks[:, 6], last, _NEVER)
 
@@ -97,7 +96,10 @@ def request_ends(run: BatchRun) -> RequestEnds:
     log, scenario = run.log, run.scenario
     assert log is not None
     ends, end = departures(log).tolist(), int(run.course.slot[-1])
-    drawn = _drawn_successors(log, scenario, run.seed).tolist()
+    successors = np.full(len(log.tasks), _UNKNOWN, dtype=np.int64)
+    for which, draws in _draws_in_order(log, scenario, Streams(scenario, run.seed)):
+        successors[which] = draws[:, D_SUCCESSOR]
+    drawn = successors.tolist()
     of_request: dict[int, list[int]] = defaultdict(list)
     for task, request in enumerate(log.tasks[:, 1].tolist()):
         of_request[request].append(task)
@@ -106,7 +108,8 @@ def request_ends(run: BatchRun) -> RequestEnds:
     for tasks in of_request.values():
         done = [ends[task] for task in tasks]
         if scenario.network.forks(stages[tasks[0]]):
-            whole = len(tasks) == _stages_of_type(scenario.network, stages[tasks[0]])
+            types = [stage.request_type for stage in scenario.network.stages]
+            whole = len(tasks) == types.count(types[stages[tasks[0]]])
             if whole and max(done) <= end:
                 times.append(max(done) - ready[tasks[0]])
             continue
@@ -119,19 +122,6 @@ def request_ends(run: BatchRun) -> RequestEnds:
             if departed:
                 times.append(done[-1] - ready[tasks[0]])
     return RequestEnds(np.array(times, dtype=np.int64), unknown, wrong)
-
-
-def _stages_of_type(network: AgentNetwork, stage: int) -> int:
-    kind = network.stages[stage].request_type
-    return sum(other.request_type == kind for other in network.stages)
-
-
-def _drawn_successors(log: BatchLog, scenario: Scenario, seed: int) -> IntArray:
-    """Return the randomly drawn next stage of each task, shape (T,)."""
-    found = np.full(len(log.tasks), _UNKNOWN, dtype=np.int64)
-    for tasks, draws in _draws_in_order(log, scenario, Streams(scenario, seed)):
-        found[tasks] = draws[:, D_SUCCESSOR]
-    return found
 
 
 def _draws_in_order(
@@ -256,9 +246,8 @@ class _Derived:
     def _ttft(self) -> IntArray:
         """Return the times to the end of the prefill, for completed prefills."""
         prefill = self.parts[:, 3] == 0
-        tokens = np.zeros(len(self.tasks), dtype=np.int64)
+        tokens = _sums(self.parts[prefill, 1], self.parts[prefill, 2], len(self.tasks))
         last = np.zeros(len(self.tasks), dtype=np.int64)
-        np.add.at(tokens, self.parts[prefill, 1], self.parts[prefill, 2])
         np.maximum.at(last, self.parts[prefill, 1], self.done[prefill])
         whole = tokens == self.tasks[:, 5]
         return np.asarray(last[whole] - self.tasks[whole, 4])
@@ -316,8 +305,7 @@ def _batches(log: BatchLog, scenario: Scenario) -> dict[str, int]:
     """Check budgets (2.5d), batch times, and that batches of an engine do not overlap."""
     batches, parts, agents = log.batches, log.parts, agents_of_engines(scenario)
     budgets = np.array([agent.budget for agent in agents])[batches[:, _B_ENGINE]]
-    tokens = np.zeros(len(batches), dtype=np.int64)
-    np.add.at(tokens, parts[:, _P_BATCH], parts[:, _P_TOKENS])
+    tokens = _sums(parts[:, _P_BATCH], parts[:, _P_TOKENS], len(batches))
     count = np.bincount(parts[:, _P_BATCH], minlength=len(batches))
     overlaps = 0
     for engine in range(len(agents)):
@@ -424,8 +412,7 @@ def eligible_tokens(log: BatchLog, engine: int) -> IntArray:
     change = np.where(is_decode, 0, -parts[:, _P_TOKENS])
     change += ~is_decode & (after == own[:, _PREFILL])
     change -= _completing(log)
-    of_batch = np.zeros(len(log.batches) + 1, dtype=np.int64)
-    np.add.at(of_batch, parts[mine, _P_BATCH] + 1, change[mine])
+    of_batch = _sums(parts[mine, _P_BATCH] + 1, change[mine], len(log.batches) + 1)
     loaded = np.cumsum(of_batch)[which]
     joined = np.concatenate(([0], np.cumsum(tasks[:, _PREFILL])))
     starts = log.batches[which, _B_START]

@@ -219,66 +219,49 @@ def _rate(run: BatchRun, values: IntArray) -> Average:
     return Average(run.measured(values), run.measured(run.course.slot) * run.slot)
 
 
+def _counted(run: BatchRun, column: int) -> int:
+    """Return a counter summed over the engines."""
+    return int(run.tallies.engines[:, column].sum())
+
+
+def _per(amount: float, of: float) -> float | None:
+    return amount / of if of else None
+
+
 METRICS.metric(
     "utilisation",
     "1",
     "processed tokens / tokens of full batches without pause",
     Column("of full\nbatches", is_share=True),
-)(lambda run: run.tokens / run.capacity if run.capacity else None)
-
-
-@METRICS.metric(
-    "busy_share", "1", "share of the engines' time in which a batch ran", domain=Domain.SHARE
-)
-def _busy_share(run: BatchRun) -> Value:
-    slots = run.tallies.slot * len(run.tallies.engines)
-    return int(run.tallies.engines[:, BUSY].sum()) / slots if slots else None
-
-
-METRICS.metric("batches", "batches", "batches formed")(
-    lambda run: int(run.tallies.engines[:, BATCHES].sum())
-)
-
-
-@METRICS.metric("mean_batch", "tokens", "mean tokens of a batch", Column("mean\nbatch"))
-def _mean_batch(run: BatchRun) -> Value:
-    batches = int(run.tallies.engines[:, BATCHES].sum())
-    return run.tokens / batches if batches else None
+)(lambda run: _per(run.tokens, run.capacity))
 
 
 METRICS.metric(
+    "busy_share", "1", "share of the engines' time in which a batch ran", domain=Domain.SHARE
+)(lambda run: _per(_counted(run, BUSY), run.tallies.slot * len(run.tallies.engines)))
+METRICS.metric("batches", "batches", "batches formed")(lambda run: _counted(run, BATCHES))
+METRICS.metric("mean_batch", "tokens", "mean tokens of a batch", Column("mean\nbatch"))(
+    lambda run: _per(run.tokens, _counted(run, BATCHES))
+)
+METRICS.metric(
     "full_share", "1", "share of batches that use the whole budget", domain=Domain.SHARE
-)(lambda run: _share_of_batches(run, FULL))
+)(lambda run: _per(_counted(run, FULL), _counted(run, BATCHES)))
 METRICS.metric(
     "short_share",
     "1",
     "share of batches below what budget and requests allowed: not work-conserving",
     Column("short\nbatches", is_share=True),
     domain=Domain.SHARE,
-)(lambda run: _share_of_batches(run, SHORT))
-
-
-def _share_of_batches(run: BatchRun, column: int) -> float | None:
-    batches = int(run.tallies.engines[:, BATCHES].sum())
-    return int(run.tallies.engines[:, column].sum()) / batches if batches else None
-
-
+)(lambda run: _per(_counted(run, SHORT), _counted(run, BATCHES)))
 METRICS.metric(
     "mean_requests",
     "requests",
     "time average of the number of requests at agents",
     Column("mean\nrequests"),
-)(lambda run: _mean_over_time(run, AREA_REQUESTS))
+)(lambda run: _per(_counted(run, AREA_REQUESTS), run.tallies.slot))
 METRICS.metric("mean_tokens", "tokens", "time average of |X|, the unprocessed tokens")(
-    lambda run: _mean_over_time(run, AREA_TOKENS)
+    lambda run: _per(_counted(run, AREA_TOKENS), run.tallies.slot)
 )
-
-
-def _mean_over_time(run: BatchRun, column: int) -> float | None:
-    slots = run.tallies.slot
-    return int(run.tallies.engines[:, column].sum()) / slots if slots else None
-
-
 METRICS.metric("final_tokens", "tokens", "|X| at the end", Column("tokens\nat the end"))(
     lambda run: int(run.tallies.stages[:, WORK].sum())
 )

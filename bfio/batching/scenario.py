@@ -141,19 +141,17 @@ class Scenario(Validated):
         for name, count in self.initial.items():
             integer(count, f"initial[{name}]", maximum=_MAX_INITIAL)
         for name in (*self.listed_arrivals, *self.initial):
-            self._check_begins(name)
+            k = self.network.stage_index[name]
+            if self.network.forks(k) and self.network.predecessors[k]:
+                what = f"{name} has predecessors, and requests of a fork-join type enter without"
+                raise InputError("arrivals", f"{what} any", "name a first stage of the type")
         for agent in self.network.agents:
             self._check_priority(agent)
-        self._check_means()
-
-    def _check_begins(self, stage: str) -> None:
-        k = self.network.stage_index[stage]
-        if self.network.forks(k) and self.network.predecessors[k]:
-            what = f"{stage} has predecessors, and requests of a fork-join type enter without any"
-            raise InputError("arrivals", what, "name a first stage of the type")
+        # Fixed sizes that are not whole are refused where the laws are made.
+        assert len(self.size_laws) == len(self.arrival_laws)
 
     def _check_priority(self, agent: Agent) -> None:
-        own = [self.network.stages[k].name for k in self._stages_at(agent)]
+        own = [self.network.stages[k].name for k in self.stages_at(agent)]
         priority = self.serving_of(agent.name).priority
         if agent.name in self.agents:
             for name in priority:
@@ -165,11 +163,8 @@ class Scenario(Validated):
         if len(set(priority)) < len(priority):
             raise InputError("priority", "a stage is named twice", "name each once")
 
-    def _check_means(self) -> None:
-        """Check that fixed sizes are integers, by constructing the distributions."""
-        assert len(self.size_laws) == len(self.arrival_laws)
-
-    def _stages_at(self, agent: Agent) -> tuple[int, ...]:
+    def stages_at(self, agent: Agent) -> tuple[int, ...]:
+        """Return the stages of an agent."""
         return self.network.stages_at(self.network.agent_index[agent.name])
 
     def serving_of(self, agent: str) -> Serving:
@@ -293,7 +288,8 @@ def remarks(scenario: Scenario) -> list[str]:
     found = []
     for agent in scenario.network.agents:
         serving = scenario.serving_of(agent.name)
-        least = _least_prefill(scenario, agent)
+        stages = scenario.stages_at(agent)
+        least = min((scenario.size_laws[k].least_prefill for k in stages), default=1)
         found += [f"{agent.name}: {why}" for why in reasons(serving.policy, agent, least)]
         if (warning := agent.batch_time.rate_check(agent.budget).warning()) is not None:
             found.append(f"{agent.name}: {warning}")
@@ -334,8 +330,3 @@ def reasons(policy: BatchPolicy, agent: Agent, least_prefill: int = 1) -> list[s
 
 
 _NOT_FULL = "with {} alone a batch is not full (2.6), Theorem 1 does not apply"
-
-
-def _least_prefill(scenario: Scenario, agent: Agent) -> int:
-    stages = scenario.network.stages_at(scenario.network.agent_index[agent.name])
-    return min((scenario.size_laws[k].least_prefill for k in stages), default=1)

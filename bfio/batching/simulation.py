@@ -70,7 +70,8 @@ def simulate(
     asked = options or BatchOptions()
     slot = scenario.network.slot
     duration, warmup = asked.slots("horizon", slot), asked.slots("warmup", slot) or 0
-    if duration is None and not _ends(scenario):
+    laws = [law for law in scenario.arrival_laws if law.rate]
+    if duration is None and not all(law.is_over(MAX_SLOTS) for law in laws):
         raise InputError(
             "horizon", "is missing, but arrivals never end", "give the duration of the run"
         )
@@ -81,9 +82,10 @@ def simulate(
     machine.forget_longest()
     ended = record.until(duration, asked.blocks)
     log = BatchLog.of(machine.log_rows()) if keeps_log else None
+    names = (scenario.serving_of(agent.name).name for agent in scenario.network.agents)
     return BatchRun(
         scenario=scenario,
-        policy=policy_names(scenario),
+        policy=", ".join(dict.fromkeys(names)),
         seed=int(seed),
         verdict=BatchVerdict.DRAINED if duration is None else BatchVerdict.HORIZON,
         warmup=before.slot,
@@ -94,15 +96,19 @@ def simulate(
     )
 
 
-def policy_names(scenario: Scenario) -> str:
-    """Return the distinct policy names of the agents."""
-    agents = scenario.network.agents
-    return ", ".join(dict.fromkeys(scenario.serving_of(agent.name).name for agent in agents))
+def logged_beginning(
+    run: BatchRun, tokens: int, most: int = MAX_SLOTS, engine: Engine | str = Engine.AUTO
+) -> BatchRun:
+    """Simulate the beginning of a run again with a log, for its check.
 
-
-def _ends(scenario: Scenario) -> bool:
-    laws = (law for law in scenario.arrival_laws if law.rate)
-    return all(law.is_over(MAX_SLOTS) for law in laws)
+    A log grows with the tokens: it covers as many slots as load about ``tokens`` tokens, and at
+    most ``most`` slots of a run that loads none.
+    """
+    end, loaded = int(run.course.slot[-1]), int(run.course.loaded[-1].sum())
+    slots = max(1, min(end, end * tokens // loaded if loaded else most))
+    length = slots * (run.scenario.network.slot or 1)
+    again = {"seed": run.seed, "engine": engine, "keeps_log": True}
+    return simulate(run.scenario, **again, horizon=length, blocks=1)
 
 
 def _machine(

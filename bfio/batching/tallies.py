@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from formulations.arrays import FloatArray, IntArray, frozen
+from formulations.arrays import IntArray, frozen
 
 # Columns of each engine: busy slots, batches, tokens loaded by phase, batches with b' = b and with
 # b' < min(b, eligible); present requests that have not departed, present unprocessed tokens; both
@@ -110,13 +110,6 @@ def bin_of(value: int) -> int:
     return _EXACT + (shift - 1) * _HALF + (value >> shift) - _HALF
 
 
-def bin_edges() -> FloatArray:
-    """Return the smallest value of each bin, and the end of the last bin, shape (bins + 1,)."""
-    shifts, parts = np.divmod(np.arange(NUM_BINS - _EXACT + 1), _HALF)
-    wide = (parts + _HALF) * 2.0 ** (shifts + 1)
-    return np.concatenate((np.arange(float(_EXACT)), wide))
-
-
 def percentile(histogram: IntArray, longest: int, share: float) -> float | None:
     """Return a quantile of the counted times; None without times.
 
@@ -129,7 +122,9 @@ def percentile(histogram: IntArray, longest: int, share: float) -> float | None:
     wanted = share * (total - 1) + 1
     reached = np.cumsum(histogram)
     k = int(np.searchsorted(reached, wanted - 1e-9))
-    edges = bin_edges()
+    # The smallest value of each bin, and the end of the last bin.
+    shifts, parts = np.divmod(np.arange(NUM_BINS - _EXACT + 1), _HALF)
+    edges = np.concatenate((np.arange(float(_EXACT)), (parts + _HALF) * 2.0 ** (shifts + 1)))
     low, high = float(edges[k]), float(edges[k + 1])
     if high - low <= 1:
         return low

@@ -16,7 +16,7 @@ from bfio.decode.options import RunOptions
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from bfio.decode.metrics import MetricChoice
     from bfio.decode.policy_registry import ChosenPolicy
@@ -84,11 +84,38 @@ def given_options(
     return [name for name in names if getattr(args, name) != parser.get_default(name)]
 
 
+def add_by_usage(
+    parser: argparse._ActionsContainer, table: "Mapping[str, str]", **how: Any
+) -> None:
+    """Add arguments by their usage, such as ``--state FILE`` or ``--judge``, each with its help.
+
+    Parameters
+    ----------
+    parser : argparse.ArgumentParser
+        The parser, or a group of its arguments.
+    table : mapping of str to str
+        The help for each usage. An argument without a value is a flag.
+    **how : object
+        Further keywords of ``add_argument`` for all these arguments.
+    """
+    for usage, text in table.items():
+        name, _, metavar = usage.partition(" ")
+        own: dict[str, Any] = {"metavar": metavar} if metavar else {"action": "store_true"}
+        parser.add_argument(name, help=text, **own, **how)
+
+
+def add_action(
+    chooser: Any, name: str, act: "Callable[[argparse.Namespace], Any]", summary: str, **how: Any
+) -> argparse.ArgumentParser:
+    """Add an action of a command, and return its parser; ``act`` of its arguments performs it."""
+    parser: argparse.ArgumentParser = chooser.add_parser(name, help=summary, **how)
+    parser.set_defaults(act=act)
+    return parser
+
+
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Add ``--json``."""
-    parser.add_argument(
-        "--json", action="store_true", help="print one JSON document, nothing else"
-    )
+    add_by_usage(parser, {"--json": "print one JSON document, nothing else"})
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:
@@ -99,92 +126,66 @@ def add_common(parser: argparse.ArgumentParser) -> None:
 
 def add_seed(parser: argparse._ActionsContainer) -> None:
     """Add ``--seed``."""
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="random seed (default 0)")
+    add_by_usage(parser, {"--seed N": "random seed (default 0)"}, type=int, default=0)
 
 
 def add_time_limit(parser: argparse.ArgumentParser, default: str = "none") -> None:
     """Add ``--time-limit``; its help shows the text ``default``."""
-    parser.add_argument(
-        "--time-limit",
-        type=_seconds,
-        metavar="SECONDS",
-        help=f"limit of each solve [s] (default {default}); problems left unproven are counted",
-    )
+    text = f"limit of each solve [s] (default {default}); problems left unproven are counted"
+    add_by_usage(parser, {"--time-limit SECONDS": text}, type=_seconds)
 
 
 def add_work_limit(parser: argparse.ArgumentParser) -> None:
     """Add ``--work-limit``."""
-    parser.add_argument(
-        "--work-limit",
-        type=int,
-        metavar="TICKS",
-        help="limit of each solve in ticks of about a microsecond, equal on every machine "
-        "(default none)",
-    )
+    text = "limit of each solve in ticks of about a microsecond, equal on every machine"
+    add_by_usage(parser, {"--work-limit TICKS": f"{text} (default none)"}, type=int)
 
 
 def add_workload(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     """Add the arguments that choose the requests, and return their group."""
     group = parser.add_argument_group("requests")
     source = group.add_mutually_exclusive_group()
-    source.add_argument(
-        "--trace",
-        metavar="FILE",
-        help="trace file (CSV or JSONL, .gz or not); format detected (bfio traces)",
-    )
-    source.add_argument(
-        "--synthetic",
-        metavar="NAME",
-        help="generated workload (default demo; see bfio traces list)",
-    )
-    group.add_argument(
-        "--requests", type=int, metavar="N", help="use only the first N requests (synthetic: 4000)"
-    )
-    group.add_argument(
-        "--arrival-law",
-        metavar="LAW",
-        help="draw new arrival times: poisson:rate=300, gamma, on-off, mmpp, diurnal or surges "
-        "(docs/workloads.md)",
-    )
+    sources = {
+        "--trace FILE": "trace file (CSV or JSONL, .gz or not); format detected (bfio traces)",
+        "--synthetic NAME": "generated workload (default demo; see bfio traces list)",
+    }
+    add_by_usage(source, sources)
+    number = {"--requests N": "use only the first N requests (synthetic: 4000)"}
+    add_by_usage(group, number, type=int)
+    text = "draw new arrival times: poisson:rate=300, gamma, on-off, mmpp, diurnal or surges"
+    add_by_usage(group, {"--arrival-law LAW": f"{text} (docs/workloads.md)"})
     add_reading(group)
     return group
 
 
 def add_reading(parser: argparse._ActionsContainer) -> None:
     """Add the options for reading a trace file."""
-    parser.add_argument(
-        "--columns",
-        metavar="ROLE=NAME,...",
-        help="columns of a trace of unknown format: arrival=NAME,prompt=NAME,output=NAME "
-        "(arrival in seconds or ISO 8601; arrival_ms, arrival_us, arrival_ns; prefix is "
-        "added to prompt)",
-    )
-    parser.add_argument(
-        "--skip-bad-rows",
-        action="store_true",
-        help="skip and count damaged trace rows instead of stopping",
-    )
+    table = {
+        "--columns ROLE=NAME,...": "columns of a trace of unknown format: "
+        "arrival=NAME,prompt=NAME,output=NAME (arrival in seconds or ISO 8601; arrival_ms, "
+        "arrival_us, arrival_ns; prefix is added to prompt)",
+        "--skip-bad-rows": "skip and count damaged trace rows instead of stopping",
+    }
+    add_by_usage(parser, table)
 
 
 def add_trace(parser: argparse.ArgumentParser) -> None:
     """Add ``--trace`` and the options for reading the trace."""
-    parser.add_argument(
-        "--trace", metavar="TRACE", help="trace file with the requests (bfio traces)"
-    )
+    add_by_usage(parser, {"--trace TRACE": "trace file with the requests (bfio traces)"})
     add_reading(parser)
 
 
 def add_policies(parser: argparse.ArgumentParser, default: str) -> None:
     """Add ``--policy``, which may be repeated to compare policies of an engine."""
     text = f"NAME:option=value:... (default {default}); repeatable, to compare policies"
-    parser.add_argument("--policy", action="append", metavar="NAME", help=text)
+    add_by_usage(parser, {"--policy NAME": text}, action="append")
 
 
 def add_engine(parser: argparse.ArgumentParser, plotted: str) -> None:
     """Add ``--engine`` and ``--plot``."""
     text = "auto (default: compiled where faster), compiled, or reference; results are equal"
-    parser.add_argument("--engine", default="auto", metavar="E", help=text)
-    parser.add_argument("--plot", metavar="FILE", help=f"draw {plotted} (.png, .pdf, .svg)")
+    add_by_usage(parser, {"--engine E": text}, default="auto")
+    add_by_usage(parser, {"--plot FILE": f"draw {plotted} (.png, .pdf, .svg)"})
 
 
 def policies_from(args: argparse.Namespace, default: str) -> list[str]:
@@ -213,23 +214,15 @@ def trace_from(args: argparse.Namespace) -> "Workload | None":
 def add_simulation(parser: argparse.ArgumentParser) -> None:
     """Add all arguments of a simulation: requests, machine, run, policy options."""
     requests = add_workload(parser)
-    requests.add_argument(
-        "--train-share",
-        metavar="SHARE",
-        help="use the first share of the requests only to train predictors, not in the run "
-        "(default: none)",
-    )
+    text = "use the first share of the requests only to train predictors, not in the run"
+    add_by_usage(requests, {"--train-share SHARE": f"{text} (default: none)"})
     machine = parser.add_argument_group("machine")
     add_options(machine, Cluster)
     add_options(machine, EnergyModel)
     run = parser.add_argument_group("run")
     add_options(run, RunOptions)
-    run.add_argument(
-        "--engine",
-        default="auto",
-        metavar="E",
-        help="auto (default: compiled where possible), compiled, or reference; results are equal",
-    )
+    text = "auto (default: compiled where possible), compiled, or reference; results are equal"
+    add_by_usage(run, {"--engine E": text}, default="auto")
     add_policy_options(parser)
     add_common(parser)
 
@@ -277,14 +270,9 @@ def add_policy_options(parser: argparse.ArgumentParser) -> None:
 
 def add_repeat(parser: argparse._ActionsContainer, default: int | str) -> None:
     """Add ``--repeat``."""
-    parser.add_argument(
-        "--repeat",
-        type=_repeat,
-        default=default,
-        metavar="N",
-        help="repeat the requests N times in the measured run, or auto: as often as the "
-        f"measured part needs (default {default}; docs/metrics.md)",
-    )
+    text = "repeat the requests N times in the measured run, or auto: as often as the measured"
+    text += f" part needs (default {default}; docs/metrics.md)"
+    add_by_usage(parser, {"--repeat N": text}, type=_repeat, default=default)
 
 
 def _repeat(text: str) -> int | str:
@@ -322,12 +310,8 @@ def workload_from(args: argparse.Namespace) -> "Workload":
 
 def add_metrics(parser: argparse.ArgumentParser, default: str) -> None:
     """Add ``--metrics``."""
-    parser.add_argument(
-        "--metrics",
-        metavar="A,B,C",
-        help="metrics to show, by their names in --json, or module:function of your own "
-        f"(default: {default})",
-    )
+    text = "metrics to show, by their names in --json, or module:function of your own"
+    add_by_usage(parser, {"--metrics A,B,C": f"{text} (default: {default})"})
 
 
 def metrics_from(args: argparse.Namespace) -> "MetricChoice":

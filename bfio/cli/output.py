@@ -11,6 +11,7 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from bfio.cli.command import DONE
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
@@ -94,6 +95,21 @@ _PICTURES = (".png", ".pdf", ".svg")
 def print_json(document: Any) -> None:
     """Print one JSON document on stdout with a single write."""
     sys.stdout.write(json_text(document))
+
+
+def print_answer(args: argparse.Namespace, document: Any, show: Callable[[], object]) -> int:
+    """Print a document with ``--json``, otherwise call the function that prints it as text.
+
+    Returns
+    -------
+    int
+        The exit status `DONE`.
+    """
+    if args.json:
+        print_json(document)
+    else:
+        show()
+    return DONE
 
 
 def interruption(interrupted: bool) -> dict[str, bool]:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bfio.cli.command import DONE, NOTHING_FOUND, Command
-from bfio.cli.options import add_common, add_time_limit
-from bfio.cli.output import naming, print_json, read_problem, read_text
+from bfio.cli.options import add_by_usage, add_common, add_time_limit
+from bfio.cli.output import naming, print_answer, read_problem, read_text
 from bfio.cli.so_far import View, begin
 from bfio.common.options import flag
 from bfio.programs import ProgramKind, kind_of
@@ -24,18 +24,13 @@ def add_exchange(parser: argparse.ArgumentParser) -> None:
     """Add ``--write``, ``--overwrite`` and ``--read-solution``."""
     group = parser.add_argument_group("other solvers (docs/exchange.md)")
     either = group.add_mutually_exclusive_group()
-    either.add_argument(
-        "--write", metavar="FILE", help="write the program (.lp or .mps) instead of solving it"
-    )
-    either.add_argument(
-        "--read-solution",
-        metavar="FILE",
-        help="check a solution of another solver: files of Gurobi, CPLEX, SCIP, HiGHS, CBC, or "
-        "lines NAME VALUE",
-    )
-    group.add_argument(
-        "--overwrite", action="store_true", help="replace an existing FILE of --write"
-    )
+    table = {
+        "--write FILE": "write the program (.lp or .mps) instead of solving it",
+        "--read-solution FILE": "check a solution of another solver: files of Gurobi, CPLEX, "
+        "SCIP, HiGHS, CBC, or lines NAME VALUE",
+    }
+    add_by_usage(either, table)
+    add_by_usage(group, {"--overwrite": "replace an existing FILE of --write"})
 
 
 def is_exchange(args: argparse.Namespace) -> bool:
@@ -90,16 +85,13 @@ def exchange(
         return _read(args, program, command, details or {})
     back = f"bfio {command} {Path(args.file).name}{options} --read-solution SOLUTION"
     answer = write_statement(program, args.write, back, overwrite=args.overwrite)
-    if args.json:
-        print_json(answer)
-        return DONE
-    print(
+    text = (
         f"{answer['program']}: {answer['columns']:,} columns, {answer['rows']:,} rows, "
         f"{answer['entries']:,} entries, written to {answer['written']}\n"
         f"value of the model = {answer['multiplier']} * objective of the file\n"
         f"bring a solution back: {back}"
     )
-    return DONE
+    return print_answer(args, answer, lambda: print(text))
 
 
 def read_solution(name: str) -> "SolutionFile":
@@ -158,10 +150,8 @@ def _answered(
     args: argparse.Namespace, file: "SolutionFile", answer: dict[str, Any], lines: list[str]
 ) -> int:
     """Print the verdict on a solution file as JSON or text; return the exit status."""
-    if args.json:
-        print_json(answer)
-    else:
-        print("\n".join([f"{args.read_solution} ({file.format}): {answer['status']}", *lines]))
+    head = f"{args.read_solution} ({file.format}): {answer['status']}"
+    print_answer(args, answer, lambda: print(head, *lines, sep="\n"))
     return NOTHING_FOUND if answer["status"] == "infeasible" else DONE
 
 
@@ -250,10 +240,11 @@ def exchange_fluid(
 
 def add_service_limits(parser: argparse.ArgumentParser) -> None:
     """Add ``--latency`` and ``--ttft``."""
-    parser.add_argument(
-        "--latency", metavar="S", help="limit on the mean latency of every admitted class [s]"
-    )
-    parser.add_argument("--ttft", metavar="S", help="limit on its mean time to first token [s]")
+    table = {
+        "--latency S": "limit on the mean latency of every admitted class [s]",
+        "--ttft S": "limit on its mean time to first token [s]",
+    }
+    add_by_usage(parser, table)
 
 
 def given_limits(args: argparse.Namespace) -> dict[str, str]:
@@ -325,8 +316,7 @@ def problem_command(
     """
 
     def add_arguments(parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("file", metavar="FILE", help=file)
-        parser.add_argument("--method", metavar="NAME", help=methods)
+        add_by_usage(parser, {"file FILE": file, "--method NAME": methods})
         more_arguments(parser)
         add_time_limit(parser)
         if kind.program:
@@ -351,10 +341,7 @@ def problem_command(
         how = {key: getattr(args, key) for key in ("seed", *passed)}
         result = solved(data, method=method, time_limit=deadline, **how)
         document, text, status = told(result)
-        if args.json:
-            print_json(document)
-        else:
-            print("\n".join(text()))
+        print_answer(args, document, lambda: print(*text(), sep="\n"))
         return status
 
     return Command(name, summary, description, add_arguments, run)

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from bfio.decode.cluster import Cluster
     from bfio.decode.options import RunOptions
     from bfio.decode.policy_registry import ChosenPolicy
-    from bfio.workloads.workload import Workload
 
 #: Largest number of requests in the table.
 ROWS = 2**15
@@ -87,8 +86,6 @@ class Decisions:
         ``window_knows``, ``ties`` and ``seed``.
     rows : int
         Largest number of requests in the table.
-    history : Workload, optional
-        Past requests for predictors that learn.
     predictor : CheckedPredictor, optional
         A predictor made for a known list of requests, whose indices are the rows; by default a
         new predictor as the options name it, for the rows of the table.
@@ -106,7 +103,6 @@ class Decisions:
         options: RunOptions,
         *,
         rows: int = ROWS,
-        history: Workload | None = None,
         predictor: CheckedPredictor | None = None,
     ) -> None:
         self.name, made = policy.name, policy.make()
@@ -139,11 +135,11 @@ class Decisions:
         self._lengths = predictors.lengths_of(options.predictor)
         self.predictor = None
         if self._lengths not in (LengthSource.UNKNOWN, LengthSource.KNOWN):
-            self.predictor = predictor or self._made(str(options.predictor), history)
+            self.predictor = predictor or self._made(str(options.predictor))
         learners: tuple[Any, ...] = (self.predictor, made)
         self._told = [each.finished for each in learners if hasattr(each, "finished")]
 
-    def _made(self, name: str, history: Workload | None) -> CheckedPredictor:
+    def _made(self, name: str) -> CheckedPredictor:
         spec = predictors.find(name)
         if spec.name == "noisy-oracle":
             what = "draws errors for a list of requests, but live requests are unknown in advance"
@@ -151,7 +147,7 @@ class Decisions:
         task = PredictionTask(
             self.prompt,
             self.options.seed,
-            history,
+            None,
             predictors.read_options(spec, name),
             self.output if spec.knows_future else None,
             self.key,
@@ -465,5 +461,4 @@ class _PromptKeys:
 
     def keys(self, num_blocks: int) -> IntArray:
         """See `DecodeState.routing_keys`; equal whole prompts have equal keys."""
-        del num_blocks
         return frozen(self.key)

@@ -23,7 +23,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 from starlette.responses import JSONResponse, Response
 
 from bfio.decode.cluster import NO_LIMIT
-from bfio.live.fleet import End, Fleet, Job, apply_fault
+from bfio.live.fleet import End, Fleet, Job, answer_fault, apply_fault
 from bfio.live.options import STEPPED, EmulateOptions
 from bfio.live.prefill_tier import PREFIX, PrefillWorkers
 from bfio.live.service import (
@@ -158,10 +158,7 @@ class Emulator:
         if payload.model not in (None, self.model):
             raise WireError(404, f"Unknown model {payload.model}; use {self.model}.", "model")
         number = self._worker_of(request)
-        worker = self.fleet.workers[number]
-        if worker.errors > 0:
-            worker.errors -= 1
-            raise WireError(500, f"Worker {number} answers with an error (requested by a fault).")
+        answer_fault(self.fleet.workers[number], f"Worker {number}")
         params = payload.fields.get("kv_transfer_params") or {}
         if params.get("do_remote_prefill"):
             if self.prefill is None:
@@ -374,14 +371,6 @@ class _Answer(Completion):
         return usage_of(self._payload.prompt_tokens, self._sent)
 
 
-def check_emulated(cluster: Cluster) -> None:
-    """Raise InputError for options of the machine that the emulator does not model."""
-    for name in ("prefix_cache", "token_budget"):
-        if getattr(cluster, name) is not None:
-            flag = f"--{name.replace('_', '-')}"
-            raise InputError(flag, "the emulator does not model it", "leave it out")
-
-
 def new_emulator(cluster: Cluster, options: EmulateOptions) -> Emulator:
     """Return the emulator of a machine.
 
@@ -390,7 +379,10 @@ def new_emulator(cluster: Cluster, options: EmulateOptions) -> Emulator:
     InputError
         If the emulator does not model a part of the machine.
     """
-    check_emulated(cluster)
+    for name in ("prefix_cache", "token_budget"):
+        if getattr(cluster, name) is not None:
+            flag = f"--{name.replace('_', '-')}"
+            raise InputError(flag, "the emulator does not model it", "leave it out")
     return Emulator(
         Fleet(cluster, reserves=options.overflow == "reserve"),
         None if options.clock == STEPPED else float(options.clock),

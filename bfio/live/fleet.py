@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from bfio.decode.cluster import Cluster
-    from bfio.live.prefill_tier import PrefillWorkers
+    from bfio.live.prefill_tier import PrefillWorker, PrefillWorkers
 
 
 class End(StrEnum):
@@ -68,9 +68,8 @@ class Worker:
     memory: int  #: KV-cache memory [tokens].
     queue: deque[Job] = field(default_factory=deque)
     running: dict[Job, None] = field(default_factory=dict)  #: Running requests in order of start.
-    untold: dict[Job, None] = field(
-        default_factory=dict
-    )  #: Requests with unreported tokens or end.
+    #: Requests with unreported tokens or end.
+    untold: dict[Job, None] = field(default_factory=dict)
     load: int = 0  #: Sum of the loads of its running requests [tokens].
     reserved: int = 0  #: Sum of the peak loads of its running requests [tokens].
     is_up: bool = True
@@ -176,11 +175,9 @@ class Fleet:
         ]
         for worker in self._stepping:
             self._start(worker)
-        counted = {id(worker) for worker in self._stepping}
-        loads = tuple(worker.load if id(worker) in counted else 0 for worker in self.workers)
-        running = tuple(
-            len(worker.running) if id(worker) in counted else 0 for worker in self.workers
-        )
+        counted = set(self._stepping)
+        loads = tuple(worker.load if worker in counted else 0 for worker in self.workers)
+        running = tuple(len(each.running) if each in counted else 0 for each in self.workers)
         if not any(running):
             self._report_all()
             return None
@@ -323,6 +320,15 @@ FAULTS = {
         _late, "steps", 4, "reports only once in this number of steps, several tokens in an event"
     ),
 }  # fmt: skip
+
+
+def answer_fault(worker: Worker | PrefillWorker, name: str) -> None:
+    """Raise the error with which a worker answers its next requests, if a fault asks for it."""
+    if worker.errors > 0:
+        worker.errors -= 1
+        raise WireError(500, f"{name} answers with an error (requested by a fault).")
+
+
 _MOST = 10**9
 
 

@@ -120,14 +120,14 @@ class RunLog:
 
     def decision(self, taken: Taken, numbers: list[int], step: int) -> None:
         """Write a decision; ``numbers`` are the numbers of its waiting requests."""
-        state = {name: _plain(getattr(taken.state, name)) for name in _FIELDS}
+        state = {name: getattr(taken.state, name) for name in _FIELDS}
         self.event(
             "decision",
             step=step,
             slots=taken.state.slots,
             binds=taken.state.binds,
             requests=numbers,
-            **{name: value for name, value in state.items() if value is not None},
+            **{name: value.tolist() for name, value in state.items() if value is not None},
             decision=taken.answer,
             prepare_s=round(taken.prepare_s, 9),
             policy_s=round(taken.policy_s, 9),
@@ -281,7 +281,3 @@ def _view(step: int, state: DecodeState, decision: tuple[int | None, ...]) -> St
         state=state,
         decision=decision,
     )
-
-
-def _plain(value: Any) -> Any:
-    return None if value is None else value.tolist()

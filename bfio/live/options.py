@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bfio.common.options import NUMBER, TEXT, CheckedOptions, checked, one_of, option, whole
+from bfio.common.options import (
+    NUMBER,
+    TEXT,
+    CheckedOptions,
+    OptionKind,
+    checked,
+    one_of,
+    option,
+    whole,
+)
 from bfio.decode.option_kinds import PrefillTier
 from formulations.errors import InputError, known_fields
 from formulations.scalars import real
@@ -12,8 +21,6 @@ from formulations.scalars import real
 #: Value of ``clock`` with which a step runs only when it is requested.
 STEPPED = "stepped"
 _SLOWEST, _FASTEST = 1e-6, 1e6
-_MOST_SECONDS = 60.0
-_SHORTEST_WAIT, _LONGEST_WAIT = 1e-4, 1e6
 
 
 def _clock(value: object, name: str) -> str | float:
@@ -29,19 +36,20 @@ def _clock(value: object, name: str) -> str | float:
     return speed
 
 
-def _settle(value: object, name: str) -> float:
-    time = float(real(value, name))
-    if not 0 <= time <= _MOST_SECONDS:
-        raise InputError(name, f"{time} s is out of range", f"use 0 to {_MOST_SECONDS:g} s")
-    return time
+def _seconds(least: float, most: float) -> OptionKind:
+    """Return the option kind of times in a range [s]."""
+
+    def check(value: object, name: str) -> float:
+        time = float(real(value, name))
+        if not least <= time <= most:
+            rule = f"use {least:g} to {most:g} s"
+            raise InputError(name, f"{time} s is out of range", rule)
+        return time
+
+    return checked(NUMBER, check)
 
 
-def _wait(value: object, name: str) -> float:
-    time = float(real(value, name))
-    if not _SHORTEST_WAIT <= time <= _LONGEST_WAIT:
-        rule = f"use {_SHORTEST_WAIT:g} to {_LONGEST_WAIT:g} s"
-        raise InputError(name, f"{time} s is out of range", rule)
-    return time
+_WAIT = _seconds(1e-4, 1e6)
 
 
 @known_fields
@@ -70,7 +78,7 @@ class EmulateOptions(CheckedOptions):
     )
     settle_s: float = option(
         0.002,
-        checked(NUMBER, _settle),
+        _seconds(0, 60),
         "T",
         "time from the tokens of a step to the next step, by the wall clock [s] (0.002)",
         name="settle",
@@ -107,7 +115,7 @@ class RouteOptions(CheckedOptions):
     pool: int = option(1024, whole(1, 2**14), "R", "requests that may wait; more get 503 (1024)")
     ttl_s: float = option(
         600.0,
-        checked(NUMBER, _wait),
+        _WAIT,
         "T",
         "longest time in the pool [s] (600); older requests get 503",
         name="ttl",
@@ -117,7 +125,7 @@ class RouteOptions(CheckedOptions):
     )
     tick_s: float = option(
         0.005,
-        checked(NUMBER, _wait),
+        _WAIT,
         "T",
         "if requests were sent too late for a step, decide so long after its last token; without "
         "a common boundary, after ten times that [s] (0.005)",

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from prometheus_client.core import GaugeMetricFamily
 from starlette.responses import JSONResponse, Response
 
-from bfio.live.fleet import apply_fault
+from bfio.live.fleet import answer_fault, apply_fault
 from bfio.live.service import Completion, application, body_of, send_document, send_error
 from bfio.live.wire import PATHS, Payload, WireError, rank_of, read_payload, usage_of
 
@@ -129,11 +129,7 @@ class PrefillWorkers:
         worker = self.workers[number]
         if not worker.is_up:
             raise WireError(503, f"Prefill worker {number} is down; send to another one.")
-        if worker.errors > 0:
-            worker.errors -= 1
-            raise WireError(
-                500, f"Prefill worker {number} answers with an error (requested by a fault)."
-            )
+        answer_fault(worker, f"Prefill worker {number}")
         return _Answer(self, payload, number)
 
     async def _health(self, request: Request) -> Response:

@@ -151,9 +151,7 @@ class Router:
         self.prefill = prefill
         self.own_slots = table.slots.copy()
         self.tickets: dict[int, Ticket] = {}
-        self.ends: dict[str, int] = dict.fromkeys(
-            (FINISHED, REFUSED, EXPIRED, FAILED, CANCELLED), 0
-        )
+        self.ends = dict.fromkeys((FINISHED, REFUSED, EXPIRED, FAILED, CANCELLED), 0)
         self.arrived = self.sent = self.decided = self.tokens = self.errors = 0
         self.decide_s = 0.0
         self.models: set[str] = set()
@@ -248,12 +246,10 @@ class Router:
     def state(self) -> dict[str, Any]:
         """Return the state of the router as a JSON object: counts, and workers."""
         table = self.table
-        running = np.bincount(
-            table.worker[table.rows_of(RUNNING)], minlength=len(table.slots)
-        ).tolist()
-        bound = np.bincount(
-            table.worker[table.rows_of(BOUND)], minlength=len(table.slots)
-        ).tolist()
+        running, bound = (
+            np.bincount(table.worker[table.status == status], minlength=len(table.slots)).tolist()
+            for status in (RUNNING, BOUND)
+        )
         return {
             "policy": table.name,
             "seconds": time.monotonic() - self._began,

@@ -172,19 +172,18 @@ async def send_body(send: Send, data: bytes, *, more: bool = False) -> None:
     await send({"type": "http.response.body", "body": data, "more_body": more})
 
 
-async def send_document(send: Send, document: Mapping[str, Any]) -> None:
-    """Send a JSON object with status 200."""
-    await _send_json(send, 200, document, {})
-
-
 async def send_error(send: Send, error: WireError) -> None:
     """Send an error with its status, body and headers."""
-    await _send_json(send, error.status, error.body, error.headers)
+    await send_document(send, error.body, error.status, error.headers)
 
 
-async def _send_json(
-    send: Send, status: int, document: Mapping[str, Any], headers: Mapping[str, str]
+async def send_document(
+    send: Send,
+    document: Mapping[str, Any],
+    status: int = 200,
+    headers: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
+    """Send a JSON object with a status and headers."""
     told = {"content-type": "application/json"} | dict(headers)
     encoded = [(name.encode(), value.encode()) for name, value in told.items()]
     await send({"type": "http.response.start", "status": status, "headers": encoded})

@@ -108,30 +108,24 @@ class Table:
             raise InputError(self.place, "no rows or no values", "name at least one of each")
         if self.against:
             self._check_exponents()
-        named = [("baseline", name) for name in self.baseline]
-        for what, name in [*named, *([("across", self.across)] if self.across else [])]:
-            if name not in self.rows:
-                wrong = f"{what} argument {name} is not among its rows"
-                raise InputError(self.place, wrong, use_one_of(name, self.rows))
+        across = [self.across] if self.across else []
+        for what, names in (("baseline", self.baseline), ("across", across)):
+            wrong = f"{what} argument {{}} is not among its rows"
+            _refuse_unknown(self.place, names, self.rows, wrong)
         if self.show is Shown.RATIO and not self.baseline:
             raise InputError(
                 self.place, "the table has no baseline for its ratios", "name a baseline"
             )
-        for name in self.ratios:
-            if name not in self.values:
-                remedy = use_one_of(name, self.values)
-                raise InputError(
-                    f"{self.place}: ratios",
-                    f"{name!r} is not among the values of the table",
-                    remedy,
-                )
+        wrong = "{!r} is not among the values of the table"
+        _refuse_unknown(f"{self.place}: ratios", self.ratios, self.values, wrong)
         if self.ratios and not self.baseline:
             raise InputError(f"{self.place}: ratios", "ratios need a baseline", "name a baseline")
-        known = [*self.rows, *self.values, "source"]
-        for name in (name for entry in self.published for name in entry):
-            if name not in known:
-                wrong = f"{name!r} is neither in rows nor in values"
-                raise InputError(f"{self.place}: published", wrong, use_one_of(name, known))
+        known, wrong = (
+            [*self.rows, *self.values, "source"],
+            "{!r} is neither in rows nor in values",
+        )
+        for entry in self.published:
+            _refuse_unknown(f"{self.place}: published", entry, known, wrong)
 
     def _check_exponents(self) -> None:
         if taken := [name for _, name in self._fitted() if name in self.rows]:
@@ -284,9 +278,15 @@ def check_names(report: ReportPlan, names: Collection[str]) -> None:
     """
     for asked in report.plans:
         for place, name in asked.arguments():
-            if name not in names:
-                what, remedy = f"no row has an argument {name!r}", use_one_of(name, sorted(names))
-                raise InputError(f"{asked.place}: {place}", what, remedy)
+            where, wrong = f"{asked.place}: {place}", "no row has an argument {!r}"
+            _refuse_unknown(where, [name], sorted(names), wrong)
+
+
+def _refuse_unknown(place: str, names: Collection[str], known: Collection[str], what: str) -> None:
+    """Raise an error for the first name that is not known; ``what`` has a place for the name."""
+    for name in names:
+        if name not in known:
+            raise InputError(place, what.format(name), use_one_of(name, known))
 
 
 def check_values(report: ReportPlan, computes: str) -> None:

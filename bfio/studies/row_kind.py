@@ -62,12 +62,6 @@ class Planned:
     unread: Mapping[str, InputError] = field(default_factory=dict)
 
 
-def _no_instance(arguments: Mapping[str, Any], context: RowContext) -> str:
-    """Return an empty digest, for arguments that select no further data."""
-    del arguments, context
-    return ""
-
-
 @dataclass(frozen=True)
 class RowKind:
     """A kind of row: its function and the descriptions of its values.
@@ -99,7 +93,7 @@ class RowKind:
     name: str
     summary: str
     compute: Compute
-    instance: Instance = _no_instance
+    instance: Instance = lambda arguments, context: ""
     values: Sequence[Described] = ()
     metrics: Sequence[Described] = ()
     parts: Mapping[str, str] = field(default_factory=dict)

@@ -242,12 +242,6 @@ class StudyRunOptions:
     want_logs: bool = False
     command: str = ""
 
-    def num_processes(self) -> int:
-        """Return the number of processes."""
-        if self.jobs is None:
-            return len(os.sched_getaffinity(0))
-        return integer(self.jobs, "jobs", minimum=1, maximum=1024)
-
 
 #: Called with the planned and stored rows, before the first row is computed.
 OnStart = Callable[[Results], None]
@@ -351,7 +345,10 @@ def run_study(
             if statuses.get(task.key) not in settled
         ]
         if chosen.cluster is None:
-            rows = compute_locally(orders, study.limits, chosen.num_processes(), stop)
+            jobs = len(os.sched_getaffinity(0))
+            if chosen.jobs is not None:
+                jobs = integer(chosen.jobs, "jobs", minimum=1, maximum=1024)
+            rows = compute_locally(orders, study.limits, jobs, stop)
         else:
             rows = compute_on_cluster(orders, study.limits, chosen.cluster, stop)
         try:

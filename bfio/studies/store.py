@@ -41,7 +41,8 @@ _JSON = ("arguments", "values", "series", "timings")
 #: An exponent that may be too large for a float.
 _HUGE = re.compile(r"[eE]\+?\d{3}")
 _NAMES = ", ".join(f'"{name}"' for name in _COLUMNS)
-_TABLES = f"""
+_CREATE = f"""
+BEGIN;
 CREATE TABLE environment (
     id INTEGER PRIMARY KEY,
     document TEXT NOT NULL UNIQUE
@@ -50,6 +51,9 @@ CREATE TABLE row (
     {" ".join(f'"{name}" {kind} NOT NULL,' for name, kind in _COLUMNS.items())}
     environment INTEGER NOT NULL REFERENCES environment (id)
 ) STRICT, WITHOUT ROWID;
+PRAGMA application_id = {APPLICATION_ID};
+PRAGMA user_version = {LAYOUT};
+COMMIT;
 """
 _INSERT = (
     f"INSERT OR REPLACE INTO row ({_NAMES}, environment)"
@@ -203,7 +207,9 @@ def open_for_writing(path: Path) -> Iterator[Store]:
         fresh = not path.exists() or path.stat().st_size == 0
         with _connected(path.as_uri(), path) as connection:
             if fresh:
-                _create(path, connection)
+                # In one transaction: a kill leaves an empty file or a valid store.
+                with _translated(path):
+                    connection.executescript(_CREATE)
             _check_layout(path, connection)
             with _translated(path):
                 connection.execute("PRAGMA journal_mode = WAL")
@@ -219,16 +225,6 @@ def _connected(address: str, path: Path) -> Iterator[sqlite3.Connection]:
         yield connection
     finally:
         connection.close()
-
-
-def _create(path: Path, connection: sqlite3.Connection) -> None:
-    """Create the tables in one transaction; a kill leaves an empty file or a valid store."""
-    script = (
-        f"BEGIN; {_TABLES} PRAGMA application_id = {APPLICATION_ID};"
-        f" PRAGMA user_version = {LAYOUT}; COMMIT;"
-    )
-    with _translated(path):
-        connection.executescript(script)
 
 
 def _check_layout(path: Path, connection: sqlite3.Connection) -> None:

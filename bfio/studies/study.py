@@ -35,9 +35,7 @@ class Grid:
     axes: Mapping[str, Sequence[Value]]
 
     def __post_init__(self) -> None:
-        for name, values in self.axes.items():
-            if not values:
-                raise InputError(f"grid.{name}", "the axis has no values", "give at least one")
+        _check_values(self.axes, "grid")
 
     def count_rows(self) -> int:
         """Return the number of distinct argument combinations."""
@@ -57,11 +55,13 @@ class Smoke:
     grid: Mapping[str, Sequence[Value]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name, values in self.grid.items():
-            if not values:
-                raise InputError(
-                    f"smoke.grid.{name}", "the axis has no values", "give at least one"
-                )
+        _check_values(self.grid, "smoke.grid")
+
+
+def _check_values(axes: Mapping[str, Sequence[Value]], place: str) -> None:
+    for name, values in axes.items():
+        if not values:
+            raise InputError(f"{place}.{name}", "the axis has no values", "give at least one")
 
 
 @dataclass(frozen=True)

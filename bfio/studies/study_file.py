@@ -22,6 +22,7 @@ _TOP = ("name", "question", "computes", "data", "fixed", "grid", "limits", "smok
 _MAX_RANGE = 100_000
 _Section = TypeVar("_Section", Limits, Table, Figure)
 _Word = TypeVar("_Word", bound=StrEnum)
+_T = TypeVar("_T")
 
 
 def find_study(name: str) -> Study:
@@ -118,28 +119,27 @@ def _report(entries: Any, present: Callable[[str], str]) -> ReportPlan:
     return ReportPlan(tuple(tables), tuple(figures))
 
 
+def _each(entries: Any, where: str, read: Callable[[Any, str], _T]) -> dict[str, _T]:
+    return {name: read(e, f"{where}.{name}") for name, e in _mapping(entries, where).items()}
+
+
 def _fixed(entries: Any, where: str) -> dict[str, Value]:
-    return {
-        name: _value(value, f"{where}.{name}") for name, value in _mapping(entries, where).items()
-    }
+    return _each(entries, where, _value)
 
 
 def _axes(entries: Any, where: str) -> dict[str, list[Value]]:
-    return {
-        name: _axis(values, f"{where}.{name}") for name, values in _mapping(entries, where).items()
-    }
+    return _each(entries, where, _axis)
 
 
 def _conditions(entries: Any, where: str) -> dict[str, Value | list[Value]]:
     """Read conditions on rows: for each argument a value, or a list of accepted values."""
-    found: dict[str, Value | list[Value]] = {}
-    for name, wanted in _mapping(entries, where).items():
-        place = f"{where}.{name}"
-        if wanted == []:
-            raise InputError(place, "the condition has no values", "give at least one")
-        is_list = isinstance(wanted, list)
-        found[name] = _axis(wanted, place) if is_list else _value(wanted, place)
-    return found
+    return _each(entries, where, _condition)
+
+
+def _condition(wanted: Any, where: str) -> Value | list[Value]:
+    if wanted == []:
+        raise InputError(where, "the condition has no values", "give at least one")
+    return _axis(wanted, where) if isinstance(wanted, list) else _value(wanted, where)
 
 
 def _axis(values: Any, where: str) -> list[Value]:

@@ -107,7 +107,9 @@ def main(argv: list[str] | None = None) -> int:
     # On a crash, write a traceback to the standard error stream.
     faulthandler.enable()
     _write_at_once()
-    _limit_memory(args.memory)
+    # Allocations beyond the limit fail (private writable memory, on Linux).
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_DATA, (args.memory, args.memory))
     # Search path for users' modules, including those that a row imports only when it runs.
     here = os.getcwd()  # noqa: PTH109 - a folder that is gone later is only an error then
     home = args.home or here
@@ -192,12 +194,6 @@ def _flush() -> None:
     sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).fflush(None)
-
-
-def _limit_memory(limit: int) -> None:
-    """Make allocations beyond the limit [bytes] fail (private writable memory, on Linux)."""
-    with contextlib.suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 
 
 def computed_row(order: Order) -> Row:

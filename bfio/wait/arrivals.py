@@ -42,15 +42,13 @@ def poisson_instance(problem: FluidProblem, duration: object, seed: int = 0) -> 
     InputError
         If a value is invalid or there would be too many requests.
     """
-    seconds = exact_number(duration, "horizon", positive=True)
+    rates = [kind.rate for kind in problem.classes]
+    seconds, units = _horizon(problem, duration, rates)
     integer(seed, "seed")
-    units = _units(problem, seconds)
     times = []
-    _refuse_too_many(seconds * sum(kind.rate for kind in problem.classes))
-    for j, kind in enumerate(problem.classes):
-        expected = kind.rate * seconds
+    for j, rate in enumerate(rates):
         rng = np.random.default_rng([seed, j])
-        count = rng.poisson(float(expected))
+        count = rng.poisson(float(rate * seconds))
         times.append(_rounded_up(rng.random(count) * units))
     return _of_classes(problem, times)
 
@@ -61,15 +59,13 @@ def even_instance(problem: FluidProblem, duration: object) -> StageInstance:
     Times are exact and rounded up to the clock. An error of one unit could move a request to a
     later batch.
     """
-    seconds = exact_number(duration, "horizon", positive=True)
-    _units(problem, seconds)
+    rates = [kind.rate for kind in problem.classes]
+    seconds, _ = _horizon(problem, duration, rates)
     clock = StageClock.of(problem.single_worker())
     times = []
-    _refuse_too_many(seconds * sum(kind.rate for kind in problem.classes))
-    for kind in problem.classes:
-        expected = kind.rate * seconds
-        units, per = (clock.units_per_second / kind.rate).as_integer_ratio()
-        multiples = (-(-k * units // per) for k in range(1, floor(expected) + 1))
+    for rate in rates:
+        units, per = (clock.units_per_second / rate).as_integer_ratio()
+        multiples = (-(-k * units // per) for k in range(1, floor(rate * seconds) + 1))
         times.append(np.fromiter(multiples, dtype=np.int64))
     return _of_classes(problem, times)
 
@@ -95,7 +91,6 @@ def varying_instance(
     InputError
         If the profile has another number of classes, or a value is invalid.
     """
-    seconds = exact_number(duration, "horizon", positive=True)
     integer(seed, "seed")
     largest = profile.largest_rates
     if len(largest) != len(problem.classes):
@@ -104,9 +99,8 @@ def varying_instance(
             f"{len(largest)} rates for {len(problem.classes)} classes",
             "give one rate per class",
         )
-    units = _units(problem, seconds)
+    seconds, units = _horizon(problem, duration, largest)
     times = []
-    _refuse_too_many(seconds * sum(largest))
     for j, rate in enumerate(largest):
         rng = np.random.default_rng([seed, j])
         drawn = rng.random(rng.poisson(float(rate * seconds)))
@@ -172,12 +166,21 @@ def scaled(problem: FluidProblem, factor: object) -> FluidProblem:
     )
 
 
-def _units(problem: FluidProblem, seconds: Fraction) -> float:
-    """Return the duration [clock units]."""
+def _horizon(
+    problem: FluidProblem, duration: object, rates: Sequence[Fraction]
+) -> tuple[Fraction, float]:
+    """Return the duration in seconds and in clock units; check the expected number of arrivals."""
+    seconds = exact_number(duration, "horizon", positive=True)
     units = seconds * StageClock.of(problem.single_worker()).units_per_second
     if units >= MAX_CLOCK:
         raise InputError("horizon", "is too long for the clock", "use a shorter duration")
-    return float(units)
+    most = seconds * sum(rates)
+    size = f"about {float(most):.3g} requests"
+    if most > _MAX_REQUESTS:
+        remedy = f"use a shorter time: at most {_MAX_REQUESTS:.0e} requests are possible"
+        raise InputError("horizon", f"{size} would arrive", remedy)
+    require_memory(_REQUEST_BYTES * floor(most), "horizon", size, "shorten the duration")
+    return seconds, float(units)
 
 
 def _of_classes(problem: FluidProblem, times: Sequence[IntArray]) -> StageInstance:
@@ -207,14 +210,3 @@ def _refuse_late(units: float) -> None:
         raise InputError(
             "arrivals", "the last arrival is too late for the clock", "raise the rate"
         )
-
-
-def _refuse_too_many(expected: Fraction | int) -> None:
-    if expected > _MAX_REQUESTS:
-        raise InputError(
-            "horizon",
-            f"about {float(expected):.3g} requests would arrive",
-            f"use a shorter time: at most {_MAX_REQUESTS:.0e} requests are possible",
-        )
-    size = f"about {float(expected):.3g} requests"
-    require_memory(_REQUEST_BYTES * floor(expected), "horizon", size, "shorten the duration")

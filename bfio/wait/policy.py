@@ -257,8 +257,16 @@ class StageInstance:
             raise InputError(
                 "requests", "the arrays have different lengths", "give one value per request"
             )
-        self._check_order()
-        self._check_durations()
+        if len(early := np.flatnonzero(np.diff(self.arrival) < 0)):
+            i = int(early[0]) + 1
+            raise InputError(
+                f"arrival[{i}]", "is earlier than the previous arrival", "sort requests by arrival"
+            )
+        # A batch of all requests at their peaks must fit into 64 bits.
+        if self.clock.duration(sum(self.peaks.tolist())) > MAX_CLOCK:
+            raise InputError(
+                "d1", "a batch of all requests lasts too long", "use smaller d0 and d1"
+            )
 
     def __len__(self) -> int:
         return len(self.arrival)
@@ -277,18 +285,3 @@ class StageInstance:
     def peaks(self) -> IntArray:
         """Maximum tokens held by each request, shape (n,)."""
         return self.prompt + self.output
-
-    def _check_order(self) -> None:
-        if len(early := np.flatnonzero(np.diff(self.arrival) < 0)):
-            i = int(early[0]) + 1
-            raise InputError(
-                f"arrival[{i}]", "is earlier than the previous arrival", "sort requests by arrival"
-            )
-
-    def _check_durations(self) -> None:
-        """Raise an error if a batch of all requests at their peaks would exceed 64 bits."""
-        everything = sum(self.peaks.tolist())
-        if self.clock.duration(everything) > MAX_CLOCK:
-            raise InputError(
-                "d1", "a batch of all requests lasts too long", "use smaller d0 and d1"
-            )

@@ -5,7 +5,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
-from bfio.common.options import RATIONAL, TEXT, WHOLE, Named, by_name, option, read_named
+from bfio.common.options import (
+    EXACT,
+    TEXT,
+    CheckedOptions,
+    Named,
+    by_name,
+    option,
+    read_named,
+    whole,
+)
 from bfio.common.plugins import load_callable
 from bfio.wait.chains import Chain, grouped_policy, nested_policy, wait_policy
 from bfio.wait.fcfs import Favour, FirstComeFirstServed
@@ -13,7 +22,7 @@ from bfio.wait.policy import StagePolicy
 from formulations.arrays import integer
 from formulations.errors import CapabilityError, InputError
 from formulations.fluid import FluidProblem
-from formulations.scalars import exact_rational
+from formulations.scalars import MAX_TOKENS
 from formulations.thresholds import (
     BatchRule,
     NestedProblem,
@@ -54,7 +63,7 @@ class Recipe(ABC):
 
 
 @dataclass(frozen=True)
-class Thresholds(Recipe):
+class Thresholds(Recipe, CheckedOptions):
     """Options of the thresholds of WAIT and Nested WAIT.
 
     Parameters
@@ -71,16 +80,11 @@ class Thresholds(Recipe):
     """
 
     thresholds: str
-    limit: int | None = option(None, WHOLE, "B", _LIMIT)
+    limit: int | None = option(None, whole(1, MAX_TOKENS), "B", _LIMIT)
 
     #: All rules, and those that divide a limit.
     rules: ClassVar[tuple[str, ...]] = ()
     dividing: ClassVar[tuple[str, ...]] = ()
-
-    def __post_init__(self) -> None:
-        """Check all fields; an invalid value raises InputError."""
-        if self.limit is not None:
-            integer(self.limit, "limit", minimum=1)
 
     def needed_limit(self) -> int:
         """Return the limit of a rule that requires one."""
@@ -156,7 +160,7 @@ class NestedWait(Thresholds):
     )
     slack: Fraction = option(
         Fraction(0),
-        RATIONAL,
+        EXACT,
         "S",
         "excess of `corrected` thresholds over the drift requirement",
     )
@@ -173,7 +177,6 @@ class NestedWait(Thresholds):
     def __post_init__(self) -> None:
         """Check all fields; an invalid value raises InputError."""
         super().__post_init__()
-        object.__setattr__(self, "slack", exact_rational(self.slack, "slack"))
         if self.groups not in ("one", "prompts"):
             raise InputError("groups", f"{self.groups!r} is unknown", "use one or prompts")
 
@@ -243,7 +246,7 @@ class FirstCome(Recipe):
 
 
 @dataclass(frozen=True)
-class OngoingFirst(Recipe):
+class OngoingFirst(Recipe, CheckedOptions):
     """Options of FCFS with limits in which started requests have priority.
 
     Parameters
@@ -252,13 +255,8 @@ class OngoingFirst(Recipe):
         See `FirstComeFirstServed`.
     """
 
-    limit: int = option(0, WHOLE, "B", _LIMIT)
-    tokens: int = option(0, WHOLE, "X", "maximum tokens in a batch; 0: no limit")
-
-    def __post_init__(self) -> None:
-        """Check all fields; an invalid value raises InputError."""
-        integer(self.limit, "limit")
-        integer(self.tokens, "tokens")
+    limit: int = option(0, whole(0, MAX_TOKENS), "B", _LIMIT)
+    tokens: int = option(0, whole(0, MAX_TOKENS), "X", "maximum tokens in a batch; 0: no limit")
 
     def policy(self, problem: FluidProblem) -> StagePolicy:
         """Return the policy for the classes and the worker of a problem."""

@@ -399,33 +399,23 @@ METRICS.metric(
 )(lambda run: run.gap(decode=True))
 
 
-@METRICS.distribution(
+METRICS.distribution(
     "latency",
     "s",
     "time from arrival to completion",
     ending="_s",
     shown={"mean": Column("latency\nmean [s]"), "p95": Column("p95")},
-)
-def _latency(run: StageRun) -> FloatArray:
-    return run.latencies
-
-
-@METRICS.distribution(
+)(lambda run: run.latencies)
+METRICS.distribution(
     "ttft",
     "s",
     "time from arrival to the first token",
     ending="_s",
     shown={"mean": Column("TTFT\nmean [s]"), "p95": Column("p95")},
+)(lambda run: run.first_token_delays())
+METRICS.distribution("prefill_delay", "s", "time from arrival to the end of stage 0", ending="_s")(
+    lambda run: run.first_token_delays(0)
 )
-def _first_token(run: StageRun) -> FloatArray:
-    return run.first_token_delays()
-
-
-@METRICS.distribution("prefill_delay", "s", "time from arrival to the end of stage 0", ending="_s")
-def _prefill(run: StageRun) -> FloatArray:
-    return run.first_token_delays(0)
-
-
 METRICS.metric("batches", "batches", "batches run")(lambda run: len(run.batches))
 METRICS.metric(
     "stage_events", "stages", "stages passed by requests, including repetitions after evictions"

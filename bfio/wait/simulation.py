@@ -196,7 +196,7 @@ class _Interpreted:
             clock=counters[CLOCK],
             waiting=waiting,
             held=held,
-            stage=_read_only(self.presence.stage[:revealed]),
+            stage=frozen(self.presence.stage[:revealed]),
             is_draining=self.course.ending.drain and revealed == len(self.instance),
         )
         where = f"policy {self.name}, batch {counters[BATCH]}"
@@ -205,12 +205,6 @@ class _Interpreted:
         given = answer if isinstance(answer, Decision) else Decision(answer)
         evicted = checked_choice(given.evict, may_go, where, "request")
         return Decision(checked_choice(given.batch, may_run, where, "request"), evicted)
-
-
-def _read_only(values: IntArray) -> IntArray:
-    view = values.view()
-    view.flags.writeable = False
-    return view
 
 
 Runner: TypeAlias = Callable[[StageInstance, StagePolicy, str, Ending], StageRun]

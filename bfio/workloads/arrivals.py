@@ -4,18 +4,18 @@ A process is sampled in floats. The cumulative times are then rounded to whole m
 kept exactly, so that later results do not depend on float rounding. Ties are possible.
 """
 
-from collections.abc import Callable
+from abc import abstractmethod
 from dataclasses import dataclass
 from math import pi
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 import numpy as np
 
+from bfio.workloads.lengths import in_range
 from bfio.workloads.request_data import ArrivalTimes
 from bfio.workloads.trace_format import MAX_SECONDS
 from formulations.arrays import FloatArray, integer
 from formulations.errors import InputError
-from formulations.scalars import real
 
 #: Resolution of generated times.
 TICKS_PER_SECOND = 1_000_000
@@ -52,7 +52,7 @@ class Poisson:
 
     def __post_init__(self) -> None:
         """Check all fields; an invalid value raises InputError."""
-        _in_range("rate", self.rate, _LOWEST_RATE, _HIGHEST_RATE)
+        in_range("rate", self.rate, _LOWEST_RATE, _HIGHEST_RATE)
 
     @property
     def label(self) -> str:
@@ -77,8 +77,8 @@ class GammaRenewal:
 
     def __post_init__(self) -> None:
         """Check all fields; an invalid value raises InputError."""
-        _in_range("rate", self.rate, _LOWEST_RATE, _HIGHEST_RATE)
-        _in_range("cv", self.cv, 1e-3, 1e2)
+        in_range("rate", self.rate, _LOWEST_RATE, _HIGHEST_RATE)
+        in_range("cv", self.cv, 1e-3, 1e2)
 
     @property
     def label(self) -> str:
@@ -92,8 +92,28 @@ class GammaRenewal:
         return exact_times(np.cumsum(gaps))
 
 
+class _OnClock:
+    """Base of processes whose rate is constant between the times of a clock."""
+
+    def sample(self, num_requests: int, rng: np.random.Generator) -> ArrivalTimes:
+        """Return the first ``num_requests`` arrival times after time 0 [s].
+
+        Measured in expected arrivals instead of seconds, the process is Poisson with unit rate. So
+        unit-rate points are mapped back to times by linear interpolation.
+        """
+        points = np.cumsum(rng.standard_exponential(_count(num_requests)))
+        if len(points) == 0:
+            return ArrivalTimes(np.zeros(0, dtype=np.int64), 1)
+        times, expected = self._clock(float(points[-1]), rng)
+        return exact_times(np.interp(points, expected, times))
+
+    @abstractmethod
+    def _clock(self, duration: float, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        """Return times and the expected arrivals until each, up to an expected number."""
+
+
 @dataclass(frozen=True)
-class OnOff:
+class OnOff(_OnClock):
     """Poisson arrivals whose rate switches between two values (Markov-modulated).
 
     Parameters
@@ -112,10 +132,10 @@ class OnOff:
 
     def __post_init__(self) -> None:
         """Check all fields; an invalid value raises InputError."""
-        _in_range("rate_on", self.rate_on, _LOWEST_RATE, _HIGHEST_RATE)
-        _in_range("rate_off", self.rate_off, 0.0, _HIGHEST_RATE)
-        _in_range("mean_on_s", self.mean_on_s, 1e-6, 1e9)
-        _in_range("mean_off_s", self.mean_off_s, 1e-6, 1e9)
+        in_range("rate_on", self.rate_on, _LOWEST_RATE, _HIGHEST_RATE)
+        in_range("rate_off", self.rate_off, 0.0, _HIGHEST_RATE)
+        in_range("mean_on_s", self.mean_on_s, 1e-6, 1e9)
+        in_range("mean_off_s", self.mean_off_s, 1e-6, 1e9)
         _check_switches(2.0 / (self.mean_on_s + self.mean_off_s) / self.rate, "mean_on_s")
 
     @property
@@ -131,10 +151,6 @@ class OnOff:
             f"on-off(rates={self.rate_on:g}/{self.rate_off:g}, "
             f"means={self.mean_on_s:g}/{self.mean_off_s:g} s)"
         )
-
-    def sample(self, num_requests: int, rng: np.random.Generator) -> ArrivalTimes:
-        """Return the first ``num_requests`` arrival times after time 0 [s]."""
-        return _on_clock(_count(num_requests), rng, self._clock)
 
     def _clock(self, duration: float, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
         # Times of the state changes, and the expected number of arrivals until each.
@@ -153,7 +169,7 @@ class OnOff:
 
 
 @dataclass(frozen=True)
-class MarkovModulated:
+class MarkovModulated(_OnClock):
     """Poisson arrivals whose rate jumps among any number of values (MMPP).
 
     Parameters
@@ -176,10 +192,10 @@ class MarkovModulated:
                 "rates", what, "give a rate and a mean stay for each of two or more states"
             )
         for rate in self.rates:
-            _in_range("rates", rate, 0.0, _HIGHEST_RATE)
+            in_range("rates", rate, 0.0, _HIGHEST_RATE)
         for stay in self.mean_stays_s:
-            _in_range("mean_stays_s", stay, 1e-6, 1e9)
-        _in_range("rates", max(self.rates), _LOWEST_RATE, _HIGHEST_RATE)
+            in_range("mean_stays_s", stay, 1e-6, 1e9)
+        in_range("rates", max(self.rates), _LOWEST_RATE, _HIGHEST_RATE)
         _check_switches(len(self.rates) / sum(self.mean_stays_s) / self.rate)
 
     @property
@@ -196,10 +212,6 @@ class MarkovModulated:
             for values in (self.rates, self.mean_stays_s)
         )
         return f"mmpp(rates={rates}, means={stays} s)"
-
-    def sample(self, num_requests: int, rng: np.random.Generator) -> ArrivalTimes:
-        """Return the first ``num_requests`` arrival times after time 0 [s]."""
-        return _on_clock(_count(num_requests), rng, self._clock)
 
     def _clock(self, duration: float, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
         count, means, rates = len(self.rates), np.array(self.mean_stays_s), np.array(self.rates)
@@ -241,9 +253,9 @@ class Diurnal:
 
     def __post_init__(self) -> None:
         """Check all fields; an invalid value raises InputError."""
-        _in_range("rate", self.rate, _LOWEST_RATE, _HIGHEST_RATE)
-        _in_range("amplitude", self.amplitude, 0.0, 1.0)
-        _in_range("period_s", self.period_s, 1e-3, 1e9)
+        in_range("rate", self.rate, _LOWEST_RATE, _HIGHEST_RATE)
+        in_range("amplitude", self.amplitude, 0.0, 1.0)
+        in_range("period_s", self.period_s, 1e-3, 1e9)
 
     @property
     def label(self) -> str:
@@ -266,7 +278,7 @@ class Diurnal:
 
 
 @dataclass(frozen=True)
-class Surges:
+class Surges(_OnClock):
     """Poisson arrivals with a base rate, and a higher rate during surges at fixed intervals.
 
     Parameters
@@ -285,10 +297,10 @@ class Surges:
 
     def __post_init__(self) -> None:
         """Check all fields; an invalid value raises InputError."""
-        _in_range("rate_base", self.rate_base, 0.0, _HIGHEST_RATE)
-        _in_range("rate_surge", self.rate_surge, _LOWEST_RATE, _HIGHEST_RATE)
-        _in_range("every_s", self.every_s, 1e-6, 1e9)
-        _in_range("length_s", self.length_s, 1e-6, 1e9)
+        in_range("rate_base", self.rate_base, 0.0, _HIGHEST_RATE)
+        in_range("rate_surge", self.rate_surge, _LOWEST_RATE, _HIGHEST_RATE)
+        in_range("every_s", self.every_s, 1e-6, 1e9)
+        in_range("length_s", self.length_s, 1e-6, 1e9)
         if self.length_s >= self.every_s:
             what = f"surges of {self.length_s:g} s every {self.every_s:g} s"
             raise InputError("length_s", what, "use shorter surges")
@@ -306,35 +318,13 @@ class Surges:
         surge = f"{self.rate_surge:g} for {self.length_s:g} s every {self.every_s:g} s"
         return f"surges(rate={self.rate_base:g}, {surge})"
 
-    def sample(self, num_requests: int, rng: np.random.Generator) -> ArrivalTimes:
-        """Return the first ``num_requests`` arrival times after time 0 [s]."""
-        return _on_clock(_count(num_requests), rng, self._clock)
-
     def _clock(self, duration: float, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-        del rng
         periods = int(duration / (self.rate * self.every_s)) + 1
         begins = np.arange(periods + 1)
         calm = (self.every_s - self.length_s) * self.rate_base
         times = np.column_stack((begins, begins + 1 - self.length_s / self.every_s)).ravel()
         whole = self.rate * self.every_s * begins
         return times * self.every_s, np.column_stack((whole, whole + calm)).ravel()
-
-
-#: Return times and the expected arrivals until each, up to an expected number of arrivals.
-_Clock: TypeAlias = Callable[[float, np.random.Generator], tuple[FloatArray, FloatArray]]
-
-
-def _on_clock(count: int, rng: np.random.Generator, clock: _Clock) -> ArrivalTimes:
-    """Draw arrivals of a process whose rate is constant between the times of a clock.
-
-    Measured in expected arrivals instead of seconds, the process is Poisson with unit rate. So
-    unit-rate points are mapped back to times by linear interpolation.
-    """
-    points = np.cumsum(rng.standard_exponential(count))
-    if len(points) == 0:
-        return ArrivalTimes(np.zeros(0, dtype=np.int64), 1)
-    times, expected = clock(float(points[-1]), rng)
-    return exact_times(np.interp(points, expected, times))
 
 
 def exact_times(seconds: FloatArray) -> ArrivalTimes:
@@ -356,11 +346,6 @@ def _check_switches(per_arrival: float, where: str = "rates") -> None:
     if per_arrival > MAX_SWITCHES_PER_ARRIVAL:
         what = f"the state changes {per_arrival:g} times per arrival"
         raise InputError(where, what, "lengthen the states or raise the rates")
-
-
-def _in_range(name: str, value: float, lowest: float, highest: float) -> None:
-    if not lowest <= real(value, name) <= highest:
-        raise InputError(name, f"{value} is out of range", f"use {lowest:g} to {highest:g}")
 
 
 def _count(num_requests: int) -> int:

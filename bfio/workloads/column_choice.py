@@ -81,6 +81,10 @@ _UNIT = re.compile(r"[ _([\[]+(s|sec|secs|seconds?|ms|millis|milliseconds?|us|mi
 _ROLE_OF_UNIT = {"s": "arrival", "m": "arrival_ms", "u": "arrival_us", "n": "arrival_ns"}
 
 
+def _refused(what: str, remedy: str = _EXAMPLE) -> InputError:
+    return InputError("columns", what, remedy)
+
+
 def parse_columns(text: str) -> dict[str, str]:
     """Parse columns given as ``role=name,role=name``, in the syntax of a CSV row.
 
@@ -95,11 +99,9 @@ def parse_columns(text: str) -> dict[str, str]:
     for part in _parts(text):
         role, equals, name = part.partition("=")
         if not equals or not name.strip():
-            raise InputError("columns", f"{part!r} is not of the form role=NAME", _EXAMPLE)
+            raise _refused(f"{part!r} is not of the form role=NAME")
         if role.strip() in found:
-            raise InputError(
-                "columns", f"role {role.strip()} is given twice", "remove one of them"
-            )
+            raise _refused(f"role {role.strip()} is given twice", "remove one of them")
         found[role.strip()] = name.strip()
     return found
 
@@ -108,7 +110,7 @@ def _parts(text: str) -> list[str]:
     try:
         return next(csv.reader([text], skipinitialspace=True), [])
     except csv.Error as error:
-        raise InputError("columns", f"unreadable ({error})", _EXAMPLE) from None
+        raise _refused(f"unreadable ({error})") from None
 
 
 def named_format(
@@ -130,24 +132,20 @@ def named_format(
     """
     for role, name in columns.items():
         if not isinstance(name, str):
-            raise InputError("columns", f"{name!r} is not a column name", _EXAMPLE)
+            raise _refused(f"{name!r} is not a column name")
         if role not in ROLES:
-            raise InputError("columns", f"unknown role {role!r}", use_one_of(role, ROLES))
+            raise _refused(f"unknown role {role!r}", use_one_of(role, ROLES))
         if name not in header:
-            raise InputError(
-                "columns", f"column {name!r} does not exist", use_one_of(name, header)
-            )
+            raise _refused(f"column {name!r} does not exist", use_one_of(name, header))
     for role in ("prompt", "output"):
         if role not in columns:
-            raise InputError("columns", f"role {role} has no column", _EXAMPLE)
+            raise _refused(f"role {role} has no column")
     repeated = [name for name, count in Counter(columns.values()).items() if count > 1]
     if repeated:
-        raise InputError("columns", f"column {repeated[0]!r} has two roles", _EXAMPLE)
+        raise _refused(f"column {repeated[0]!r} has two roles")
     arrivals = [role for role in ARRIVALS if role in columns]
     if len(arrivals) > 1:
-        raise InputError(
-            "columns", f"{arrivals[0]} and {arrivals[1]} are both given", "give one of them"
-        )
+        raise _refused(f"{arrivals[0]} and {arrivals[1]} are both given", "give one of them")
     arrival = _time_column(arrivals[0], columns[arrivals[0]], first_row) if arrivals else None
     prefix = columns.get("prefix")
     parse = RequestColumns(columns["prompt"], columns["output"], arrival, prefix=prefix)
@@ -295,7 +293,7 @@ def detected_format(
         columns = parse_columns(columns)
     if columns is not None and not isinstance(columns, Mapping):
         what = f"{kind_of(columns)} is not a mapping of roles to columns"
-        raise InputError("columns", what, 'write {"prompt": "in", "output": "out"}')
+        raise _refused(what, 'write {"prompt": "in", "output": "out"}')
     if columns is not None:
         _refuse_comment(table, source, columns)
         return named_format(columns, table.layout, table.header, table.first_row)

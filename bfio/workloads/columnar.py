@@ -161,17 +161,12 @@ def _blocks(content: BinaryIO) -> Iterator[bytes]:
         # pyarrow would take the mark for the start of a file.
         if lines.startswith(codecs.BOM_UTF8):
             raise Irregular
-        if not lines.isascii():
-            _check_utf8(lines)
+        try:
+            lines.decode()
+        except UnicodeDecodeError:
+            raise Irregular from None
         if lines.strip():
             yield lines
-
-
-def _check_utf8(lines: bytes) -> None:
-    try:
-        lines.decode()
-    except UnicodeDecodeError:
-        raise Irregular from None
 
 
 def _matching(texts: pa.ChunkedArray, *patterns: str) -> tuple[pa.ChunkedArray, int]:
@@ -278,7 +273,8 @@ def frame_fields(
 ) -> dict[str, Any]:
     """Return the fields of the workload of a data frame; see `Workload.from_frame`."""
     texts = _frame_texts(frame, name)
-    table = _frame_table(texts)
+    first: Row = texts.slice(0, 1).to_pylist()[0] if texts.num_rows else {}
+    table = Table(Layout.CSV, ",", tuple(texts.column_names), first, _rows(texts))
     trace_format = detected_format(table, name, columns, is_file=False)
     try:
         if not isinstance(trace_format.parse, RequestColumns):
@@ -325,12 +321,6 @@ def _check_one_convention(cells: object, where: str) -> None:
         if len(aware) > 1:
             what = "some dates have a UTC offset and some have none"
             raise InputError(where, what, "give all dates a UTC offset, or none")
-
-
-def _frame_table(texts: pa.Table) -> Table:
-    """Return a table of texts as a `Table` of rows."""
-    first: Row = texts.slice(0, 1).to_pylist()[0] if texts.num_rows else {}
-    return Table(Layout.CSV, ",", tuple(texts.column_names), first, _rows(texts))
 
 
 def _rows(texts: pa.Table) -> Iterator[Record]:

@@ -140,7 +140,11 @@ def fetch_trace(
         If the name is unknown, the server cannot be reached or interrupts the transfer, the file
         is too long or not a trace, or the destination cannot be written.
     """
-    trace = _named(name)
+    known = {trace.name: trace for trace in _PUBLIC}
+    if name not in known:
+        remedy = f"use one of {', '.join(known)}"
+        raise InputError("traces fetch", f"unknown trace {name!r}", remedy)
+    trace = known[name]
     source = url if url is not None else trace.url
     if not source.lower().startswith(("http://", "https://")):
         raise InputError(source, "is not an http or https URL", "give a web address")
@@ -153,18 +157,18 @@ def fetch_trace(
     return FetchedTrace(path, source, found, num_bytes, sha256)
 
 
-def _named(name: str) -> PublicTrace:
-    for trace in _PUBLIC:
-        if trace.name == name:
-            return trace
-    known = ", ".join(trace.name for trace in _PUBLIC)
-    raise InputError("traces fetch", f"unknown trace {name!r}", f"use one of {known}")
-
-
 def _download(source: str, stream: BinaryIO, timeout_s: float, max_bytes: int) -> tuple[int, str]:
+    digest, num_bytes = hashlib.sha256(), 0
     try:
         with urllib.request.urlopen(source, timeout=timeout_s) as response:
-            return _copy(response, stream, source, max_bytes)
+            while chunk := response.read(_CHUNK):
+                num_bytes += len(chunk)
+                if num_bytes > max_bytes:
+                    what = f"is longer than {max_bytes} bytes"
+                    raise InputError(source, what, "raise max_bytes")
+                digest.update(chunk)
+                stream.write(chunk)
+            announced = response.headers.get("Content-Length")
     except urllib.error.HTTPError as error:
         with error:
             what = f"the server answered {error.code}"
@@ -173,21 +177,7 @@ def _download(source: str, stream: BinaryIO, timeout_s: float, max_bytes: int) -
         raise InputError(source, f"cannot be reached ({error.reason})", _RETRY) from None
     except (http.client.HTTPException, OSError) as error:
         raise InputError(source, f"the transfer failed ({error!r})", _RETRY) from None
-
-
-def _copy(
-    response: http.client.HTTPResponse, stream: BinaryIO, source: str, max_bytes: int
-) -> tuple[int, str]:
-    digest = hashlib.sha256()
-    num_bytes = 0
-    while chunk := response.read(_CHUNK):
-        num_bytes += len(chunk)
-        if num_bytes > max_bytes:
-            raise InputError(source, f"is longer than {max_bytes} bytes", "raise max_bytes")
-        digest.update(chunk)
-        stream.write(chunk)
     # Reading in chunks does not detect a connection that closes early.
-    announced = response.headers.get("Content-Length")
     if announced is not None and announced.isdigit() and int(announced) != num_bytes:
         raise InputError(source, f"only {num_bytes} of {announced} bytes were received", _RETRY)
     return num_bytes, digest.hexdigest()

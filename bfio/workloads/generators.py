@@ -92,10 +92,7 @@ def resample(
     """
     check_kind(workload, Workload, "workload", "resample(workload, num_requests)")
     _check_count(num_requests)
-    if len(workload) == 0:
-        raise InputError(
-            workload.name, "the workload has no requests", "give a non-empty workload"
-        )
+    _refuse_empty(workload)
     chosen = rng.integers(len(workload), size=num_requests)
     return Workload(
         workload.prompt_tokens[chosen],
@@ -134,12 +131,14 @@ def with_shuffled_outputs(workload: Workload, rng: np.random.Generator) -> Workl
 
 def _check_count(num_requests: int) -> None:
     integer(num_requests, "num_requests", minimum=1)
-    require_memory(
-        _REQUEST_BYTES * num_requests,
-        "requests",
-        f"{num_requests:,} requests",
-        "draw fewer requests",
-    )
+    what, needed = f"{num_requests:,} requests", _REQUEST_BYTES * num_requests
+    require_memory(needed, "requests", what, "draw fewer requests")
+
+
+def _refuse_empty(workload: Workload) -> None:
+    if len(workload) == 0:
+        what = "the workload has no requests"
+        raise InputError(workload.name, what, "give a non-empty workload")
 
 
 def rescaled_outputs(outputs: IntArray, mean: int) -> IntArray:
@@ -170,10 +169,7 @@ def with_output_mean(workload: Workload, mean: int) -> Workload:
         If the mean is below 1 or there are no requests.
     """
     integer(mean, "output_mean", minimum=1)
-    if len(workload) == 0:
-        raise InputError(
-            workload.name, "the workload has no requests", "give a non-empty workload"
-        )
+    _refuse_empty(workload)
     return replace(
         workload,
         output_tokens=rescaled_outputs(workload.output_tokens, mean),

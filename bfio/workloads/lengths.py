@@ -56,7 +56,7 @@ class Geometric:
 
     def __post_init__(self) -> None:
         """Check all fields; an invalid value raises InputError."""
-        _finite("mean", self.mean, lowest=1.0, highest=MAX_GEOMETRIC_MEAN)
+        in_range("mean", self.mean, 1.0, MAX_GEOMETRIC_MEAN)
 
     @property
     def label(self) -> str:
@@ -89,14 +89,14 @@ class Lognormal:
     def __post_init__(self) -> None:
         """Check all fields; an invalid value raises InputError."""
         integer(self.maximum, "maximum", minimum=1, maximum=MAX_LOGNORMAL)
-        _finite("median", self.median, lowest=1e-3, highest=self.maximum)
-        _finite("sigma", self.sigma, lowest=0.0, highest=10.0)
+        in_range("median", self.median, 1e-3, self.maximum)
+        in_range("sigma", self.sigma, 0.0, 10.0)
 
     @classmethod
     def with_mean(cls, mean: float, sigma: float, maximum: int = 1_000_000) -> "Lognormal":
         """Return the distribution for which Y, before rounding and cut-off, has the given mean."""
-        _finite("mean", mean, lowest=1e-3, highest=MAX_LOGNORMAL)
-        _finite("sigma", sigma, lowest=0.0, highest=10.0)
+        in_range("mean", mean, 1e-3, MAX_LOGNORMAL)
+        in_range("sigma", sigma, 0.0, 10.0)
         return cls(mean * math.exp(-(sigma**2) / 2), sigma, maximum)
 
     @property
@@ -177,7 +177,6 @@ class Homogeneous:
 
     def sample(self, num_samples: int, rng: np.random.Generator) -> IntArray:
         """Return the constant, shape (num_samples,) [tokens]; ``rng`` is not used."""
-        del rng
         return np.full(_count(num_samples), self.value, dtype=np.int64)
 
 
@@ -262,7 +261,8 @@ def _count(num_samples: int) -> int:
     return integer(num_samples, "num_samples", maximum=MAX_TOKENS)
 
 
-def _finite(name: str, value: float, *, lowest: float, highest: float) -> None:
+def in_range(name: str, value: float, lowest: float, highest: float) -> None:
+    """Raise an `InputError` for a parameter of a law that is out of its range."""
     if not lowest <= real(value, name) <= highest:
         raise InputError(name, f"{value} is out of range", f"use {lowest:g} to {highest:g}")
 

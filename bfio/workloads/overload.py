@@ -28,7 +28,7 @@ finished requests, whose outputs sum to at most G·B·k. With sorted outputs thi
 for k < K. The right-hand side is computed exactly.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -122,15 +122,10 @@ def jsq_bad(
     _check(workers, heavies)
     if spacing_s <= 0:
         raise InputError("spacing_s", f"{spacing_s} s is not > 0", "give a time > 0")
-    rounds = list(_rounds(workers, heavies, heavy, short))
+    rounds = [[short] * (r * (workers - 1)) + [heavy] for r in range(heavies)]
     kinds = [kind for burst in rounds for kind in burst]
     times = tuple(r * spacing_s for r, burst in enumerate(rounds) for _ in burst)
     return _workload("jsq-bad", kinds, times, workers, heavies)
-
-
-def _rounds(workers: int, heavies: int, heavy: Lengths, short: Lengths) -> Iterator[list[Lengths]]:
-    for r in range(heavies):
-        yield [short] * (r * (workers - 1)) + [heavy]
 
 
 def _workload(
@@ -206,7 +201,11 @@ def overloaded(
                 "one length makes up nearly all prompts",
                 "use a distribution with more varied lengths",
             )
-        workload = _joined(workload, generate(len(workload), prompts, outputs, rng=rng))
+        more = generate(len(workload), prompts, outputs, rng=rng)
+        workload = Workload(
+            np.concatenate([workload.prompt_tokens, more.prompt_tokens]),
+            np.concatenate([workload.output_tokens, more.output_tokens]),
+        )
     provenance = {
         "generator": "overloaded",
         "prompts": prompts.label,
@@ -270,10 +269,3 @@ def _outside_largest_class(prompts: IntArray) -> int:
         return 0
     _, counts = np.unique(prompts, return_counts=True)
     return len(prompts) - int(counts.max())
-
-
-def _joined(first: Workload, second: Workload) -> Workload:
-    return Workload(
-        np.concatenate([first.prompt_tokens, second.prompt_tokens]),
-        np.concatenate([first.output_tokens, second.output_tokens]),
-    )

@@ -127,7 +127,11 @@ class RowReader:
                     raise row
                 found.append(self.format.parse(row))
             except InputError as error:
-                self._reject(line, error)
+                where = f"{self.source} {self.unit} {line} {error.where}".rstrip()
+                if not self.skip_bad_rows:
+                    raise InputError(where, error.what, error.remedy) from None
+                self.num_skipped += 1
+                self.first_bad_row = self.first_bad_row or f"{where}: {error.what}"
                 continue
             if (found[-1].arrival is None) != (found[0].arrival is None):
                 # This error cannot be skipped: it is unknown which rows of the file are correct.
@@ -152,14 +156,6 @@ class RowReader:
             self.num_skipped,
             self.first_bad_row,
         )
-
-    def _reject(self, line: int, error: InputError) -> None:
-        where = f"{self.source} {self.unit} {line} {error.where}".rstrip()
-        located = InputError(where, error.what, error.remedy)
-        if not self.skip_bad_rows:
-            raise located from None
-        self.num_skipped += 1
-        self.first_bad_row = self.first_bad_row or f"{where}: {error.what}"
 
 
 def _joined_hashes(rows: Sequence[IntArray | None]) -> BlockHashes | None:

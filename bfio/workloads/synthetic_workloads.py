@@ -129,12 +129,6 @@ _LONGEST_LIFE, _JOBS_PER_S = 100_000, 300
 _Draw: TypeAlias = Callable[[int, np.random.Generator], Workload]
 
 
-@dataclass(frozen=True)
-class _Recipe:
-    description: str
-    draw: _Draw
-
-
 @known_keywords
 def synthetic(name: str, num_requests: int, seed: int) -> Workload:
     """Draw the named workload; equal arguments give equal workloads.
@@ -157,14 +151,15 @@ def synthetic(name: str, num_requests: int, seed: int) -> Workload:
     integer(seed, "seed")
     if not isinstance(name, str) or name not in _RECIPES:
         raise InputError("synthetic", f"unknown workload {name!r}", use_one_of(name, _RECIPES))
-    workload = _RECIPES[name].draw(num_requests, np.random.default_rng(seed))
+    _, draw = _RECIPES[name]
+    workload = draw(num_requests, np.random.default_rng(seed))
     provenance = {**workload.provenance, "synthetic": name, "seed": seed}
     return replace(workload, name=name, provenance=provenance)
 
 
 def synthetic_names() -> Mapping[str, str]:
     """Return the names that `synthetic` accepts, each with a one-line description."""
-    return MappingProxyType({name: recipe.description for name, recipe in _RECIPES.items()})
+    return MappingProxyType({name: description for name, (description, _) in _RECIPES.items()})
 
 
 def _independent(
@@ -183,16 +178,6 @@ def _overloaded(num_requests: int, rng: np.random.Generator) -> Workload:
         **drawn.provenance, "total_slots": _WORKERS * _SLOTS, "overloaded_steps": certified,
     }  # fmt: skip
     return Workload(drawn.prompt_tokens, drawn.output_tokens, None, "overloaded", provenance)
-
-
-def _jsq_bad(num_requests: int, rng: np.random.Generator) -> Workload:
-    del rng
-    return jsq_bad(_WORKERS, _JSQ_ROUNDS).head(num_requests)
-
-
-def _round_robin_bad(num_requests: int, rng: np.random.Generator) -> Workload:
-    del rng
-    return round_robin_bad(_WORKERS, -(-num_requests // _WORKERS)).head(num_requests)
 
 
 def _tiles(num_requests: int, rng: np.random.Generator) -> Workload:
@@ -239,57 +224,58 @@ def _timed(
 _CHAT_PROMPTS = Lognormal(median=800, sigma=1.1, maximum=32_768)
 _CHAT_OUTPUTS = Geometric(200)
 
-_RECIPES: dict[str, _Recipe] = {
-    "demo": _Recipe(
+#: Description and drawing of each workload.
+_RECIPES: dict[str, tuple[str, _Draw]] = {
+    "demo": (
         "heavy-tailed prompts (lognormal, median 800), geometric outputs (mean 200), Poisson",
         _independent(_CHAT_PROMPTS, _CHAT_OUTPUTS, Poisson(300)),
     ),
-    "geometric": _Recipe(
+    "geometric": (
         "uniform prompts 1..1000, geometric outputs (mean 200): the setting of Theorem 2",
         _independent(Uniform(1, 1000), Geometric(200), Poisson(300)),
     ),
-    "lognormal": _Recipe(
+    "lognormal": (
         "lognormal prompts (median 1000) and outputs (median 150), both heavy-tailed",
         _independent(Lognormal(1000, 1.5, 131_072), Lognormal(150, 1.0, 16_384), Poisson(200)),
     ),
-    "homogeneous": _Recipe(
+    "homogeneous": (
         "uniform prompts 1..1000, every output 200: the setting of Theorem 1",
         _independent(Uniform(1, 1000), Homogeneous(200), Poisson(300)),
     ),
-    "equal": _Recipe(
+    "equal": (
         "all prompts 1000, all outputs 200: requests of equal load",
         _independent(Homogeneous(1000), Homogeneous(200), Poisson(300)),
     ),
-    "bursty": _Recipe(
+    "bursty": (
         "lengths of demo; gamma arrivals with coefficient of variation 5",
         _independent(_CHAT_PROMPTS, _CHAT_OUTPUTS, GammaRenewal(300, cv=5)),
     ),
-    "on-off": _Recipe(
+    "on-off": (
         "lengths of demo; arrival rate switches between 1000/s and 20/s",
         _independent(_CHAT_PROMPTS, _CHAT_OUTPUTS, OnOff(1000, 20, 2.0, 5.0)),
     ),
-    "overloaded": _Recipe(
+    "overloaded": (
         "BF-IO, Definition 1: certified for provenance['overloaded_steps'] steps; use pool",
         _overloaded,
     ),
-    "jsq-bad": _Recipe(
+    "jsq-bad": (
         "bursts for which jsq sends all heavy requests to one worker; use timed arrivals",
-        _jsq_bad,
+        lambda num_requests, rng: jsq_bad(_WORKERS, _JSQ_ROUNDS).head(num_requests),
     ),
-    "tiles": _Recipe(
+    "tiles": (
         "BF-IO section 7.2: panels of tiled matrix factorisations; use --drift constant",
         _tiles,
     ),
-    "mesh": _Recipe(
+    "mesh": (
         "BF-IO section 7.2: blocks of an adaptive mesh; use --drift constant or age:32*8,32*-8",
         _mesh,
     ),
-    "sessions": _Recipe(
+    "sessions": (
         "chat sessions whose prompts repeat earlier messages; block hashes for --prefix-cache",
         sessions,
     ),
-    "round-robin-bad": _Recipe(
+    "round-robin-bad": (
         "every 16th request is heavy: round-robin sends all of these to one of 16 workers",
-        _round_robin_bad,
+        lambda count, rng: round_robin_bad(_WORKERS, -(-count // _WORKERS)).head(count),
     ),
 }

@@ -42,7 +42,8 @@ def open_content(path: Path) -> Iterator[BinaryIO]:
         raise InputError(str(path), "is a pipe, which may never end", "save it to a file first")
     try:
         with path.open("rb") as raw, _decompressed(raw) as content:
-            _refuse_binary(content, path)
+            if b"\0" in content.peek(_SNIFFED_BYTES)[:_SNIFFED_BYTES]:
+                raise InputError(str(path), "binary data", _NOT_TEXT)
             yield cast("BinaryIO", content)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise InputError(
@@ -84,11 +85,6 @@ def _decompressed(raw: io.BufferedReader) -> Iterator["io.BufferedReader[Any]"]:
         yield content
 
 
-def _refuse_binary(content: "io.BufferedReader[Any]", path: Path) -> None:
-    if b"\0" in content.peek(_SNIFFED_BYTES)[:_SNIFFED_BYTES]:
-        raise InputError(str(path), "binary data", _NOT_TEXT)
-
-
 def _lines(text: io.TextIOWrapper, path: Path) -> Iterator[str]:
     number = 0
     while line := text.readline(MAX_LINE + 1):
@@ -106,7 +102,7 @@ def _lines(text: io.TextIOWrapper, path: Path) -> Iterator[str]:
 #: that the reader can skip the row.
 Record: TypeAlias = tuple[int, Row | InputError]
 
-#: The first one is preferred if several occur equally often in the header.
+#: The one that occurs most often in the header is taken; of several such ones, the first.
 _DELIMITERS = (",", ";", "\t", "|")
 _JSON_ARRAY = re.compile(r"\s*\[\s*(\{|\]|$)")
 _REPAIR = "correct the row or add skip_bad_rows=True"
@@ -154,12 +150,7 @@ def open_table(path: Path) -> Iterator[Table]:
         if first.lstrip().startswith("{"):
             yield _json_table(rest, path, is_open=not first.rstrip().endswith("}"))
         else:
-            yield _csv_table(rest, path, delimiter_of(first))
-
-
-def delimiter_of(header: str) -> str:
-    """Return the most frequent separator in a header line; a comma if there is none."""
-    return max(_DELIMITERS, key=header.count)
+            yield _csv_table(rest, path, max(_DELIMITERS, key=first.count))
 
 
 def _first_line(lines: Iterator[str], path: Path) -> tuple[str, Iterator[str]]:
@@ -182,7 +173,9 @@ def _csv_table(lines: Iterator[str], path: Path, delimiter: str) -> Table:
             f"{path} line {line}", f"column {shown(name)} occurs twice", "rename one column"
         )
     records = ((number, _csv_row(header, row)) for number, row in rows)
-    return _table(Layout.CSV, delimiter, header, records)
+    seen = list(itertools.islice(records, 1))
+    first = next((row for _, row in seen if not isinstance(row, InputError)), {})
+    return Table(Layout.CSV, delimiter, header, first, itertools.chain(seen, records))
 
 
 def _csv_rows(lines: Iterator[str], path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
@@ -239,14 +232,3 @@ def _json_row(line: str) -> Row | InputError:
     if not isinstance(value, dict):
         return InputError("", f"expected a JSON object, found {shown(value)}", _REPAIR)
     return value
-
-
-def _table(
-    layout: Layout, delimiter: str, header: tuple[str, ...], records: Iterator[Record]
-) -> Table:
-    first = next(records, None)
-    if first is None:
-        return Table(layout, delimiter, header, {}, iter(()))
-    row = first[1]
-    first_row = {} if isinstance(row, InputError) else row
-    return Table(layout, delimiter, header, first_row, itertools.chain([first], records))

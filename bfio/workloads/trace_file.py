@@ -3,6 +3,7 @@
 import codecs
 import gzip
 from collections.abc import Iterator, Mapping
+from itertools import islice, repeat
 from os import PathLike
 from pathlib import Path
 
@@ -98,9 +99,10 @@ def _by_columns(
 ) -> ReadRequests | None:
     """Read a regular file by columns; return None if the file must be read row by row."""
     parse = trace_format.parse
-    if not table.delimiter or not isinstance(parse, RequestColumns) or not _is_large(path):
-        return None
     # Loading pyarrow takes longer than reading a short trace.
+    is_large = path.stat().st_size >= COLUMNAR_FROM_BYTES
+    if not table.delimiter or not isinstance(parse, RequestColumns) or not is_large:
+        return None
     from bfio.workloads.columnar import Irregular, read_columns, release_memory
 
     with open_content(path) as content:
@@ -112,10 +114,6 @@ def _by_columns(
             return None
     release_memory()
     return with_output(found, limit)
-
-
-def _is_large(path: Path) -> bool:
-    return path.stat().st_size >= COLUMNAR_FROM_BYTES
 
 
 def _stem(path: Path) -> str:
@@ -153,15 +151,14 @@ def write_trace(workload: Workload, path: str | Path, *, overwrite: bool = False
             workload.name, "the workload has no requests", "give at least one request"
         )
     rows = _rows(workload)
+    chunks = iter(lambda: "".join(islice(rows, _ROWS_PER_CHUNK)).encode(), b"")
     with atomic_file(path, overwrite=overwrite) as (stream, _):
         if path.suffix != ".gz":
-            for chunk in _chunks(rows):
-                stream.write(chunk)
+            stream.writelines(chunks)
             return
         # The gzip header has no name and no time, so equal workloads give equal bytes.
         with gzip.GzipFile(filename="", mode="wb", fileobj=stream, mtime=0) as compressed:
-            for chunk in _chunks(rows):
-                compressed.write(chunk)
+            compressed.writelines(chunks)
 
 
 def _rows(workload: Workload) -> Iterator[str]:
@@ -181,8 +178,7 @@ def _rows(workload: Workload) -> Iterator[str]:
 
 def _times(workload: Workload) -> Iterator[str]:
     if workload.arrival_times is None:
-        for _ in range(len(workload)):
-            yield ""
+        yield from repeat("", len(workload))
         return
     for i, time in enumerate(workload.arrival_times):
         if time > MAX_SECONDS:
@@ -190,13 +186,3 @@ def _times(workload: Workload) -> Iterator[str]:
                 f"arrival_times[{i}]", f"is more than {MAX_SECONDS} s", "check the unit"
             )
         yield format_decimal(time, f"arrival_times[{i}]")
-
-
-def _chunks(rows: Iterator[str]) -> Iterator[bytes]:
-    buffer: list[str] = []
-    for row in rows:
-        buffer.append(row)
-        if len(buffer) == _ROWS_PER_CHUNK:
-            yield "".join(buffer).encode()
-            buffer.clear()
-    yield "".join(buffer).encode()

@@ -67,8 +67,9 @@ def format_decimal(value: Fraction, where: str) -> str:
     InputError
         If the decimal expansion never ends (1/3) or is longer than `MAX_CHARACTERS`.
     """
-    digits = _decimal_digits(value.denominator)
-    if digits is None or digits > MAX_CHARACTERS - 2:
+    lengths = range(MAX_CHARACTERS - 1)
+    digits = next((k for k in lengths if 10**k % value.denominator == 0), None)
+    if digits is None:
         raise InputError(
             where,
             f"{value} has no decimal expansion of at most {MAX_CHARACTERS} characters",
@@ -85,18 +86,6 @@ def shown(value: object) -> str:
     """Return ``repr(value)``, shortened for an error message."""
     text = repr(value[:60] if isinstance(value, str) else value)
     return text if len(text) <= 40 else text[:37] + "..."
-
-
-def _decimal_digits(denominator: int) -> int | None:
-    # A fraction in lowest terms ends after max(a, b) digits iff its denominator is 2^a 5^b.
-    counts = []
-    for prime in (2, 5):
-        count = 0
-        while denominator % prime == 0:
-            denominator //= prime
-            count += 1
-        counts.append(count)
-    return max(counts) if denominator == 1 else None
 
 
 #: Column name to cell: text in CSV, any JSON value in JSON Lines.
@@ -122,11 +111,6 @@ class RequestRow(NamedTuple):
     output_tokens: int
     prompt_key: Hashable = None
     block_hashes: IntArray | None = None
-
-
-def _any_row(row: Row) -> bool:
-    del row
-    return True
 
 
 @dataclass(frozen=True)
@@ -160,7 +144,7 @@ class TraceFormat:
     columns: tuple[str, ...]
     parse: Callable[[Row], RequestRow]
     layout: Layout = Layout.CSV
-    accepts: Callable[[Row], bool] = _any_row
+    accepts: Callable[[Row], bool] = lambda row: True
     keeps_times: bool = False
 
     def matches(self, layout: Layout, header: Sequence[str], first_row: Row) -> bool:

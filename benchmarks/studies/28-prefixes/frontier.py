@@ -5,17 +5,18 @@
 reads ``study.csv`` and writes ``frontier.png``, both next to this file.
 """
 
-import csv
-from collections import defaultdict
 from pathlib import Path
-from typing import NamedTuple
+from typing import TypeAlias
 
 import matplotlib as mpl
 
 mpl.use("Agg")
 
 import matplotlib.pyplot as plt
+import numpy as np
 from matplotlib.axes import Axes
+
+from bfio.studies.report.markdown import SETTINGS, read_records
 
 #: Policies by label: name, values of μ if it varies, and colour.
 LINES = {
@@ -29,41 +30,36 @@ LINES = {
 PANELS = {"pool": "never out of work", "timed": "load 0.7, bound at arrival"}
 
 
-class Point(NamedTuple):
-    """An estimate and its 95 % interval."""
-
-    value: float
-    lower: float
-    upper: float
+#: By arrivals, policy and value: an estimate and the two ends of its 95 % interval.
+Means: TypeAlias = dict[tuple[str, str, str], list[float]]
 
 
-def read(path: Path) -> tuple[dict[tuple[str, str, str], Point], str]:
+def read(path: Path) -> tuple[Means, str]:
     """Return the means by arrivals, policy and value, and the settings."""
-    found: dict[tuple[str, str, str], Point] = {}
-    said: dict[str, str] = defaultdict(str)
-    with path.open(encoding="utf-8", newline="") as stream:
-        for row in csv.DictReader(stream):
-            if row["table"] != "runs":
-                continue
-            if row["value"] == "settings":
-                said["settings"] = row["words"]
-            elif row["argument.policy"]:
-                key = row["argument.arrivals"], row["argument.policy"], row["value"]
-                found[key] = Point(*(float(row[name]) for name in ("estimate", "lower", "upper")))
-    return found, said["settings"]
+    rows = [row for row in read_records(path) if row["table"] == "runs"]
+    found = {
+        (row["argument.arrivals"], row["argument.policy"], row["value"]): [
+            float(row[name]) for name in ("estimate", "lower", "upper")
+        ]
+        for row in rows
+        if row["argument.policy"]
+    }
+    return found, next(row["words"] for row in rows if row["value"] == SETTINGS)
 
 
-def draw(ax: Axes, found: dict[tuple[str, str, str], Point], arrivals: str) -> None:
+def draw(ax: Axes, found: Means, arrivals: str) -> None:
     """Draw the policies for one kind of arrivals."""
     for name, (policy, benefits, colour) in LINES.items():
         texts = [policy if mu == "0" else f"{policy}:benefit={mu}" for mu in benefits or "0"]
-        hits = [found[arrivals, text, "prefix_hit_rate"] for text in texts]
-        imbalance = [found[arrivals, text, "avg_imbalance"] for text in texts]
+        hits, imbalance = (
+            np.array([found[arrivals, text, value] for text in texts]).T
+            for value in ("prefix_hit_rate", "avg_imbalance")
+        )
         ax.errorbar(
-            [point.value for point in hits],
-            [point.value for point in imbalance],
-            xerr=_arms(hits),
-            yerr=_arms(imbalance),
+            hits[0],
+            imbalance[0],
+            xerr=np.abs(hits[1:] - hits[0]),
+            yerr=np.abs(imbalance[1:] - imbalance[0]),
             color=colour,
             marker="o",
             markersize=4,
@@ -71,20 +67,14 @@ def draw(ax: Axes, found: dict[tuple[str, str, str], Point], arrivals: str) -> N
             elinewidth=0.6,
             label=name,
         )
-        for mu, x, y in zip(benefits, hits, imbalance, strict=False):
+        for mu, x, y in zip(benefits, hits[0], imbalance[0], strict=False):
             # Labels of BR-H go below, those of BR-0 above: at small μ the points are close.
-            place, above = (x.value, y.value), name == "BR-0"
-            offset = (-8, 6) if above else (2, -11)
-            ax.annotate(mu, place, offset, textcoords="offset points", fontsize=8, color=colour)
+            offset = (-8, 6) if name == "BR-0" else (2, -11)
+            ax.annotate(mu, (x, y), offset, textcoords="offset points", fontsize=8, color=colour)
     ax.set_yscale("log")
     ax.set_title(f"{PANELS[arrivals]}; numbers: μ", fontsize=10)
     ax.set_xlabel("share of prompt tokens found in a cache")
     ax.grid(visible=True, alpha=0.3)
-
-
-def _arms(points: list[Point]) -> list[list[float]]:
-    below = [point.value - point.lower for point in points]
-    return [below, [point.upper - point.value for point in points]]
 
 
 def main() -> None:

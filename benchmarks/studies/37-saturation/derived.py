@@ -9,7 +9,6 @@ decode batches, during which all prompts that arrive are prefilled.
 """
 
 import csv
-import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,7 +18,7 @@ mpl.use("Agg")
 
 import matplotlib.pyplot as plt
 import numpy as np
-from numpy.typing import NDArray
+from scipy.stats import poisson
 
 from bfio.batching.hardware import hardware
 
@@ -32,18 +31,16 @@ VLLM = ((512, 512), (512, 256), (256, 256), (1024, 1024), (2048, 128))
 #: Largest numbers of requests waiting for prefill, and arriving during a batch.
 _WAITING, _ARRIVING = 60, 30
 
-_Floats = NDArray[np.float64]
-
 
 def seconds(tokens: int) -> float:
     """Return the time of a batch [s]."""
     return float(LLAMA.batch_time.slots(tokens) * LLAMA.slot)
 
 
-def of_group(size: int, budget: int = 512) -> float:
+def of_group(size: int) -> float:
     """Return requests/s of FasterTransformer with groups of ``size`` requests."""
-    full, rest = divmod(size * PREFILL, budget)
-    prefill = full * seconds(budget) + (seconds(rest) if rest else 0)
+    full, rest = divmod(size * PREFILL, 512)
+    prefill = full * seconds(512) + (seconds(rest) if rest else 0)
     return size / (prefill + DECODE * seconds(size))
 
 
@@ -67,7 +64,7 @@ def _cycle(rate: float, budget: int, limit: int) -> float:
     times = np.array([seconds(int(w)) for w in range(budget + 1)])
     times[0] = 0.0
     lasts = times[np.minimum(tokens, budget)]
-    chances = _poisson(rate * lasts)
+    chances = poisson.pmf(np.arange(_ARRIVING)[:, None], rate * lasts)
     left = np.zeros(most + 1)
     for _ in range(1000):
         after = sum(
@@ -78,15 +75,8 @@ def _cycle(rate: float, budget: int, limit: int) -> float:
             break
         left = new
     decode = seconds(limit)
-    first = _poisson(np.array([rate * decode]))[:, 0]
+    first = poisson.pmf(np.arange(_ARRIVING), rate * decode)
     return decode + float(first @ left[np.minimum(np.arange(_ARRIVING) * PREFILL, most)])
-
-
-def _poisson(means: _Floats) -> _Floats:
-    """Return the probabilities of 0, 1, ... arrivals, shape (arrivals, means)."""
-    counts = np.arange(_ARRIVING)[:, None]
-    factorials = np.array([math.factorial(k) for k in range(_ARRIVING)], dtype=float)[:, None]
-    return np.asarray(np.exp(-means) * means**counts / factorials)
 
 
 def _write(name: str, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

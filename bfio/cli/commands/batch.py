@@ -15,6 +15,7 @@ from bfio.cli import so_far
 from bfio.cli.command import DONE, INTERRUPTED, Command, SeveralErrors
 from bfio.cli.options import (
     Conflict,
+    add_by_usage,
     add_common,
     add_engine,
     add_policies,
@@ -30,6 +31,7 @@ from bfio.cli.output import (
     naming,
     picture_place,
     plot_runs,
+    print_answer,
     print_json,
     print_table,
     progress_bar,
@@ -115,22 +117,6 @@ class SourceOptions(CheckedOptions):
     terms: str | None = option(
         None, TEXT, "TERMS", "terms of the batch time besides its tokens [slots], NAME=VALUE:..."
     )
-
-
-def checked_sources(args: argparse.Namespace) -> SourceOptions:
-    """Reject contradictory arguments and unwritable files before any file is read.
-
-    Raises
-    ------
-    InputError
-        If arguments contradict each other or a plot cannot be written.
-    """
-    refuse_first(_conflicts(args))
-    picture_place(args.plot)
-    if args.show_batches is not None and not 1 <= args.show_batches <= _MOST_BATCHES:
-        what = f"{args.show_batches} is out of range"
-        raise InputError("--show-batches", what, f"use 1 to {_MOST_BATCHES:,}")
-    return from_namespace(SourceOptions, args)
 
 
 def _conflicts(args: argparse.Namespace) -> Iterator[Conflict]:
@@ -392,15 +378,11 @@ def document_of(args: argparse.Namespace, run: "BatchRun") -> dict[str, Any]:
     from bfio.batching.replay import violations
     from bfio.batching.run import first_batches
     from bfio.batching.scenario import remarks
-    from bfio.batching.simulation import simulate
+    from bfio.batching.simulation import logged_beginning
     from bfio.batching.stability import judge
 
     document = run.summary() | {"remarks": remarks(run.scenario)}
-    end, loaded = int(run.course.slot[-1]), int(run.course.loaded[-1].sum())
-    slots = max(1, min(end, _CHECKED_SLOTS if not loaded else end * _CHECKED_TOKENS // loaded))
-    length = slots * (run.scenario.network.slot or 1)
-    again = {"seed": run.seed, "engine": args.engine, "keeps_log": True}
-    beginning = simulate(run.scenario, **again, horizon=length, blocks=1)
+    beginning = logged_beginning(run, _CHECKED_TOKENS, _CHECKED_SLOTS, args.engine)
     document["violations"] = violations(beginning)
     if args.show_batches is not None:
         shown = first_batches(beginning, args.show_batches)
@@ -559,15 +541,10 @@ def next_batches(
         entry = {"policy": name, **told(batch), "broken": broken}
         entry["gap"] = None if broken else answer["best"]["worth"] - entry["worth"]
         answer["policies"].append(entry)
-    if args.json:
-        print_json(answer)
-    else:
-        _print_batches_of_state(answer)
-    return DONE
+    return print_answer(args, answer, lambda: _print_batches_of_state(answer))
 
 
 def _print_batches_of_state(answer: dict[str, Any]) -> None:
-    from bfio.common.text import number
     from formulations.results import origin
 
     rows = []
@@ -585,20 +562,6 @@ def _print_batches_of_state(answer: dict[str, Any]) -> None:
         for broken in entry["broken"]:
             print(f"{entry['policy']}: the batch violates the batch program: {broken}")
     print(origin(answer["best"]["solver"], answer["best"]["proof"]))
-
-
-def refuse_exchange(args: argparse.Namespace) -> None:
-    """Reject ``--write`` and ``--read-solution`` without ``--state``.
-
-    Raises
-    ------
-    InputError
-        If one of them is given.
-    """
-    if is_exchange(args):
-        option = "--write" if args.write is not None else "--read-solution"
-        remedy = "add --state FILE, or use bfio capacity for the program of a network"
-        raise InputError(option, "a simulation has no program to write or check", remedy)
 
 
 _SUMMARY = "simulate token-budget engines and networks of agents: queues, latencies, stability"
@@ -656,40 +619,21 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_policies(parser, "sarathi")
     add_options(parser, BatchOptions)
     add_options(parser, SourceOptions)
-    parser.add_argument(
-        "--priority",
-        action="append",
-        metavar="WHICH",
-        help="stages that agents serve first: last, first, or AGENT=STAGE>STAGE (repeatable)",
-    )
-    parser.add_argument(
-        "--delay",
-        action="append",
-        metavar="STAGE=MEAN",
-        help="mean of the geometric delay before a stage, such as a tool call (repeatable)",
-    )
-    parser.add_argument(
-        "--initial",
-        action="append",
-        metavar="STAGE=N",
-        help="requests present at a stage at the start (repeatable)",
-    )
+    repeatable = {
+        "--priority WHICH": "stages that agents serve first: last, first, or AGENT=STAGE>STAGE "
+        "(repeatable)",
+        "--delay STAGE=MEAN": "mean of the geometric delay before a stage, such as a tool call "
+        "(repeatable)",
+        "--initial STAGE=N": "requests present at a stage at the start (repeatable)",
+    }
+    add_by_usage(parser, repeatable, action="append")
     add_trace(parser)
-    parser.add_argument(
-        "--judge", action="store_true", help="test by simulation whether the queues stay bounded"
-    )
+    add_by_usage(parser, {"--judge": "test by simulation whether the queues stay bounded"})
     add_engine(parser, "the queues over time")
-    parser.add_argument(
-        "--show-batches",
-        type=int,
-        metavar="N",
-        help="print the first N batches with their requests",
-    )
-    parser.add_argument(
-        "--state",
-        metavar="FILE",
-        help="simulate nothing: print the next batch of each policy for this state",
-    )
+    shown = {"--show-batches N": "print the first N batches with their requests"}
+    add_by_usage(parser, shown, type=int)
+    text = "simulate nothing: print the next batch of each policy for this state"
+    add_by_usage(parser, {"--state FILE": text})
     add_exchange(parser)
     add_common(parser)
 
@@ -697,9 +641,17 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _run(args: argparse.Namespace) -> int:
     if args.state is not None:
         return next_batches(args, _add_arguments)
-    refuse_exchange(args)
-    sources = checked_sources(args)
-    options = from_namespace(BatchOptions, args)
+    if is_exchange(args):
+        option = "--write" if args.write is not None else "--read-solution"
+        remedy = "add --state FILE, or use bfio capacity for the program of a network"
+        raise InputError(option, "a simulation has no program to write or check", remedy)
+    # Reject contradictory arguments and unwritable files before any file is read.
+    refuse_first(_conflicts(args))
+    picture_place(args.plot)
+    if args.show_batches is not None and not 1 <= args.show_batches <= _MOST_BATCHES:
+        what = f"{args.show_batches} is out of range"
+        raise InputError("--show-batches", what, f"use 1 to {_MOST_BATCHES:,}")
+    sources, options = from_namespace(SourceOptions, args), from_namespace(BatchOptions, args)
 
     from bfio.common.kernel_groups import Engine
     from formulations.problem_data import member

@@ -3,9 +3,9 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from bfio.cli.command import DONE, Command
-from bfio.cli.options import add_json
-from bfio.cli.output import print_json, print_table, read_problem
+from bfio.cli.command import Command
+from bfio.cli.options import add_by_usage, add_json
+from bfio.cli.output import print_answer, print_table, read_problem
 from bfio.cli.problem_command import add_exchange, is_exchange
 from bfio.common.text import number
 from formulations.errors import InputError, use_one_of
@@ -53,21 +53,14 @@ first. Some pairs of stages are then never served at the same time; their joint 
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="agents, stages and routes (.json)")
-    parser.add_argument(
-        "--priority", metavar="WHICH", help="order in which agents serve stages: last or first"
-    )
-    parser.add_argument(
-        "--between-tokens",
-        metavar="SLOTS",
-        help="print the best budget for which two tokens of a request are at most this many "
-        "slots apart",
-    )
-    parser.add_argument(
-        "--method",
-        metavar="NAME",
-        help="method: closed-form (default), or the linear program by highs or pyomo",
-    )
+    table = {
+        "file FILE": "agents, stages and routes (.json)",
+        "--priority WHICH": "order in which agents serve stages: last or first",
+        "--between-tokens SLOTS": "print the best budget for which two tokens of a request are at "
+        "most this many slots apart",
+        "--method NAME": "method: closed-form (default), or the linear program by highs or pyomo",
+    }
+    add_by_usage(parser, table)
     add_exchange(parser)
     add_json(parser)
 
@@ -98,11 +91,7 @@ def _run(args: argparse.Namespace) -> int:
     else:
         result = solve_capacity(network, stations, backend=method)
     answer = capacity_answer(result, limit=limit)
-    if args.json:
-        print_json(answer)
-    else:
-        _print(answer, network)
-    return DONE
+    return print_answer(args, answer, lambda: _print(answer, network))
 
 
 def _exchange(

@@ -2,6 +2,7 @@
 
 import argparse
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,29 +35,17 @@ Policies are separated by commas; options of one policy follow its name after co
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--policies",
-        default=DEFAULT_POLICIES,
-        metavar="A,B,C",
-        help="policies to compare (default %(default)s)",
-    )
-    options.add_metrics(
-        parser,
-        "columns of BF-IO's table; with timed arrivals also latency, TTFT and queueing delay",
-    )
-    parser.add_argument(
-        "--output", default="out", metavar="DIR", help="folder of the plots (default out)"
-    )
-    parser.add_argument("--no-plots", action="store_true", help="write no plots")
+    add = partial(options.add_by_usage, parser)
+    policies = {"--policies A,B,C": "policies to compare (default %(default)s)"}
+    add(policies, default=DEFAULT_POLICIES)
+    usual = "columns of BF-IO's table; with timed arrivals also latency, TTFT and queueing delay"
+    options.add_metrics(parser, usual)
+    add({"--output DIR": "folder of the plots (default out)"}, default="out")
+    add({"--no-plots": "write no plots"})
     options.add_table_form(parser)
     options.add_repeat(parser, "auto")
-    parser.add_argument(
-        "--jobs",
-        type=int,
-        default=1,
-        metavar="N",
-        help="number of processes (default 1, so that times are comparable)",
-    )
+    text = "number of processes (default 1, so that times are comparable)"
+    add({"--jobs N": text}, type=int, default=1)
     options.add_simulation(parser)
 
 
@@ -178,8 +167,7 @@ def _show(
         workload = comparison.workload
         assert workload is not None
         source = {"name": workload.name, "requests": len(workload)} | dict(workload.provenance)
-        names = [str(path) for path in plots]
-        head = {"policies": documents, "workload": source, "plots": names}
+        head = {"policies": documents, "workload": source, "plots": plots}
         print_json(head | {"versions": citable_versions()} | interruption(interrupted))
         return
     if args.table != TableForm.TEXT:

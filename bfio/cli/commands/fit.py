@@ -2,12 +2,13 @@
 
 import argparse
 import json
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from bfio.cli.command import DONE, Command, with_flags
-from bfio.cli.options import add_common, given_options
-from bfio.cli.output import drawn, picture_place, print_json, print_table
+from bfio.cli.command import DONE, Command
+from bfio.cli.options import add_by_usage, add_common, given_options
+from bfio.cli.output import drawn, picture_place, print_answer, print_table
 from bfio.common.options import flag
 from formulations.errors import InputError, use_one_of
 
@@ -26,12 +27,9 @@ _BUDGETS = (128, 256, 512, 1024)
 def add_batches(parser: argparse.ArgumentParser) -> None:
     """Add the options that only a fit of batch times reads."""
     group = parser.add_argument_group("--kind batches (docs/batching.md)")
-    group.add_argument(
-        "--free-tokens", type=int, metavar="N", help="b0 if known; fitted by default"
-    )
-    group.add_argument(
-        "--slot", metavar="S", help=f"length of a slot [s] of the printed engine (default {_SLOT})"
-    )
+    add_by_usage(group, {"--free-tokens N": "b0 if known; fitted by default"}, type=int)
+    text = f"length of a slot [s] of the printed engine (default {_SLOT})"
+    add_by_usage(group, {"--slot S": text})
 
 
 def fit_batches(
@@ -47,6 +45,7 @@ def fit_batches(
         Adds the arguments of the command to a parser.
     """
     from bfio.batching.hardware import fit_batch_time, read_batches
+    from bfio.cli.tables import print_remarks
     from bfio.common.provenance import citable_versions
     from bfio.common.text import number
     from formulations.scalars import exact_number
@@ -70,19 +69,12 @@ def fit_batches(
             "c < a*b0: batches of b0 tokens are faster per token than full ones, so Theorem 1 "
             "(b) does not apply (docs/capacity.md)"
         )
-    if args.json:
-        answer = {"file": args.file, "batches": len(tokens)}
-        names = ("overhead_s", "per_token_s", "free_tokens", "r_squared")
-        answer |= {name: getattr(fit, name) for name in names}
-        answer["budgets"] = [
-            {"budget": budget, "duration_s": fit.seconds(budget), "tokens_per_s": rate}
-            for budget, rate in rates.items()
-        ]
-        answer |= {"warning": warning, "engine": engine}
-        files = [str(path) for path in plots.found]
-        print_json(answer | {"plots": files, "versions": citable_versions()})
-        plots.check()
-        return DONE
+    budgets = [
+        {"budget": budget, "duration_s": fit.seconds(budget), "tokens_per_s": rate}
+        for budget, rate in rates.items()
+    ]
+    answer = {"file": args.file, "batches": len(tokens), **asdict(fit), "budgets": budgets}
+    answer |= {"warning": warning, "engine": engine, "plots": plots.found}
     rows = [
         ["overhead c [ms]", number(1000 * fit.overhead_s)],
         ["per token a [ms]", number(1000 * fit.per_token_s)],
@@ -90,28 +82,17 @@ def fit_batches(
         ["R²", number(fit.r_squared)],
         *([f"full batch of {b:,} [tokens/s]", number(rate)] for b, rate in rates.items()),
     ]
-    print_table(f"{args.file}: {len(tokens):,} batches", ("", "estimate"), rows)
-    if warning:
-        print(f"warning: {warning}")
-    for path in plots.found:
-        print(f"plot: {path}")
-    print(json.dumps(engine))
+
+    def show() -> None:
+        print_table(f"{args.file}: {len(tokens):,} batches", ("", "estimate"), rows)
+        if warning:
+            print(f"warning: {warning}")
+        print_remarks((), plots.found)
+        print(json.dumps(engine))
+
+    print_answer(args, answer | {"versions": citable_versions()}, show)
     plots.check()
     return DONE
-
-
-def refuse_batches(args: argparse.Namespace) -> None:
-    """Reject options of batch times when step times are fitted.
-
-    Raises
-    ------
-    InputError
-        If one of them is given.
-    """
-    for name in given_options(args, add_batches):
-        raise InputError(
-            flag(name), "has no effect without --kind batches", "add --kind batches, or omit it"
-        )
 
 
 _KINDS = ("steps", "batches")
@@ -143,31 +124,23 @@ duration_s. The last lines are the engine as input of "bfio capacity" and "bfio 
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="a step or batch per row, or a log")
-    parser.add_argument(
-        "--kind", default="steps", metavar="KIND", help="content of FILE: steps (default), batches"
-    )
-    parser.add_argument(
-        "--loss",
-        metavar="NAME",
-        help="loss: huber (default; robust against slow outliers) or squares (preserves total "
-        "time)",
-    )
-    parser.add_argument(
-        "--no-mean", action="store_true", help="omit the term of the mean load, as BF-IO does"
-    )
-    parser.add_argument(
-        "--per-worker", action="store_true", help="also fit the constants of each worker"
-    )
-    parser.add_argument(
-        "--workers", type=int, metavar="G", help="number of workers behind the column total_load"
-    )
-    parser.add_argument(
-        "--duration",
-        metavar="NAME",
-        help="name of the column of durations in seconds (default duration_s)",
-    )
-    parser.add_argument("--plot", metavar="FILE", help="draw durations, fit and residuals")
+    add_by_usage(parser, {"file FILE": "a step or batch per row, or a log"})
+    kinds = {"--kind KIND": "content of FILE: steps (default), batches"}
+    add_by_usage(parser, kinds, default="steps")
+    table = {
+        "--loss NAME": "loss: huber (default; robust against slow outliers) or squares (preserves "
+        "total time)",
+        "--no-mean": "omit the term of the mean load, as BF-IO does",
+        "--per-worker": "also fit the constants of each worker",
+    }
+    add_by_usage(parser, table)
+    workers = {"--workers G": "number of workers behind the column total_load"}
+    add_by_usage(parser, workers, type=int)
+    table = {
+        "--duration NAME": "name of the column of durations in seconds (default duration_s)",
+        "--plot FILE": "draw durations, fit and residuals",
+    }
+    add_by_usage(parser, table)
     add_batches(parser)
     add_common(parser)
 
@@ -175,6 +148,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _run(args: argparse.Namespace) -> int:
     from bfio.calibration.fit import fit_step_time, goodness_rows
     from bfio.calibration.measurements import read_steps
+    from bfio.cli.tables import print_remarks
     from bfio.common.provenance import citable_versions
     from bfio.common.regression import Loss
     from bfio.common.text import number
@@ -185,7 +159,9 @@ def _run(args: argparse.Namespace) -> int:
         raise InputError("--kind", f"{args.kind!r} is unknown", use_one_of(args.kind, _KINDS))
     if args.kind == "batches":
         return fit_batches(args, _add_arguments)
-    refuse_batches(args)
+    for name in given_options(args, add_batches):
+        what, remedy = "has no effect without --kind batches", "add --kind batches, or omit it"
+        raise InputError(flag(name), what, remedy)
     loss = member(Loss, args.loss or "huber", "--loss")
     place = picture_place(args.plot)
     folder, replay = Path(args.file), None
@@ -202,37 +178,34 @@ def _run(args: argparse.Namespace) -> int:
     fit = fit_step_time(steps, loss=loss, with_mean=not args.no_mean, per_worker=args.per_worker)
     plots = drawn(place, fit.plot)
     sides: dict[str, dict[str, float]] = {} if replay is None else replay.beside(fit)
-    if args.json:
-        tail: dict[str, Any] = {"plots": [str(path) for path in plots.found]}
-        tail |= sides | {"versions": citable_versions()}
-        print_json({"file": args.file} | fit.to_mapping() | tail)
-        plots.check()
-        return DONE
-    from bfio.cli.tables import print_sentences
 
-    title = f"{args.file}: {len(fit.steps):,} steps, loss {fit.loss}"
-    print_table(title, ("", "estimate (95 %)"), fit.rows())
-    if (own := fit.own) is not None:
-        rows = []
-        for worker in own.workers:
-            constants = (worker.overhead, worker.token_time)
-            told = ["–" if constant is None else str(constant) for constant in constants]
-            rows.append([str(worker.worker), f"{worker.critical_steps:,}", *told])
-        heading = ("worker", "slowest in", "overhead [s]", "token time [s/token]")
-        print_table("each worker", heading, rows)
-        mean = ("mean_time [s/token]", str(own.mean_time))
-        print_table("", ("constants per worker", ""), [mean, *goodness_rows(own.goodness)])
-    if sides:
-        pairs = [(name, [side[name] for side in sides.values()]) for name in sides["measured"]]
-        rows = [[name, *map(number, pair), percent(pair[1] / pair[0] - 1)] for name, pair in pairs]
-        print_table("requests of the log", ("", *sides, "difference"), rows)
-    for note in fit.notes:
-        print_sentences(with_flags(f"note: {note}."))
-    for path in plots.found:
-        print(f"plot: {path}")
-    print(fit.flags)
-    if own is not None and own.flags is not None:
-        print(f"or constants per worker: {own.flags}")
+    def show() -> None:
+        title = f"{args.file}: {len(fit.steps):,} steps, loss {fit.loss}"
+        print_table(title, ("", "estimate (95 %)"), fit.rows())
+        if (own := fit.own) is not None:
+            rows = []
+            for worker in own.workers:
+                constants = (worker.overhead, worker.token_time)
+                told = ["–" if constant is None else str(constant) for constant in constants]
+                rows.append([str(worker.worker), f"{worker.critical_steps:,}", *told])
+            heading = ("worker", "slowest in", "overhead [s]", "token time [s/token]")
+            print_table("each worker", heading, rows)
+            mean = ("mean_time [s/token]", str(own.mean_time))
+            print_table("", ("constants per worker", ""), [mean, *goodness_rows(own.goodness)])
+        if sides:
+            rows = []
+            for name in sides["measured"]:
+                measured, simulated = (side[name] for side in sides.values())
+                change = percent(simulated / measured - 1)
+                rows.append([name, number(measured), number(simulated), change])
+            print_table("requests of the log", ("", *sides, "difference"), rows)
+        print_remarks([f"note: {note}." for note in fit.notes], plots.found)
+        print(fit.flags)
+        if own is not None and own.flags is not None:
+            print(f"or constants per worker: {own.flags}")
+
+    document = {"file": args.file} | fit.to_mapping() | {"plots": plots.found} | sides
+    print_answer(args, document | {"versions": citable_versions()}, show)
     plots.check()
     return DONE
 

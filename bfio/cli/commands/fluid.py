@@ -4,9 +4,9 @@ import argparse
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from bfio.cli.command import DONE, Command
-from bfio.cli.options import add_common
-from bfio.cli.output import print_json, print_table, read_problem
+from bfio.cli.command import Command
+from bfio.cli.options import add_by_usage, add_common, refuse_first
+from bfio.cli.output import print_answer, print_table, read_problem
 from bfio.cli.problem_command import (
     add_exchange,
     add_service_limits,
@@ -57,40 +57,23 @@ throughput of one worker whose admitted classes stay within these mean times.
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="classes, times and memory (.json)")
-    parser.add_argument(
-        "--objective",
-        default="stages",
-        metavar="NAME",
-        help="objective of admission: stages (default, output + 1 per request) or decode (output)",
-    )
+    add_by_usage(parser, {"file FILE": "classes, times and memory (.json)"})
+    text = "objective of admission: stages (default, output + 1 per request) or decode (output)"
+    add_by_usage(parser, {"--objective NAME": text}, default="stages")
     add_service_limits(parser)
-    parser.add_argument(
-        "--nested", action="store_true", help="also compute thresholds of Nested WAIT"
-    )
-    parser.add_argument(
-        "--segments",
-        metavar="L",
-        help="segments of Nested WAIT: a number, or best; default: one per output length",
-    )
-    parser.add_argument(
-        "--horizon",
-        dest="duration",
-        metavar="T",
-        help="seconds during which the safety buffer of Nested WAIT suffices",
-    )
-    parser.add_argument(
-        "--probability",
-        metavar="P",
-        help="probability of exceeding that memory during the horizon",
-    )
+    table = {
+        "--nested": "also compute thresholds of Nested WAIT",
+        "--segments L": "segments of Nested WAIT: a number, or best; default: one per output "
+        "length",
+    }
+    add_by_usage(parser, table)
+    text = "seconds during which the safety buffer of Nested WAIT suffices"
+    add_by_usage(parser, {"--horizon T": text}, dest="duration")
+    text = "probability of exceeding that memory during the horizon"
+    add_by_usage(parser, {"--probability P": text})
     add_exchange(parser)
-    parser.add_argument(
-        "--program",
-        metavar="NAME",
-        help="program to write or check: throughput (default), margin, equilibrium, wait, nested "
-        "or segments",
-    )
+    text = "program to write or check: throughput (default), margin, equilibrium, wait, nested or"
+    add_by_usage(parser, {"--program NAME": f"{text} segments"})
     add_common(parser)
 
 
@@ -117,11 +100,7 @@ def _run(args: argparse.Namespace) -> int:
         answer["nested"] = _nested(args, problem)
     if limited is not None:
         answer["limited"] = limited_answer(limited.solved())
-    if args.json:
-        print_json(answer)
-    else:
-        _print(answer, problem)
-    return DONE
+    return print_answer(args, answer, lambda: _print(answer, problem))
 
 
 def _nested_wanted(args: argparse.Namespace) -> bool:
@@ -130,19 +109,16 @@ def _nested_wanted(args: argparse.Namespace) -> bool:
         "--horizon": args.duration,
         "--probability": args.probability,
     }
-    extra = [flag for flag, value in given.items() if value is not None]
-    if extra and not args.nested:
-        raise InputError(
-            "command line", f"{extra[0]} has no effect without --nested", "add --nested"
-        )
-    if (args.duration is None) != (args.probability is None):
-        raise InputError(
-            "command line", "--horizon and --probability need each other", "give both or neither"
-        )
-    if args.segments == "best" and args.duration is None:
-        raise InputError(
-            "command line", "--segments best needs --horizon and --probability", "add both"
-        )
+    unread = [flag for flag, value in given.items() if value is not None and not args.nested]
+    is_single = (args.duration is None) != (args.probability is None)
+    is_bare = args.segments == "best" and args.duration is None
+    refuse_first(
+        [
+            *((True, f"{flag} has no effect without --nested", "add --nested") for flag in unread),
+            (is_single, "--horizon and --probability need each other", "give both or neither"),
+            (is_bare, "--segments best needs --horizon and --probability", "add both"),
+        ]
+    )
     return bool(args.nested)
 
 

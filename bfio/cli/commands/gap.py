@@ -2,7 +2,7 @@
 
 import argparse
 import json
-from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,52 +21,8 @@ from bfio.common.text import number
 from formulations.scalars import percent
 
 if TYPE_CHECKING:
-    from bfio.gap import GapReport, KeptStep
+    from bfio.gap import GapReport
     from bfio.workloads.workload import Workload
-
-
-def write_steps(
-    folder: Path, worst: "Sequence[KeptStep]", origin: Mapping[str, object]
-) -> list[dict[str, object]]:
-    """Write each kept step into a file, and return a summary of each.
-
-    Parameters
-    ----------
-    folder : Path
-        Folder of the files. Existing files are replaced.
-    worst : sequence of KeptStep
-        The steps, worst first.
-    origin : mapping
-        Run of the steps, stored under ``provenance`` in each document.
-    """
-    from bfio.common.files import atomic_file
-
-    written = []
-    for rank, kept in enumerate(worst, 1):
-        path = folder / f"worst-{rank:02}-step-{kept.row.step}.json"
-        document = _step_document(kept, {**origin, "rank": rank})
-        with atomic_file(path, overwrite=True) as (stream, _):
-            stream.write(f"{json.dumps(document, allow_nan=False, default=str)}\n".encode())
-        row = document["provenance"]
-        names = ("step", "objective", "optimum", "bound", "regret_at_most")
-        written.append({"file": str(path), **{name: row[name] for name in names}})
-    return written
-
-
-def _step_document(kept: "KeptStep", origin: Mapping[str, object]) -> dict[str, Any]:
-    row, problem = kept.row, kept.problem
-    provenance = {
-        **origin,
-        "step": row.step,
-        "decision": list(kept.decision),
-        "objective": row.objective,
-        "optimum": row.optimum,
-        "bound": row.bound,
-        "regret_at_most": row.regret_at_most,
-        "scale": problem.scale,
-        "digest": problem.digest(),
-    }
-    return problem.to_mapping() | {"provenance": provenance}
 
 
 #: Policy options that define the objective and limits of the gap.
@@ -96,38 +52,19 @@ without a bound first; ties: earliest first) as problems for bfio solve, with th
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--policy", default="br-0", metavar="NAME", help="policy (default br-0)")
+    options.add_by_usage(parser, {"--policy NAME": "policy (default br-0)"}, default="br-0")
     group = parser.add_argument_group("gap")
-    group.add_argument(
-        "--log",
-        metavar="DIR",
-        help="no run: the decisions that a router has logged (bfio route --log DIR); windows are "
-        "those that it saw",
-    )
-    group.add_argument(
-        "--method", default="exact", metavar="M", help="exact (default), cp-sat or brute-force"
-    )
-    group.add_argument(
-        "--gap-horizon",
-        type=int,
-        default=0,
-        metavar="H",
-        help="look-ahead steps H of the solved program (default 0)",
-    )
-    group.add_argument(
-        "--every", type=int, default=1, metavar="N", help="solve only every N-th decision"
-    )
-    group.add_argument(
-        "--dump-steps",
-        type=int,
-        default=0,
-        metavar="K",
-        help="write the K steps of the largest possible regret, as problems for bfio solve",
-    )
-    group.add_argument(
-        "--output", default="out", metavar="DIR", help="folder for the histogram and the steps"
-    )
-    group.add_argument("--no-plots", action="store_true", help="write no plot")
+    add = partial(options.add_by_usage, group)
+    text = "no run: the decisions that a router has logged (bfio route --log DIR); windows are"
+    add({"--log DIR": f"{text} those that it saw"})
+    add({"--method M": "exact (default), cp-sat or brute-force"}, default="exact")
+    horizon = {"--gap-horizon H": "look-ahead steps H of the solved program (default 0)"}
+    add(horizon, type=int, default=0)
+    add({"--every N": "solve only every N-th decision"}, type=int, default=1)
+    text = "write the K steps of the largest possible regret, as problems for bfio solve"
+    add({"--dump-steps K": text}, type=int, default=0)
+    add({"--output DIR": "folder for the histogram and the steps"}, default="out")
+    add({"--no-plots": "write no plot"})
     options.add_table_form(group)
     options.add_simulation(parser)
 
@@ -267,8 +204,12 @@ class _Gap:
         return settings(*made_of, self.energy, self.policies)
 
     def dumped(self) -> list[dict[str, Any]]:
-        """Write the steps with the largest certified gaps and return their summaries."""
+        """Write the steps with the largest certified gaps and return their summaries.
+
+        Existing files are replaced. Each problem states the run as its ``provenance``.
+        """
         from bfio.gap import RULE
+        from bfio.common.files import atomic_file
 
         origin = {
             "policy": self.args.policy,
@@ -278,7 +219,18 @@ class _Gap:
             "every": self.args.every,
             "rule": RULE,
         }
-        return write_steps(Path(self.args.output), self.observer.worst, origin)
+        names = ("step", "objective", "optimum", "bound", "regret_at_most")
+        written = []
+        for rank, kept in enumerate(self.observer.worst, 1):
+            row, problem = {name: getattr(kept.row, name) for name in names}, kept.problem
+            path = Path(self.args.output) / f"worst-{rank:02}-step-{kept.row.step}.json"
+            own = {"rank": rank, "step": kept.row.step, "decision": list(kept.decision)} | row
+            own |= {"scale": problem.scale, "digest": problem.digest()}
+            document = problem.to_mapping() | {"provenance": origin | own}
+            with atomic_file(path, overwrite=True) as (stream, _):
+                stream.write(f"{json.dumps(document, allow_nan=False, default=str)}\n".encode())
+            written.append({"file": str(path), **row})
+        return written
 
     def show(
         self,
@@ -363,7 +315,7 @@ class _Gap:
             predictor=in_force(args.predictor),
         )
         tail: dict[str, Any] = {"workload": dict(self.workload.provenance), "dumped": steps}
-        tail |= {"plots": [str(path) for path in plots], "run_options": run | self.limits}
+        tail |= {"plots": plots, "run_options": run | self.limits}
         if args.log is not None:
             tail = {"log": args.log, "dumped": steps}
         return head | document | self.limits | tail | {"versions": citable_versions()}

@@ -3,10 +3,11 @@
 import argparse
 from dataclasses import replace
 from operator import add
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from bfio.cli.command import DONE, NOTHING_FOUND
-from bfio.cli.output import can_print, print_json, read_problem
+from bfio.cli.options import add_by_usage
+from bfio.cli.output import can_print, print_answer, read_problem
 from bfio.cli.problem_command import is_exchange, problem_command
 from bfio.programs import LATENCY
 from formulations.errors import InputError
@@ -19,17 +20,10 @@ _SHOWN_STARTS = 20
 _DRAWN_REQUESTS, _DRAWN_ROUNDS = 30, 100
 
 
-class _Marks(NamedTuple):
-    """Characters of a drawing: rounds in the cache, rounds waiting, and levels of memory use."""
-
-    running: str
-    waiting: str
-    levels: str
-
-
-_BLOCKS = _Marks("█", "·", " ▁▂▃▄▅▆▇█")
+#: Characters of a drawing: rounds in the cache, rounds waiting, and levels of memory use.
+_BLOCKS = ("█", "·", " ▁▂▃▄▅▆▇█")
 #: For streams that cannot encode block characters.
-_ASCII = _Marks("#", ".", " .:-=+*%#")
+_ASCII = ("#", ".", " .:-=+*%#")
 
 _DESCRIPTION = """\
 Compute start times of least total latency if all requests are known in advance. One worker holds
@@ -59,11 +53,8 @@ your own. Options follow the name: mc-sf:scan=continue, beta-clearing:alpha=0.2:
 
 
 def _add_algorithm(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--algorithm",
-        metavar="NAME",
-        help="run this online algorithm instead of solving the program",
-    )
+    text = "run this online algorithm instead of solving the program"
+    add_by_usage(parser, {"--algorithm NAME": text})
 
 
 def _details(problem: "LatencyProblem") -> dict[str, object]:
@@ -88,10 +79,7 @@ def _run(args: argparse.Namespace) -> int:
 
     problem = read_problem(args.file, LatencyProblem.from_json)
     answer = _online(problem, args.algorithm, args.seed)
-    if args.json:
-        print_json(answer)
-    else:
-        print("\n".join(_text(problem, answer)))
+    print_answer(args, answer, lambda: print(*_text(problem, answer), sep="\n"))
     return NOTHING_FOUND if answer["objective"] is None else DONE
 
 
@@ -161,21 +149,20 @@ def _drawing(problem: "LatencyProblem", starts: list[int] | None) -> list[str]:
     if last - first >= _DRAWN_ROUNDS:
         return []
     used = memory_used(problem, starts)
-    marks = _BLOCKS if can_print("".join(_BLOCKS)) else _ASCII
+    running, waiting, marks = _BLOCKS if can_print("".join(_BLOCKS)) else _ASCII
     rows = [("round", "".join(f"{now:<10}" for now in range(first, last + 1, 10)).rstrip())]
     age = problem.convention.first_age
     for i, start in enumerate(starts):
         arrival = int(problem.arrival[i])
         lasts = problem.convention.last_age(int(problem.output[i])) + 1 - age
-        waits = marks.waiting * (start + age - arrival)
-        rows.append((f"request {i}", " " * (arrival - first) + waits + marks.running * lasts))
+        waits = waiting * (start + age - arrival)
+        rows.append((f"request {i}", " " * (arrival - first) + waits + running * lasts))
     levels = [
-        -(-used.get(now, 0) * (len(marks.levels) - 1) // problem.memory)
-        for now in range(first, last + 1)
+        -(-used.get(now, 0) * (len(marks) - 1) // problem.memory) for now in range(first, last + 1)
     ]
-    rows.append(("memory", "".join(marks.levels[level] for level in levels)))
+    rows.append(("memory", "".join(marks[level] for level in levels)))
     width = max(len(label) for label, _ in rows) + 2
-    legend = f"{marks.running} in the cache, {marks.waiting} waiting"
+    legend = f"{running} in the cache, {waiting} waiting"
     peak = f"{legend}; peak {max(used.values())} of {problem.memory} tokens"
     return [*(f"{label:<{width}}{row}" for label, row in rows), peak]
 

@@ -1,11 +1,12 @@
 """``bfio library``: list, write and verify frozen instances with best known solutions."""
 
 import argparse
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from bfio.cli.command import DONE, NOTHING_FOUND, Command
-from bfio.cli.options import add_json
-from bfio.cli.output import print_json, print_table
+from bfio.cli.options import add_action, add_by_usage, add_json
+from bfio.cli.output import print_answer, print_json, print_table
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def verified_lines(chosen: "list[Entry]", verdicts: "list[Verdict]", seconds: fl
         *faults,
         counts(chosen),
         *told,
-        f"{len(verdicts) - sum(not v.is_sound for v in verdicts)} of {len(verdicts)} sound; "
+        f"{sum(v.is_sound for v in verdicts)} of {len(verdicts)} sound; "
         f"{certified} bounds derived again from the problem data in {seconds:.1f} s "
         f"(longest {slowest.seconds:.1f} s, {slowest.name})",
     ]
@@ -177,40 +178,28 @@ how to submit a better one.
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(metavar="ACTION", required=True, title="actions")
-    listed = actions.add_parser(
-        "list", help="list kind, status, objective and bound of each entry"
-    )
-    listed.set_defaults(action=_list)
-    got = actions.add_parser("get", help="write the problem of an entry as JSON, MPS or LP")
-    got.set_defaults(action=_get)
-    got.add_argument("name", metavar="NAME", help="name of an entry (see bfio library list)")
-    got.add_argument(
-        "file",
-        nargs="?",
-        metavar="FILE",
-        help="output file: .json, .mps or .lp (default: JSON on stdout)",
-    )
-    got.add_argument("--overwrite", action="store_true", help="replace an existing FILE")
-    verified = actions.add_parser(
-        "verify", help="check digests, solutions and bounds of entries again"
-    )
-    verified.set_defaults(action=_verify)
+    add_one = partial(add_action, actions)
+    listed = add_one("list", _list, "list kind, status, objective and bound of each entry")
+    got = add_one("get", _get, "write the problem of an entry as JSON, MPS or LP")
+    add_by_usage(got, {"name NAME": "name of an entry (see bfio library list)"})
+    text = "output file: .json, .mps or .lp (default: JSON on stdout)"
+    add_by_usage(got, {"file FILE": text}, nargs="?")
+    add_by_usage(got, {"--overwrite": "replace an existing FILE"})
+    verified = add_one("verify", _verify, "check digests, solutions and bounds of entries again")
     for action in (listed, verified):
-        action.add_argument(
-            "names", nargs="*", metavar="NAME", help="names or patterns of entries (default all)"
-        )
-        action.add_argument("--kind", metavar="KIND", help="only entries of this kind, e.g. step")
-        action.add_argument(
-            "--status", metavar="S", help="only entries with this status: closed, claimed or open"
-        )
-    checked = actions.add_parser("check-solution", help="check your solution of an entry")
-    checked.set_defaults(action=_check_solution)
-    checked.add_argument("name", metavar="NAME", help="name of an entry")
-    checked.add_argument(
-        "file",
-        metavar="FILE",
-        help="answer of a command (.json), or solution file of another solver",
-    )
+        names = {"names NAME": "names or patterns of entries (default all)"}
+        add_by_usage(action, names, nargs="*")
+        table = {
+            "--kind KIND": "only entries of this kind, e.g. step",
+            "--status S": "only entries with this status: closed, claimed or open",
+        }
+        add_by_usage(action, table)
+    checked = add_one("check-solution", _check_solution, "check your solution of an entry")
+    table = {
+        "name NAME": "name of an entry",
+        "file FILE": "answer of a command (.json), or solution file of another solver",
+    }
+    add_by_usage(checked, table)
     for action in (listed, got, verified, checked):
         add_json(action)
 
@@ -251,12 +240,10 @@ def _list(args: argparse.Namespace) -> int:
     from bfio.library import VERSION
 
     chosen = _chosen(args)
-    if args.json:
-        print_json({"version": VERSION, "entries": [summary(e) for e in chosen]})
-    else:
-        title = f"Library of instances, version {VERSION}"
-        print_table(title, LISTED, listing(chosen), counts(chosen))
-    return DONE
+    title = f"Library of instances, version {VERSION}"
+    document = {"version": VERSION, "entries": [summary(e) for e in chosen]}
+    show = partial(print_table, title, LISTED, listing(chosen), counts(chosen))
+    return print_answer(args, document, show)
 
 
 def _get(args: argparse.Namespace) -> int:
@@ -299,13 +286,11 @@ def _get(args: argparse.Namespace) -> int:
     content = f"{json.dumps(e.document)}\n".encode()
     with atomic_file(path, overwrite=args.overwrite) as (stream, _):
         stream.write(content)
-    if args.json:
-        print_json({"written": str(path), "digest": e.digest, "command": e.kind.command})
-    else:
-        command, dashes, more = e.kind.command.partition(" --")
-        print(f"{e.about}; written to {path} ({len(content):,} bytes)")
-        print(f"{command} {args.file}{dashes}{more}")
-    return DONE
+    command, dashes, more = e.kind.command.partition(" --")
+    told = f"{e.about}; written to {path} ({len(content):,} bytes)"
+    following = f"{command} {args.file}{dashes}{more}"
+    document = {"written": str(path), "digest": e.digest, "command": e.kind.command}
+    return print_answer(args, document, lambda: print(told, following, sep="\n"))
 
 
 def _verify(args: argparse.Namespace) -> int:
@@ -323,12 +308,9 @@ def _verify(args: argparse.Namespace) -> int:
             verdicts.append(verify(e))
             bar.advance(task)
     seconds = time.perf_counter() - began
-    sound = all(verdict.is_sound for verdict in verdicts)
-    if args.json:
-        print_json(verified(verdicts, seconds))
-    else:
-        print("\n".join(verified_lines(chosen, verdicts, seconds)))
-    return DONE if sound else NOT_VERIFIED
+    lines = verified_lines(chosen, verdicts, seconds)
+    print_answer(args, verified(verdicts, seconds), lambda: print(*lines, sep="\n"))
+    return DONE if all(verdict.is_sound for verdict in verdicts) else NOT_VERIFIED
 
 
 def _check_solution(args: argparse.Namespace) -> int:
@@ -339,13 +321,10 @@ def _check_solution(args: argparse.Namespace) -> int:
     text = read_text(args.file)
     with naming(args.file):
         verdict = check_solution_text(e, text)
-    if args.json:
-        print_json(judged(verdict))
-    else:
-        print("\n".join(judged_lines(e, verdict)))
+    print_answer(args, judged(verdict), lambda: print(*judged_lines(e, verdict), sep="\n"))
     return NOTHING_FOUND if verdict.objective is None else DONE
 
 
 COMMAND = Command(
-    "library", _SUMMARY, _DESCRIPTION, _add_arguments, lambda args: int(args.action(args))
+    "library", _SUMMARY, _DESCRIPTION, _add_arguments, lambda args: int(args.act(args))
 )

@@ -3,6 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING
 
+from bfio.cli.options import add_by_usage
 from bfio.cli.problem_command import problem_command
 from bfio.programs import MAKESPAN
 
@@ -47,17 +48,10 @@ their units per second. exact: bfio's own method; cp-sat, highs, pyomo[:SOLVER]:
 
 
 def _add_objective(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--objective",
-        metavar="NAME",
-        help="wall-clock, imbalance or latency; replaces the objective of FILE",
-    )
-    parser.add_argument(
-        "--memory",
-        metavar="TOKENS",
-        type=int,
-        help="largest load of each worker at any step [tokens]; replaces the memory of FILE",
-    )
+    text = "wall-clock, imbalance or latency; replaces the objective of FILE"
+    add_by_usage(parser, {"--objective NAME": text})
+    text = "largest load of each worker at any step [tokens]; replaces the memory of FILE"
+    add_by_usage(parser, {"--memory TOKENS": text}, type=int)
 
 
 def _details(problem: "MakespanProblem") -> dict[str, object]:

@@ -3,9 +3,9 @@
 import argparse
 
 from bfio.calibration.measure import MeasureOptions, measure_steps
-from bfio.cli.command import DONE, Command
-from bfio.cli.options import add_common
-from bfio.cli.output import print_json, progress_bar
+from bfio.cli.command import Command
+from bfio.cli.options import add_by_usage, add_common
+from bfio.cli.output import print_answer, progress_bar
 from bfio.common.options import add_options, from_namespace
 
 _SUMMARY = "measure decode step times of a GPU, as input of bfio fit"
@@ -23,9 +23,9 @@ waiting for other workers, sampling and the network (docs/fit.md).
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="OUT", help="file to write (.csv)")
+    add_by_usage(parser, {"file OUT": "file to write (.csv)"})
     add_options(parser.add_argument_group("measured configuration"), MeasureOptions)
-    parser.add_argument("--overwrite", action="store_true", help="replace an existing file")
+    add_by_usage(parser, {"--overwrite": "replace an existing file"})
     add_common(parser)
 
 
@@ -37,11 +37,9 @@ def _run(args: argparse.Namespace) -> int:
         device = measure_steps(
             args.file, options, overwrite=args.overwrite, on_step=lambda: bar.advance(task)
         )
-    if args.json:
-        print_json({"file": args.file, "steps": number, "device": device})
-    else:
-        print(f"{args.file}: {number:,} steps on {device}; next: bfio fit {args.file}")
-    return DONE
+    document = {"file": args.file, "steps": number, "device": device}
+    text = f"{args.file}: {number:,} steps on {device}; next: bfio fit {args.file}"
+    return print_answer(args, document, lambda: print(text))
 
 
 COMMAND = Command("measure", _SUMMARY, _DESCRIPTION, _add_arguments, _run)

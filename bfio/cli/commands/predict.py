@@ -1,6 +1,7 @@
 """``bfio predict``: measure the accuracy of output-length predictors on a trace."""
 
 import argparse
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,25 +45,13 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         description=_DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    evaluate.add_argument(
-        "--predictor",
-        nargs="+",
-        metavar="P",
-        help="predictors, or module:object of your own (default: all without knowledge of the "
-        "future; noisy-oracle:0.5 and oracle on request)",
-    )
-    evaluate.add_argument(
-        "--horizon",
-        nargs="+",
-        type=int,
-        default=[20],
-        metavar="H",
-        help="look-ahead windows H in steps (default 20)",
-    )
+    add = partial(options.add_by_usage, evaluate)
+    text = "predictors, or module:object of your own (default: all without knowledge of the future"
+    add({"--predictor P": f"{text}; noisy-oracle:0.5 and oracle on request)"}, nargs="+")
+    text = "look-ahead windows H in steps (default 20)"
+    add({"--horizon H": text}, nargs="+", type=int, default=[20])
     add_options(evaluate.add_argument_group("evaluation"), EvaluationOptions)
-    evaluate.add_argument(
-        "--plot", metavar="FILE", help="plot ROC curve, calibration and errors by age"
-    )
+    add({"--plot FILE": "plot ROC curve, calibration and errors by age"})
     options.add_table_form(evaluate)
     options.add_workload(evaluate)
     options.add_common(evaluate)
@@ -140,12 +129,8 @@ def _show(
     if args.json:
         from bfio.common.provenance import citable_versions
 
-        names = [str(path) for path in plots]
-        print_json(
-            {"reports": documents, "workload": provenance, "plots": names}
-            | {"versions": citable_versions()}
-            | interruption(interrupted)
-        )
+        head = {"reports": documents, "workload": provenance, "plots": plots}
+        print_json(head | {"versions": citable_versions()} | interruption(interrupted))
         return
     lines = [
         [f"{report.predictor}, H = {report.look_ahead}", *cells(document)]

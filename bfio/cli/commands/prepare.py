@@ -4,8 +4,8 @@ import argparse
 import time
 
 from bfio.cli import options
-from bfio.cli.command import DONE, Command
-from bfio.cli.output import print_json
+from bfio.cli.command import Command
+from bfio.cli.output import print_answer
 
 _SUMMARY = "compile all kernels once, so that later commands start faster"
 _DESCRIPTION = """\
@@ -31,11 +31,8 @@ def _run(args: argparse.Namespace) -> int:
     missing = [group for group in groups().values() if not group.is_ready()]
     each = compile_groups(missing)
     seconds = time.perf_counter() - began
-    if args.json:
-        print_json({"kernels": list(groups()), "compiled": each, "seconds": seconds})
-    else:
-        print(f"kernels ready after {seconds:.0f} s")
-    return DONE
+    document = {"kernels": list(groups()), "compiled": each, "seconds": seconds}
+    return print_answer(args, document, lambda: print(f"kernels ready after {seconds:.0f} s"))
 
 
 COMMAND = Command("prepare", _SUMMARY, _DESCRIPTION, _add_arguments, _run)

@@ -1,6 +1,7 @@
 """``bfio route``: a policy in front of OpenAI-compatible workers."""
 
 import argparse
+from functools import partial
 from pathlib import Path
 
 from bfio.cli import options, so_far
@@ -30,24 +31,14 @@ _OF_RUNS = ("dispatch", "margin", "projection", "predictor", "window_knows", "ti
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--workers",
-        required=True,
-        metavar="URL,URL",
-        help="addresses of the workers, separated by commas; URL*N: N ranks behind one address",
-    )
-    parser.add_argument(
-        "--prefill",
-        metavar="URL,URL",
-        help="prefill workers, as --workers: a request goes to the one that holds the fewest, and "
-        "with the handle of its cache to a worker (default: workers compute prompts)",
-    )
-    parser.add_argument(
-        "--policy", default="br-0", metavar="NAME", help="policy and its options (default br-0)"
-    )
-    parser.add_argument(
-        "--log", metavar="DIR", help="folder for decisions and requests; no text of prompts"
-    )
+    add = partial(options.add_by_usage, parser)
+    text = "addresses of the workers, separated by commas; URL*N: N ranks behind one address"
+    add({"--workers URL,URL": text}, required=True)
+    text = "prefill workers, as --workers: a request goes to the one that holds the fewest, and"
+    text += " with the handle of its cache to a worker (default: workers compute prompts)"
+    add({"--prefill URL,URL": text})
+    add({"--policy NAME": "policy and its options (default br-0)"}, default="br-0")
+    add({"--log DIR": "folder for decisions and requests; no text of prompts"})
     add_options(parser.add_argument_group("service"), RouteOptions)
     machine, run = (parser.add_argument_group(title) for title in ("machine", "run"))
     add_options(machine, Cluster, _OF_MACHINES)

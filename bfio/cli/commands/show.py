@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from bfio.cli.command import DONE, Command
-from bfio.cli.options import add_common, add_time_limit
+from bfio.cli.options import add_by_usage, add_common, add_time_limit
 from bfio.cli.output import naming, print_json, print_table, progress_bar, read_problem
 from bfio.cli.problem_command import add_service_limits, limited_program
 from bfio.common.text import number
@@ -39,15 +39,13 @@ linear relaxation.
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="problem (.json)")
-    parser.add_argument(
-        "--methods", metavar="A,B", help="the methods to run (default: all that take the problem)"
-    )
-    parser.add_argument(
-        "--program",
-        metavar="NAME",
-        help="of a fluid file: throughput (default), margin, equilibrium, wait, nested, segments",
-    )
+    table = {
+        "file FILE": "problem (.json)",
+        "--methods A,B": "the methods to run (default: all that take the problem)",
+        "--program NAME": "of a fluid file: throughput (default), margin, equilibrium, wait, "
+        "nested, segments",
+    }
+    add_by_usage(parser, table)
     add_service_limits(parser)
     add_time_limit(parser, default=f"{_SECONDS:g}")
     add_common(parser)

@@ -31,9 +31,8 @@ After Ctrl-C the metrics of the steps so far are printed.
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--policy", required=True, metavar="NAME", help="a policy, or module:function of your own"
-    )
+    text = "a policy, or module:function of your own"
+    options.add_by_usage(parser, {"--policy NAME": text}, required=True)
     options.add_metrics(parser, "all")
     options.add_repeat(parser, 1)
     options.add_simulation(parser)

@@ -6,7 +6,7 @@ import sys
 from dataclasses import replace
 
 from bfio.cli.command import BAD_INPUT, DONE
-from bfio.cli.options import add_work_limit
+from bfio.cli.options import add_by_usage, add_work_limit
 from bfio.cli.output import naming, progress_bar, read_text
 from bfio.cli.problem_command import is_exchange, problem_command, status_of
 from bfio.programs import STEP
@@ -44,19 +44,10 @@ answers are "feasible" unless a combinatorial bound proves them.
 
 
 def _add_second(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--second",
-        metavar="NAME",
-        help="which optimum to return: age, largest, smallest, window, now or gap "
-        "(docs/second.md)",
-    )
-    parser.add_argument(
-        "--slack",
-        metavar="E",
-        type=int,
-        default=0,
-        help="with --second: largest excess of the objective over the optimum (default 0)",
-    )
+    text = "which optimum to return: age, largest, smallest, window, now or gap (docs/second.md)"
+    add_by_usage(parser, {"--second NAME": text})
+    text = "with --second: largest excess of the objective over the optimum (default 0)"
+    add_by_usage(parser, {"--slack E": text}, type=int, default=0)
     add_work_limit(parser)
 
 

@@ -5,12 +5,13 @@ import shlex
 import sys
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bfio.cli.command import DONE, INTERRUPTED, NOTHING_FOUND, Command
-from bfio.cli.options import add_json
-from bfio.cli.output import interruption, print_json, progress_display
+from bfio.cli.options import add_action, add_by_usage, add_json
+from bfio.cli.output import interruption, print_answer, print_json, progress_display
 from formulations.errors import InputError
 from formulations.named_objects import found_from
 
@@ -142,37 +143,38 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         ("report", _report, "write the report: HTML, figures, tables"),
         ("export", _export, "write the rows as CSV and Parquet"),
     ):
-        action = chooser.add_parser(name, help=summary, description=summary, allow_abbrev=False)
-        action.set_defaults(act=act)
-        add = action.add_argument
-        add("file", metavar="FILE", help="study file (TOML), or module:NAME")
+        how: dict[str, Any] = {"description": summary, "allow_abbrev": False}
+        action = add_action(chooser, name, act, summary, **how)
+        add = partial(add_by_usage, action)
         place = f"{_FOLDER}/NAME.sqlite"
-        add("--store", metavar="PATH", help=f"file in which rows are stored (default {place})")
-        add("--smoke", action="store_true", help="use the small grid of the study")
+        rows = {
+            "file FILE": "study file (TOML), or module:NAME",
+            "--store PATH": f"file in which rows are stored (default {place})",
+            "--smoke": "use the small grid of the study",
+        }
+        add(rows)
         add_json(action)
-        text = "add N to every argument named seed (default 0)"
-        add("--seed", type=int, default=0, metavar="N", help=text)
+        add({"--seed N": "add N to every argument named seed (default 0)"}, type=int, default=0)
         if name == "run":
             text = "number of processes, one thread each (default: one per core)"
-            add("--jobs", "--workers", type=int, dest="jobs", metavar="N", help=text)
-            text = "compute on a Dask cluster, e.g. tcp://host:8786"
-            add("--cluster", metavar="ADDRESS", help=text)
-            add("--retry", action="store_true", help="compute rows again that have no result")
-            add("--logs", action="store_true", help="show the output of rows and solver logs")
+            action.add_argument(
+                "--jobs", "--workers", type=int, dest="jobs", metavar="N", help=text
+            )
+            add({"--cluster ADDRESS": "compute on a Dask cluster, e.g. tcp://host:8786"})
+            add({"--retry": "compute rows again that have no result"})
+            add({"--logs": "show the output of rows and solver logs"})
         if name in ("report", "export"):
-            text = "output folder (default STORE-report, beside the store)"
-            add("--output", metavar="PATH", help=text)
+            add({"--output PATH": "output folder (default STORE-report, beside the store)"})
         if name == "report":
             forms = ("html", "markdown", "latex", "csv")
-            add("--format", choices=forms, default="html", help=_FORMATS)
+            action.add_argument("--format", choices=forms, default="html", help=_FORMATS)
             text = "with markdown or latex: read this output of --format csv instead of the store"
-            add("--from", dest="records", metavar="FILE", help=text)
-    action = chooser.add_parser("kinds", help=_KINDS, description=_KINDS, allow_abbrev=False)
-    action.set_defaults(act=_kinds)
-    text = "a kind of rows, or module:NAME"
-    action.add_argument("kind", metavar="KIND", nargs="?", help=text)
+            add({"--from FILE": text}, dest="records")
+    how = {"description": _KINDS, "allow_abbrev": False}
+    action = add_action(chooser, "kinds", _kinds, _KINDS, **how)
+    add_by_usage(action, {"kind KIND": "a kind of rows, or module:NAME"}, nargs="?")
     text = "write the tables of values between the marks of this file"
-    action.add_argument("--output", metavar="FILE", help=text)
+    add_by_usage(action, {"--output FILE": text})
     add_json(action)
 
 
@@ -257,11 +259,9 @@ def _report_text(args: argparse.Namespace) -> int:
         markdown.write_markdown(texts, output)
     elif output is not None:
         write_text(output, text)
-    if args.json:
-        print_json({"study": _study(args).name, "format": args.format, "text": text})
-    else:
-        print(output if output is not None else text, end="\n" if output is not None else "")
-    return DONE
+    told = text if output is None else f"{output}\n"
+    document = {"study": _study(args).name, "format": args.format, "text": text}
+    return print_answer(args, document, lambda: print(told, end=""))
 
 
 def _kinds(args: argparse.Namespace) -> int:
@@ -290,13 +290,9 @@ def _written(
     seed = f"-seed-{args.seed}" if args.seed else ""
     default = results.store.with_name(f"{results.store.stem}{seed}-report")
     folder = Path(args.output) if args.output else default
-    files = [str(path) for path in write(results, folder)]
-    if args.json:
-        print_json(_document(results) | {"files": files})
-        return DONE
-    for name in files:
-        print(name)
-    return DONE
+    files = write(results, folder)
+    document = _document(results) | {"files": files}
+    return print_answer(args, document, lambda: print(*files, sep="\n"))
 
 
 def _study(args: argparse.Namespace) -> "Study":

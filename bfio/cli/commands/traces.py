@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from bfio.cli import options
 from bfio.cli.command import DONE, Command
-from bfio.cli.output import drawn, picture_place, print_json, print_table
+from bfio.cli.output import drawn, picture_place, print_answer, print_json, print_table
 from bfio.common.options import add_options
 from bfio.common.text import number
 from formulations.errors import InputError
@@ -51,67 +51,49 @@ for geometric lengths. The age of a request is its number of emitted tokens.
 """
 
 
+_SYNTHETIC = {"--synthetic NAME": "name of a synthetic workload, instead of FILE"}
+
+
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(metavar="ACTION", required=True, title="actions")
-    listing = actions.add_parser(
-        "list", help="list formats, synthetic workloads and fetchable traces"
-    )
-    listing.set_defaults(action=_list)
-    inspect = actions.add_parser(
-        "inspect", help="print statistics of a trace or a synthetic workload"
-    )
-    inspect.add_argument("trace", nargs="?", metavar="FILE", help="a trace file")
-    inspect.add_argument(
-        "--synthetic", metavar="NAME", help="name of a synthetic workload, instead of FILE"
-    )
-    inspect.set_defaults(action=_inspect)
+    action, add = partial(options.add_action, actions), options.add_by_usage
+    listing = action("list", _list, "list formats, synthetic workloads and fetchable traces")
+    inspect = action("inspect", _inspect, "print statistics of a trace or a synthetic workload")
+    add(inspect, {"trace FILE": "a trace file"}, nargs="?")
+    add(inspect, _SYNTHETIC)
     _add_geometric(actions)
-    convert = actions.add_parser("convert", help="write a trace in bfio's own CSV format")
-    convert.add_argument("trace", metavar="FILE", help="a trace file")
-    convert.add_argument("out", metavar="OUT", help="file to write (.csv or .csv.gz)")
-    convert.set_defaults(action=_convert, synthetic=None)
-    fetch = actions.add_parser("fetch", help="fetch a published trace")
-    fetch.add_argument("name", metavar="NAME", help="name of the trace (see bfio traces list)")
-    fetch.add_argument(
-        "destination", nargs="?", default=".", metavar="PLACE", help="output file or folder"
-    )
+    convert = action("convert", _convert, "write a trace in bfio's own CSV format")
+    add(convert, {"trace FILE": "a trace file", "out OUT": "file to write (.csv or .csv.gz)"})
+    convert.set_defaults(synthetic=None)
+    fetch = action("fetch", _fetch, "fetch a published trace")
+    add(fetch, {"name NAME": "name of the trace (see bfio traces list)"})
+    add(fetch, {"destination PLACE": "output file or folder"}, nargs="?", default=".")
     fetch.add_argument("--url", help="download the file from this mirror")
-    fetch.set_defaults(action=_fetch)
     add_problem_actions(actions)
     for sub in (inspect, convert):
-        sub.add_argument(
-            "--requests", type=int, metavar="N", help="read only the first N requests"
-        )
+        add(sub, {"--requests N": "read only the first N requests"}, type=int)
         options.add_reading(sub)
     for sub in (convert, fetch):
-        sub.add_argument("--overwrite", action="store_true", help="replace an existing file")
+        add(sub, {"--overwrite": "replace an existing file"})
     for sub in (listing, inspect, convert, fetch):
         options.add_common(sub)
 
 
 def _add_geometric(actions: Any) -> None:
-    geometric = actions.add_parser(
-        "geometric",
-        help="test whether output lengths are geometric; print hazard and mean residual life by "
-        "age",
-        description=_GEOMETRIC,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    geometric.add_argument("traces", nargs="*", metavar="FILE", help="trace files")
-    geometric.add_argument(
-        "--synthetic", metavar="NAME", help="name of a synthetic workload, instead of FILE"
-    )
-    geometric.add_argument(
-        "--requests", type=int, metavar="N", help="read only the first N requests of each"
-    )
-    geometric.add_argument("--plot", metavar="FILE", help="plot one row of panels per trace")
+    summary = "test whether output lengths are geometric; print hazard and mean residual life by"
+    how = {"description": _GEOMETRIC, "formatter_class": argparse.RawDescriptionHelpFormatter}
+    geometric = options.add_action(actions, "geometric", _geometric, f"{summary} age", **how)
+    add = partial(options.add_by_usage, geometric)
+    add({"traces FILE": "trace files"}, nargs="*")
+    add(_SYNTHETIC)
+    add({"--requests N": "read only the first N requests of each"}, type=int)
+    add({"--plot FILE": "plot one row of panels per trace"})
     options.add_reading(geometric)
     options.add_common(geometric)
-    geometric.set_defaults(action=_geometric)
 
 
 def _run(args: argparse.Namespace) -> int:
-    args.action(args)
+    args.act(args)
     return DONE
 
 
@@ -167,6 +149,7 @@ def _inspect(args: argparse.Namespace) -> None:
 
 
 def _geometric(args: argparse.Namespace) -> None:
+    from bfio.cli.tables import print_remarks, print_sentences
     from bfio.prediction.geometric import geometric_figure, geometric_fit
 
     place = picture_place(args.plot)
@@ -179,22 +162,19 @@ def _geometric(args: argparse.Namespace) -> None:
         found[name] = workload.output_tokens, fit
 
     plots = drawn(place, lambda: geometric_figure(found))
-    if args.json:
-        documents = [{"name": name} | fit.to_mapping() for name, (_, fit) in found.items()]
-        print_json({"traces": documents, "plots": [str(path) for path in plots.found]})
-        plots.check()
-        return
-    from bfio.cli.tables import print_sentences
+    documents = [{"name": name} | fit.to_mapping() for name, (_, fit) in found.items()]
 
-    for name, (_, fit) in found.items():
-        print_table(
-            f"{name}: {fit.count:,} outputs, mean {number(1 / fit.p)} tokens",
-            ("ages", "alive", "ends", "hazard · mean (95 %)", "residual / mean (95 %)"),
-            fit.cells(),
-        )
-        print_sentences(f"{name}: {fit.verdict}.")
-    for path in plots.found:
-        print(f"plot: {path}")
+    def show() -> None:
+        for name, (_, fit) in found.items():
+            print_table(
+                f"{name}: {fit.count:,} outputs, mean {number(1 / fit.p)} tokens",
+                ("ages", "alive", "ends", "hazard · mean (95 %)", "residual / mean (95 %)"),
+                fit.cells(),
+            )
+            print_sentences(f"{name}: {fit.verdict}.")
+        print_remarks((), plots.found)
+
+    print_answer(args, {"traces": documents, "plots": plots.found}, show)
     plots.check()
 
 
@@ -204,11 +184,9 @@ def _convert(args: argparse.Namespace) -> None:
     workload = options.workload_from(args)
     write_trace(workload, args.out, overwrite=args.overwrite)
     document = {"file": args.out, "requests": len(workload)} | dict(workload.provenance)
-    if args.json:
-        print_json(document)
-    else:
-        print(f"{args.out}: {len(workload)} requests")
-        print(", ".join(f"{k} {_shown(v)}" for k, v in workload.provenance.items()))
+    facts = ", ".join(f"{k} {_shown(v)}" for k, v in workload.provenance.items())
+    text = f"{args.out}: {len(workload)} requests\n{facts}"
+    print_answer(args, document, lambda: print(text))
 
 
 def _fetch(args: argparse.Namespace) -> None:
@@ -222,10 +200,8 @@ def _fetch(args: argparse.Namespace) -> None:
         "bytes": fetched.num_bytes,
         "sha256": fetched.sha256,
     }
-    if args.json:
-        print_json(document)
-    else:
-        print_table(str(fetched.path), ("", ""), [[k, str(v)] for k, v in document.items()])
+    rows = [[name, str(value)] for name, value in document.items()]
+    print_answer(args, document, partial(print_table, str(fetched.path), ("", ""), rows))
 
 
 def _shown(value: object) -> str:
@@ -239,18 +215,19 @@ def add_problem_actions(actions: Any) -> None:
     """Add ``to-hindsight``, ``to-makespan``, ``to-fluid`` and ``to-step``."""
     for name, (command, add, told) in _PROBLEMS.items():
         summary = f"write a problem of bfio {command}: {told}"
-        parser = actions.add_parser(f"to-{name}", help=summary, description=f"{summary}.")
-        parser.add_argument("trace", metavar="FILE", help="a trace file")
-        parser.add_argument("out", metavar="OUT", help=f"file for bfio {command} (.json)")
+        how = {"description": f"{summary}."}
+        parser = options.add_action(actions, f"to-{name}", partial(_write, name), summary, **how)
+        parser.set_defaults(synthetic=None)
+        files = {"trace FILE": "a trace file", "out OUT": f"file for bfio {command} (.json)"}
+        options.add_by_usage(parser, files)
         add(parser)
         group = parser.add_argument_group("requests")
-        group.add_argument("--requests", type=int, metavar="N", help="take the next N")
-        text = "leave out the first N (default 0)"
-        group.add_argument("--skip", type=int, default=0, metavar="N", help=text)
+        whole = partial(options.add_by_usage, group, type=int)
+        whole({"--requests N": "take the next N"})
+        whole({"--skip N": "leave out the first N (default 0)"}, default=0)
         options.add_reading(group)
-        parser.add_argument("--overwrite", action="store_true", help="replace an existing OUT")
+        options.add_by_usage(parser, {"--overwrite": "replace an existing OUT"})
         options.add_common(parser)
-        parser.set_defaults(action=partial(_write, name), synthetic=None)
 
 
 def _write(name: str, args: argparse.Namespace) -> None:
@@ -306,43 +283,39 @@ def _chosen(args: argparse.Namespace) -> "Workload":
 
 
 def _add_memory(parser: argparse.ArgumentParser, text: str, *, required: bool) -> None:
-    parser.add_argument("--memory", type=int, metavar="M", required=required, help=text)
-    parser.add_argument(
-        "--skip-oversized",
-        dest="leave_out_oversized",
-        action="store_true",
-        help="leave out and count requests that exceed the memory alone (default: error)",
-    )
+    options.add_by_usage(parser, {"--memory M": text}, type=int, required=required)
+    text = "leave out and count requests that exceed the memory alone (default: error)"
+    options.add_by_usage(parser, {"--skip-oversized": text}, dest="leave_out_oversized")
 
 
 def _add_hindsight(parser: argparse.ArgumentParser) -> None:
     _add_memory(parser, "KV cache of the worker [tokens]", required=True)
     text = "length of a round [s], exact (0.05 or 1/20); default: all requests arrive at round 0"
-    parser.add_argument("--round-s", metavar="S", help=text)
+    options.add_by_usage(parser, {"--round-s S": text})
     text = "rounds that a request occupies: A, B or C (default; docs/hindsight-latency.md)"
-    parser.add_argument("--convention", default="C", metavar="NAME", help=text)
+    options.add_by_usage(parser, {"--convention NAME": text}, default="C")
 
 
 def _add_makespan(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--workers", type=int, metavar="G", required=True, help="workers")
-    text = "slots of each worker"
-    parser.add_argument("--slots", type=int, metavar="B", required=True, help=text)
+    machine = {"--workers G": "workers", "--slots B": "slots of each worker"}
+    options.add_by_usage(parser, machine, type=int, required=True)
     text = "most tokens of each worker at any step (default: no limit)"
     _add_memory(parser, text, required=False)
     text = "length of a step [s], exact (0.05 or 1/20); default: all requests arrive at step 0"
-    parser.add_argument("--step-s", metavar="S", help=text)
+    options.add_by_usage(parser, {"--step-s S": text})
 
 
 def _add_fluid(parser: argparse.ArgumentParser) -> None:
     _add_memory(parser, "KV cache of each worker [tokens]", required=True)
+    add = partial(options.add_by_usage, parser)
     text = "largest number of classes, found by k-means over prompts and outputs (default 8)"
-    parser.add_argument("--classes", type=int, default=8, metavar="K", help=text)
+    add({"--classes K": text}, type=int, default=8)
     text = "requests per second of all classes (default: those after the first one, over the span)"
-    parser.add_argument("--rate", metavar="R", help=text)
-    parser.add_argument("--workers", type=int, default=1, metavar="G", help="workers (default 1)")
+    add({"--rate R": text})
+    add({"--workers G": "workers (default 1)"}, type=int, default=1)
     machine = "default: the BF-IO simulator's"
-    parser.add_argument("--d0", metavar="S", help=f"fixed time of an iteration [s] ({machine})")
-    parser.add_argument("--d1", metavar="S", help=f"time per token [s] ({machine})")
+    add({"--d0 S": f"fixed time of an iteration [s] ({machine})"})
+    add({"--d1 S": f"time per token [s] ({machine})"})
 
 
 def _add_step(parser: argparse.ArgumentParser) -> None:
@@ -350,11 +323,12 @@ def _add_step(parser: argparse.ArgumentParser) -> None:
     from bfio.decode.options import RunOptions
 
     text = "policy of the run, NAME:option=value:... (default br-0)"
-    parser.add_argument("--policy", default="br-0", metavar="NAME", help=text)
-    text = "take the first decision at or after this decode step (default 0)"
-    parser.add_argument("--step", type=int, default=0, metavar="K", help=text)
-    text = "steps H of the window after the present one (default 0)"
-    parser.add_argument("--look-ahead", type=int, default=0, metavar="H", help=text)
+    options.add_by_usage(parser, {"--policy NAME": text}, default="br-0")
+    steps = {
+        "--step K": "take the first decision at or after this decode step (default 0)",
+        "--look-ahead H": "steps H of the window after the present one (default 0)",
+    }
+    options.add_by_usage(parser, steps, type=int, default=0)
     add_options(parser.add_argument_group("machine"), Cluster)
     add_options(parser.add_argument_group("run"), RunOptions)
 

@@ -14,6 +14,7 @@ from bfio.cli import so_far
 from bfio.cli.command import DONE, INTERRUPTED, Command, SeveralErrors
 from bfio.cli.options import (
     Conflict,
+    add_by_usage,
     add_common,
     add_engine,
     add_policies,
@@ -48,8 +49,6 @@ from formulations.errors import InputError
 from formulations.scalars import percent, plain_number
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
     from bfio.wait.policy import StageInstance, StagePolicy
     from bfio.wait.run import StageRun
     from bfio.workloads.workload import Workload
@@ -87,20 +86,6 @@ class ArrivalOptions(CheckedOptions):
     )
 
 
-def checked_arrivals(args: argparse.Namespace) -> ArrivalOptions:
-    """Reject contradictory arguments and unwritable files before any file is read.
-
-    Raises
-    ------
-    InputError
-        If arguments contradict each other or a plot cannot be written.
-    """
-    refuse_first(_trace_conflicts(args) if args.trace is not None else _class_conflicts(args))
-    arrivals = from_namespace(ArrivalOptions, args)
-    picture_place(args.plot)
-    return arrivals
-
-
 def _trace_conflicts(args: argparse.Namespace) -> Iterator[Conflict]:
     what = "--arrivals even cannot be combined with --trace"
     yield args.arrivals == "even", what, "use --arrivals trace, or poisson with --rate"
@@ -123,11 +108,8 @@ def _class_conflicts(args: argparse.Namespace) -> Iterator[Conflict]:
     yield from unread_without_trace(args, "rate", "rate_scale", remedy=remedy)
     yield from unread_without_trace(args, "skip_bad_rows", "columns")
     other = args.arrivals == "even" or args.scale is not None
-    what, remedy = (
-        "--profile draws Poisson arrivals at its own rates",
-        "omit --arrivals and --scale",
-    )
-    yield args.profile is not None and other, what, remedy
+    what = "--profile draws Poisson arrivals at its own rates"
+    yield args.profile is not None and other, what, "omit --arrivals and --scale"
     remedy = "give the seconds of arrivals as --horizon T"
     yield args.horizon is None, "--horizon is missing", remedy
 
@@ -299,16 +281,17 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="classes, times and memory (.json)")
     add_policies(parser, "wait")
     add_options(parser, ArrivalOptions)
-    parser.add_argument(
-        "--drain", action="store_true", help="continue after T until all requests have completed"
-    )
+    add_by_usage(parser, {"--drain": "continue after T until all requests have completed"})
     add_trace(parser)
     add_engine(parser, "memory and queue")
     add_common(parser)
 
 
 def _run(args: argparse.Namespace) -> int:
-    arrivals = checked_arrivals(args)
+    # Reject contradictory arguments and unwritable files before any file is read.
+    refuse_first(_trace_conflicts(args) if args.trace is not None else _class_conflicts(args))
+    arrivals = from_namespace(ArrivalOptions, args)
+    picture_place(args.plot)
 
     from bfio.cli.tables import print_sentences
     from bfio.common.kernel_groups import Engine
@@ -413,7 +396,7 @@ def _of_policy(name: str, names: Sequence[str], error: InputError) -> InputError
     return InputError(f"policy {name}: {error.where}", error.what, error.remedy)
 
 
-def _problem(file: str, scale: "Fraction | None") -> "FluidProblem":
+def _problem(file: str, scale: Fraction | None) -> "FluidProblem":
     from bfio.wait.arrivals import scaled
     from formulations.fluid import FluidProblem
 

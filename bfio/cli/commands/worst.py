@@ -1,11 +1,12 @@
 """``bfio worst``: search small instances for the worst ratio of a policy's cost to the optimum."""
 
 import argparse
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from bfio.cli.command import DONE, Command
-from bfio.cli.options import add_common, add_time_limit
-from bfio.cli.output import print_json, print_table
+from bfio.cli.command import Command
+from bfio.cli.options import add_action, add_by_usage, add_common, add_time_limit
+from bfio.cli.output import print_answer, print_table
 from bfio.common.text import number
 
 if TYPE_CHECKING:
@@ -43,59 +44,42 @@ Ratios are exact; "none" means that the optimum costs 0 and the policy more (doc
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     systems = parser.add_subparsers(metavar="SYSTEM", required=True, title="systems")
-    cache = systems.add_parser("cache", help="one worker with a KV cache (bfio hindsight)")
-    cache.set_defaults(chosen=_cache)
-    add = cache.add_argument
-    add("--policy", default="semi-online", metavar="NAME", help="%(default)s")
-    add("--memory", type=int, default=6, metavar="M", help="largest memory (6)")
-    add("--least-memory", type=int, metavar="M", help="smallest memory (default: any)")
-    add("--prompt", type=int, default=1, metavar="S", help="common prompt (1)")
-    add("--longest", type=int, metavar="O", help="largest output (default: what fits the memory)")
-    add("--last-arrival", type=int, default=0, metavar="A", help="latest arrival [round] (0)")
-    add("--convention", default="C", metavar="X", help="memory convention A, B or C (default C)")
-    barrier = systems.add_parser("barrier", help="workers in lockstep (bfio makespan)")
-    barrier.set_defaults(chosen=_barrier)
-    add = barrier.add_argument
-    add("--policy", default="fcfs", metavar="NAME", help="%(default)s")
-    add("--workers", type=int, default=2, metavar="G", help="workers (2)")
-    add("--slots", type=int, default=1, metavar="B", help="slots per worker (1)")
-    add("--prompt", type=int, default=3, metavar="S", help="largest prompt (3)")
-    add("--longest", type=int, default=3, metavar="O", help="largest output (3)")
-    criteria = "cost: peaks, steps, imbalance or latency"
-    add("--criterion", default="peaks", metavar="NAME", help=criteria)
+    cache = add_action(systems, "cache", _cache, "one worker with a KV cache (bfio hindsight)")
+    add = partial(add_by_usage, cache)
+    add({"--policy NAME": "%(default)s"}, default="semi-online")
+    add({"--memory M": "largest memory (6)"}, type=int, default=6)
+    add({"--least-memory M": "smallest memory (default: any)"}, type=int)
+    add({"--prompt S": "common prompt (1)"}, type=int, default=1)
+    add({"--longest O": "largest output (default: what fits the memory)"}, type=int)
+    add({"--last-arrival A": "latest arrival [round] (0)"}, type=int, default=0)
+    add({"--convention X": "memory convention A, B or C (default C)"}, default="C")
+    barrier = add_action(systems, "barrier", _barrier, "workers in lockstep (bfio makespan)")
+    add = partial(add_by_usage, barrier)
+    add({"--policy NAME": "%(default)s"}, default="fcfs")
+    add({"--workers G": "workers (2)"}, type=int, default=2)
+    add({"--slots B": "slots per worker (1)"}, type=int, default=1)
+    largest = {"--prompt S": "largest prompt (3)", "--longest O": "largest output (3)"}
+    add(largest, type=int, default=3)
+    add({"--criterion NAME": "cost: peaks, steps, imbalance or latency"}, default="peaks")
     known = "output lengths that the policy can see: nothing (default), active or all"
-    add("--known", default="nothing", metavar="WHICH", help=known)
-    add(
-        "--dispatch",
-        default="pooled",
-        metavar="WHEN",
-        help="waiting requests are pooled (default) or assigned immediately",
-    )
+    add({"--known WHICH": known}, default="nothing")
+    when = "waiting requests are pooled (default) or assigned immediately"
+    add({"--dispatch WHEN": when}, default="pooled")
     for system in (cache, barrier):
-        add = system.add_argument
-        add("--requests", type=int, default=4, metavar="N", help="number of requests (4)")
-        add(
-            "--method",
-            default="exhaustive",
-            metavar="NAME",
-            help="search method (default exhaustive)",
-        )
-        add(
-            "--steps",
-            type=int,
-            default=2000,
-            metavar="N",
-            help="instances that local evaluates (2000)",
-        )
+        add = partial(add_by_usage, system)
+        add({"--requests N": "number of requests (4)"}, type=int, default=4)
+        add({"--method NAME": "search method (default exhaustive)"}, default="exhaustive")
+        add({"--steps N": "instances that local evaluates (2000)"}, type=int, default=2000)
         add_time_limit(system)
         add_common(system)
 
 
 def _run(args: argparse.Namespace) -> int:
+    from bfio.common.provenance import citable_versions
     from bfio.worst_cases.search import worst_case
     from formulations.arrays import integer
 
-    target, space = args.chosen(args)
+    target, space = args.act(args)
     found = worst_case(
         target,
         space,
@@ -104,13 +88,8 @@ def _run(args: argparse.Namespace) -> int:
         seed=integer(args.seed, "--seed", maximum=2**63 - 1),
         time_limit=args.time_limit,
     )
-    if args.json:
-        from bfio.common.provenance import citable_versions
-
-        print_json(found.to_mapping() | {"seed": args.seed, "versions": citable_versions()})
-    else:
-        _print(found)
-    return DONE
+    document = found.to_mapping() | {"seed": args.seed, "versions": citable_versions()}
+    return print_answer(args, document, lambda: _print(found))
 
 
 def _cache(args: argparse.Namespace) -> tuple[Any, Any]:

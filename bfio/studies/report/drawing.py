@@ -193,17 +193,26 @@ def panels(plan: Figure, rows: Iterable[Row]) -> list[Panel]:
 
 
 def canvas(
-    num_panels: int, *, height: float = _PANEL_HEIGHT, share_y: bool = True
+    num_panels: int,
+    *,
+    height: float = _PANEL_HEIGHT,
+    share_y: bool = True,
+    widths: tuple[float, ...] = (1,),
 ) -> tuple[Canvas, list["Axes"]]:
-    """Return an empty figure with the given number of panels, at most two side by side."""
+    """Return an empty figure with the given number of panels, at most two side by side.
+
+    A panel consists of axes of the given relative widths.
+    """
     columns = min(num_panels, _COLUMNS)
     lines = math.ceil(num_panels / columns)
     tall = _SINGLE_HEIGHT if num_panels == 1 else height * lines + 0.5
     figure = Canvas(figsize=(WIDTH, tall), layout="constrained")
-    grid = list(figure.subplots(lines, columns, squeeze=False, sharey=share_y).flat)
-    for spare in grid[num_panels:]:
+    how: dict[str, Any] = {"squeeze": False, "sharey": share_y, "width_ratios": widths * columns}
+    grid = list(figure.subplots(lines, columns * len(widths), **how).flat)
+    drawn = num_panels * len(widths)
+    for spare in grid[drawn:]:
         spare.set_visible(False)
-    return figure, grid[:num_panels]
+    return figure, grid[:drawn]
 
 
 @contextmanager
@@ -347,17 +356,14 @@ class Places:
         ticks = [float(value) for value in self.values if isinstance(value, int | float)]
         if log and max(ticks) > 0:
             axes.set_xscale("log")
-        if len(ticks) <= _MAX_TICKS and (log or _are_apart(ticks)):
+        # On a linear axis, tick labels that are close would overlap.
+        least = 0.08 * (ticks[-1] - ticks[0])
+        are_apart = all(b - a >= least for a, b in itertools.pairwise(ticks))
+        if len(ticks) <= _MAX_TICKS and (log or are_apart):
             axes.set_xticks(ticks, [short_number(tick) for tick in ticks])
             axes.xaxis.set_minor_locator(NullLocator())
         elif not log:
             axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: short_number(x)))
-
-
-def _are_apart(ticks: Sequence[float]) -> bool:
-    """Return whether tick labels at these positions of a linear axis do not overlap."""
-    span = ticks[-1] - ticks[0]
-    return all(b - a >= 0.08 * span for a, b in itertools.pairwise(ticks))
 
 
 def value_axes(grid: Sequence[tuple["Axes", Panel]], name: str, *, log: bool) -> None:
@@ -399,11 +405,6 @@ def _key_names(plan: Figure) -> list[str]:
 def drawn_value(plan: Figure, rows: Sequence[Row]) -> str:
     """Return the name of the value drawn by a figure, with its unit."""
     return with_unit(rows[0].task.computes, plan.y)
-
-
-def drawn_unit(plan: Figure, rows: Sequence[Row]) -> str:
-    """Return the unit of the value drawn by a figure; empty if unknown."""
-    return describe(rows[0].task.computes, plan.y).unit
 
 
 def refuse(plan: Figure, what: str, remedy: str) -> InputError:
@@ -455,7 +456,7 @@ def columns(plan: Figure, rows: Sequence[Row]) -> list[Column]:
 
 def mean_columns(plan: Figure, rows: Sequence[Row], along: str) -> list[Column]:
     """Return the columns of a data table of means and intervals, with ``along`` as the index."""
-    unit = drawn_unit(plan, rows)
+    unit = describe(rows[0].task.computes, plan.y).unit
     values = [Column(name, unit) for name in (f"mean {plan.y}", "lower", "upper")]
     return [*key_columns(plan), Column(along), *values, Column("rows")]
 

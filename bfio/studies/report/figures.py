@@ -1,20 +1,19 @@
 """Draw the figures of reports: one function for each `FigureKind`."""
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.colors import LogNorm, Normalize
-from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import FuncFormatter
 
 from bfio.common.metrics import Domain
 from bfio.common.statistics import student_t
 from bfio.studies.report.drawing import (
     MEANS,
-    WIDTH,
     Drawing,
     Look,
     Panel,
@@ -58,9 +57,7 @@ from bfio.studies.report.selection import (
 from bfio.studies.report.statistics import (
     ROUNDING,
     Estimate,
-    Interval,
     Number,
-    as_number,
     interval_within,
 )
 from bfio.studies.report.traced import (
@@ -236,7 +233,12 @@ def draw_heatmap(plan: Figure, done: Sequence[Row]) -> Drawing:
     """Draw means of ``plan.y`` as a heatmap: a column per ``plan.x`` value, a line per group."""
     across = Places.of(done, plan.x)
     parts = panels(plan, done)
-    order = _order(parts[0].curves)
+    curves = parts[0].curves
+    order = list(range(len(curves)))
+    if len(plan.group) == 1:
+        # Numbers ascending, other values as planned.
+        up = Places.of(done, plan.group[0])
+        order.sort(key=lambda index: up[curves[index].values[0]])
     found = [
         [list(points(plan, panel.curves[index], across)) for index in order] for panel in parts
     ]
@@ -254,7 +256,7 @@ def draw_heatmap(plan: Figure, done: Sequence[Row]) -> Drawing:
         figure, grid = canvas(len(parts), height=max(1.6, 0.32 * lines + 0.9))
         if len(parts) == 1:
             figure.set_figheight(max(2.4, 0.36 * lines + 1.2))
-        names = [plain(parts[0].curves[index].label) for index in order]
+        names = [plain(curves[index].label) for index in order]
         for axes, panel, field in zip(grid, parts, means, strict=True):
             mesh = _draw_field(axes, field, across, names, norm)
             name_panel(axes, panel)
@@ -269,16 +271,6 @@ def draw_heatmap(plan: Figure, done: Sequence[Row]) -> Drawing:
     )
     body = Body([line(plan, point) for panel in found for curve in panel for point in curve])
     return Drawing(figure, DataTable(columns(plan, done), [body]), caption)
-
-
-def _order(curves: Sequence[Group[Row]]) -> list[int]:
-    """Return the order of the heatmap lines: numbers ascending, other values as planned."""
-    indices = list(range(len(curves)))
-    numbers = [as_number(curve.values[0]) for curve in curves]
-    is_sorted = len(curves[0].values) == 1 and None not in numbers
-    if is_sorted and not any(isinstance(curve.values[0], bool) for curve in curves):
-        return sorted(indices, key=lambda index: numbers[index] or 0)
-    return indices
 
 
 def _draw_field(
@@ -310,11 +302,16 @@ _PER_DECADE = (10, 5, 2, 1)
 
 def draw_histogram(plan: Figure, done: Sequence[Row]) -> Drawing:
     """Draw the distribution of the entries of the series ``plan.y``, pooled over each group."""
-    edges = _edges([_entries([row], plan.y) for row in done])
+    edges = _edges(_entries(done, plan.y))
     parts = panels(plan, done)
     bodies = []
     with look():
-        figure, grid = _paired_canvas(len(parts))
+        # Each panel has a narrow axes for zeros and a wide one for bins.
+        is_single = len(parts) == 1
+        figure, axes = canvas(len(parts), share_y=False, widths=(1, 7 if is_single else 4))
+        if is_single:
+            figure.set_figheight(3.2)
+        grid = list(zip(axes[::2], axes[1::2], strict=True))
         for (left, right), panel in zip(grid, parts, strict=True):
             bodies += _draw_histogram(left, right, plan, panel, edges)
             right.set_xlabel(plain(drawn_value(plan, done)))
@@ -335,38 +332,18 @@ def _entries(rows: Sequence[Row], name: str) -> FloatArray:
     return values[np.isfinite(values)]
 
 
-def _edges(pools: Sequence[FloatArray]) -> list[float]:
+def _edges(entries: FloatArray) -> list[float]:
     """Return bin edges that cover all positive entries, evenly spaced in logarithms."""
-    positive = [pool[pool > 0] for pool in pools if (pool > 0).any()]
+    positive = entries[entries > 0].tolist()
     if not positive:
         return []
-    low = math.log10(min(float(pool.min()) for pool in positive))
-    high = math.log10(max(float(pool.max()) for pool in positive))
+    smallest, largest = min(positive), max(positive)
+    low, high = math.log10(smallest), math.log10(largest)
     step = next((n for n in _PER_DECADE if n * (high - low) <= _MAX_BINS - 2), 1)
     # Add one bin on each side, because a power of ten may be rounded up or down.
     first, last = math.floor(low * step), math.floor(high * step) + 1
     edges = [10 ** (k / step) for k in range(first - 1, last + 2)]
-    smallest = min(float(pool.min()) for pool in positive)
-    largest = max(float(pool.max()) for pool in positive)
-    start = max(i for i, edge in enumerate(edges) if edge <= smallest)
-    end = min(i for i, edge in enumerate(edges) if edge > largest)
-    return edges[start : end + 1]
-
-
-def _paired_canvas(num_panels: int) -> tuple[Canvas, list[tuple["Axes", "Axes"]]]:
-    """Return a figure in which each panel has a narrow axes for zeros and a wide one for bins."""
-    columns = min(num_panels, 2)
-    lines = math.ceil(num_panels / columns)
-    figure = Canvas(
-        figsize=(WIDTH, 3.2 if num_panels == 1 else 2.3 * lines + 0.5), layout="constrained"
-    )
-    ratios = [1, 7] if columns == 1 else [1, 4, 1, 4]
-    grid = figure.subplots(lines, 2 * columns, squeeze=False, width_ratios=ratios)
-    pairs = [(line[2 * c], line[2 * c + 1]) for line in grid for c in range(columns)]
-    for spare in pairs[num_panels:]:
-        for axes in spare:
-            axes.set_visible(False)
-    return figure, pairs[:num_panels]
+    return edges[bisect_right(edges, smallest) - 1 : bisect_right(edges, largest) + 1]
 
 
 def _draw_histogram(
@@ -417,16 +394,6 @@ def _draw_histogram(
 _MAX_BLOCKS = 120
 
 
-@dataclass(frozen=True)
-class _Curve:
-    """A mean trajectory: mean over rows per block of indices, interval, number of rows."""
-
-    mean: FloatArray
-    lower: FloatArray
-    upper: FloatArray
-    count: IntArray
-
-
 def draw_trajectory(plan: Figure, done: Sequence[Row]) -> Drawing:
     """Draw the series ``plan.y`` over its index (called ``plan.x``), averaged over each group.
 
@@ -446,12 +413,13 @@ def draw_trajectory(plan: Figure, done: Sequence[Row]) -> Drawing:
                     own = distinct(group.items, plan.y)
                     domain = domain_of(own, plan.y, log="y" in plan.log)
                     curve = _curve(_block_means(own, plan.y, edges), domain)
-                    style = Look.of(index)
-                    axes.plot(middle, curve.mean, label=curve_label(group), **style.line)
+                    style, mean = Look.of(index), np.array([e.value for e in curve], dtype=float)
+                    axes.plot(middle, mean, label=curve_label(group), **style.line)
                     # With only two rows, the interval is so wide that it would set the scale.
-                    ends = np.where(curve.count > 2, (curve.lower, curve.upper), np.nan)
+                    shown = (e.interval if e.count > 2 else None for e in curve)
+                    ends = np.array([(i.lower, i.upper) if i else (np.nan,) * 2 for i in shown]).T
                     axes.fill_between(middle, *ends, color=style.colour, alpha=0.2, linewidth=0)
-                    lowest = min(lowest, float(np.nanmin(curve.mean, initial=np.inf)))
+                    lowest = min(lowest, float(np.nanmin(mean, initial=np.inf)))
                     bodies.append(_body(plan, group, edges, curve))
             axes.set_xlabel(plain(along))
             axes.xaxis.set_major_formatter(lambda x, _: short_number(x))
@@ -484,10 +452,10 @@ def _block_means(rows: Sequence[Row], name: str, edges: IntArray) -> FloatArray:
     return means
 
 
-def _curve(means: FloatArray, domain: Domain) -> _Curve:
-    """Return the mean trajectory over rows with its t interval; NaN after the end of a series.
+def _curve(means: FloatArray, domain: Domain) -> list[Estimate]:
+    """Return the mean over rows of each block with its t interval; no value after all series.
 
-    Intervals are NaN where all rows are equal.
+    There is no interval where all rows are equal.
     """
     known = np.isfinite(means)
     count = known.sum(axis=0)
@@ -500,25 +468,19 @@ def _curve(means: FloatArray, domain: Domain) -> _Curve:
     differ = (count > 1) & (half > ROUNDING * np.abs(mean))
     if not domain.holds(float(means[known].min())) or not domain.holds(float(means[known].max())):
         domain = Domain.REAL
-    ends = np.full((2, len(mean)), np.nan)
-    for k in np.flatnonzero(differ):
-        interval = interval_within(float(mean[k]), float(half[k]), domain)
-        ends[:, k] = interval.lower, interval.upper
-    mean = np.where(count > 0, mean, np.nan)
-    return _Curve(mean, ends[0], ends[1], count.astype(np.int64))
+    found = []
+    for k, (middle, width) in enumerate(zip(mean.tolist(), half.tolist(), strict=True)):
+        interval = interval_within(middle, width, domain) if differ[k] else None
+        found.append(Estimate(middle if count[k] else None, interval, int(count[k])))
+    return found
 
 
-def _body(plan: Figure, group: Group[Row], edges: IntArray, curve: _Curve) -> Body:
+def _body(plan: Figure, group: Group[Row], edges: IntArray, curve: Sequence[Estimate]) -> Body:
     keys = key_cells(plan, group.items)
     lines = []
-    for block in range(len(curve.mean)):
-        first, end = int(edges[block]), int(edges[block + 1])
-        if curve.count[block] == 0:
+    for (first, end), estimate in zip(pairwise(edges.tolist()), curve, strict=True):
+        if estimate.value is None:
             continue
-        interval = None
-        if np.isfinite(curve.lower[block]):
-            interval = Interval(float(curve.lower[block]), float(curve.upper[block]))
-        estimate = Estimate(float(curve.mean[block]), interval, int(curve.count[block]))
         place = f"{first}" if end == first + 1 else f"{first} to {end - 1}"
         cells = [*keys, ((place,),), *split(estimated(estimate, "series-mean"))]
         cells.append(((traced(estimate.count, "series-rows"),),))
@@ -540,7 +502,9 @@ def draw_performance_profile(plan: Figure, rows: Sequence[Row]) -> Drawing:
     the arguments of groups and panels.
     """
     done = [row for row in rows if row.is_done]
-    names = instance_names(plan, rows)
+    # An instance has a value of each argument that varies, except those of groups and panel.
+    shared = set.intersection(*(set(row.task.arguments) for row in rows))
+    names = [name for name in varying(rows, [*plan.group, plan.panel]) if name in shared]
     parts = panels(plan, rows)
     found = [_factors(plan, panel, names) for panel in parts]
     bounds = _bounds([factor for curves in found for factors in curves for factor in factors])
@@ -578,12 +542,6 @@ def draw_performance_profile(plan: Figure, rows: Sequence[Row]) -> Drawing:
         why = "if the best value is not positive, only equal values are within a factor"
         notes.append(("Rows whose ", plan.y, " is not positive: ", count, f"; {why}."))
     return Drawing(figure, DataTable(columns, bodies), caption, notes)
-
-
-def instance_names(plan: Figure, rows: Sequence[Row]) -> list[str]:
-    """Return the arguments that identify an instance: those that vary, except groups and panel."""
-    shared = set.intersection(*(set(row.task.arguments) for row in rows))
-    return [name for name in varying(rows, [*plan.group, plan.panel]) if name in shared]
 
 
 def _factors(plan: Figure, panel: Panel, names: Sequence[str]) -> list[list[float]]:

@@ -75,7 +75,11 @@ def write_all(folder: Path, files: Mapping[str, bytes]) -> list[Path]:
             for name, content in files.items():
                 _place(beside, name).write_bytes(content)
             paths = [(beside / name).replace(_place(folder, name)) for name in files]
-            _remove_stale(folder, set(paths))
+            # Remove tables and figures of an earlier report from the written folders.
+            for place in {path.parent for path in paths} - {folder}:
+                for path in place.iterdir():
+                    if path not in paths and _OURS.fullmatch(path.name):
+                        path.unlink()
     finally:
         shutil.rmtree(beside, ignore_errors=True)
     return paths
@@ -85,14 +89,6 @@ def _place(folder: Path, name: str) -> Path:
     path = folder / name
     path.parent.mkdir(exist_ok=True)
     return path
-
-
-def _remove_stale(folder: Path, fresh: set[Path]) -> None:
-    """Remove tables and figures of an earlier report from the written folders."""
-    for place in {path.parent for path in fresh} - {folder}:
-        for path in place.iterdir():
-            if path not in fresh and _OURS.fullmatch(path.name):
-                path.unlink()
 
 
 @contextmanager

@@ -11,9 +11,9 @@ from bfio.batching.laws import ListedSizes
 from bfio.batching.options import BatchOptions
 from bfio.batching.registry import build
 from bfio.batching.replay import violations
-from bfio.batching.run import METRICS, BatchRun
+from bfio.batching.run import METRICS
 from bfio.batching.scenario import Balancer, Scenario, Serving, with_trace
-from bfio.batching.simulation import simulate
+from bfio.batching.simulation import logged_beginning, simulate
 from bfio.batching.stability import judge
 from bfio.batching.time_terms import TimeTerms, parse_terms
 from bfio.common.options import (
@@ -28,7 +28,7 @@ from bfio.common.options import (
 )
 from bfio.studies.row import RowContext, RowResult, Value
 from bfio.studies.row_kind import Planned, described_metrics, descriptions, planned_kind
-from bfio.studies.row_parts.arguments import Arguments, algorithm_digest, digest_of
+from bfio.studies.row_parts.arguments import Arguments, algorithm_digest, digest_of, refused
 from bfio.studies.row_parts.workload_arguments import lengths_digest, trace_requests
 from formulations.batching import AgentNetwork
 from formulations.errors import InputError
@@ -229,7 +229,7 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     scenario = from_mapping(BatchingOffer, arguments).scenario(context)
     options = from_mapping(BatchOptions, given.given)
     if options.horizon is None:
-        raise InputError("argument horizon", "is missing", "give the simulated time")
+        raise refused("horizon", "is missing", "give the simulated time")
     seed, judges = given.whole("seed", 0), given.flag("judge")
     judge_slots = given.whole("judge_slots", 20_000, minimum=400, maximum=10**9)
 
@@ -250,7 +250,8 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
             "tokens": run.course.tokens.tolist(),
             "present": run.course.present.sum(axis=1).tolist(),
         }
-        return RowResult(values, series=series, violations=_violations(run))
+        broken = violations(logged_beginning(run, _CHECKED_TOKENS))
+        return RowResult(values, series=series, violations=broken)
 
     document = json.dumps(scenario.network.to_mapping(), sort_keys=True)
     source = algorithm_digest(scenario.serving.name)
@@ -260,16 +261,6 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
 
 
 _JUDGED = ("judged", "drift", "drift_half_width", "judged_slots")
-
-
-def _violations(run: BatchRun) -> dict[str, int]:
-    """Simulate the first batches of the run again with a log, and check the log."""
-    # As many slots as load about `_CHECKED_TOKENS` tokens, because a log grows with the tokens.
-    end, loaded = int(run.course.slot[-1]), int(run.course.loaded[-1].sum())
-    slots = min(end, max(1, end * _CHECKED_TOKENS // loaded) if loaded else end)
-    length = Fraction(slots) * (run.scenario.network.slot or 1)
-    options = replace(BatchOptions(), horizon=length, blocks=1)
-    return violations(simulate(run.scenario, seed=run.seed, keeps_log=True, options=options))
 
 
 KIND = planned_kind(

@@ -37,6 +37,8 @@ VALUES = descriptions(
     residual_twice | 1 | `residual_half` at twice the mean length
     """
 )
+#: Values that are fields of the fit.
+_OF_THE_FIT = ("distance", "critical", "p_value", "trend", "verdict")
 
 
 def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
@@ -54,12 +56,8 @@ def _compute(choice: WorkloadChoice) -> RowResult:
     values: dict[str, Value] = {
         "lengths": fit.count,
         "output_mean": 1 / fit.p,
-        "distance": fit.distance,
-        "critical": fit.critical,
-        "p_value": fit.p_value,
+        **{name: getattr(fit, name) for name in _OF_THE_FIT},
         "rejected": fit.is_rejected,
-        "trend": fit.trend,
-        "verdict": fit.verdict,
         "least_hazard": min(hazards),
         "most_hazard": max(hazards),
         "residual_half": half,

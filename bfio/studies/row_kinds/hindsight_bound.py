@@ -75,7 +75,6 @@ class Enclosure:
 
 def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     """Return the planned computation of a row; see ``docs/row-kinds.md``."""
-    del context
     given = Arguments(arguments, (*DRAWN_ARGUMENTS, "method", "time_limit"))
     method = given.choice("method", tuple(_METHODS))
     problem, limit = drawn_problem(given), time_limit_of(given)

@@ -10,7 +10,7 @@ from bfio.common.statistics import half_width
 from bfio.decode.run import Run
 from bfio.studies.row import RowContext, RowResult
 from bfio.studies.row_kind import MEASURED_PART, STEADY, Planned, descriptions, planned_kind
-from bfio.studies.row_parts.arguments import Arguments, quotient
+from bfio.studies.row_parts.arguments import Arguments, quotient, refused
 from bfio.studies.row_parts.runs import (
     MEASURED_ARGUMENTS,
     PARTS,
@@ -22,7 +22,6 @@ from bfio.studies.row_parts.runs import (
     run_timings,
     runs_digest,
 )
-from formulations.errors import InputError
 
 DEFAULT_BASELINE = "fcfs"
 _OF = {"baseline.": "of the baseline", "policy.": "of the policy"}
@@ -41,7 +40,7 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     baseline = run_plan(given, context, given.text("baseline", DEFAULT_BASELINE))
     policy = run_plan(given, context)
     if policy.cluster.workers < 2:
-        raise InputError("argument workers", "one worker is always balanced", "use 2 or more")
+        raise refused("workers", "one worker is always balanced", "use 2 or more")
     plans = {"baseline": baseline, "policy": policy}
     # Without draws in either run, rows that differ only in the seed are repetitions.
     draws = baseline.draws or policy.draws

@@ -22,6 +22,8 @@ from bfio.studies.row_parts.arguments import (
     algorithm_of,
     convention_of,
     digest_of,
+    generator,
+    refused,
 )
 from bfio.studies.row_parts.workload_arguments import (
     WORKLOAD_ARGUMENTS,
@@ -33,7 +35,6 @@ from bfio.studies.row_parts.workload_arguments import (
 from bfio.workloads.arrivals import Poisson
 from bfio.workloads.workload import Workload
 from formulations.arrays import FloatArray, IntArray
-from formulations.errors import InputError
 from formulations.hindsight_latency import Convention
 from formulations.scalars import exact_rational
 
@@ -151,15 +152,14 @@ def offered_instance(offer: Offer) -> CacheInstance:
         span = int(own.arrival.max(initial=0)) - int(own.arrival.min(initial=0))
         if span == 0:
             what = "all requests arrive at once"
-            raise InputError("argument load", what, 'use arrivals = "poisson"')
+            raise refused("load", what, 'use arrivals = "poisson"')
         scale = arrival_rate(own, offer.load) * span / (len(own) - 1)
         return _at(requests, offer, scale)
     fitting = _fitting(offer)
-    rng = np.random.default_rng(np.random.SeedSequence(offer.seed, spawn_key=(_STREAM,)))
     units = PUBLISHED.units_per_second
     assert units is not None
     rate = float(arrival_rate(fitting, offer.load) * units)
-    times = Poisson(rate).sample(len(fitting), rng)
+    times = Poisson(rate).sample(len(fitting), generator(offer.seed, _STREAM))
     # Whole microseconds are whole nanoseconds, so no time is rounded here.
     arrival = np.array([int(time * units) for time in times], dtype=np.int64)
     return replace(fitting, arrival=arrival)
@@ -174,7 +174,7 @@ def _fitting(offer: Offer) -> CacheInstance:
         leave_out_oversized=offer.skip_oversized,
     )
     if problem.num_requests == 0:
-        raise InputError("argument memory", "no request fits", "raise it")
+        raise refused("memory", "no request fits", "raise it")
     columns = problem.arrival, problem.prompt, problem.output
     return CacheInstance(offer.memory, *columns, offer.convention, PUBLISHED, left_out)
 
@@ -232,11 +232,15 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     limits = CacheLimits(batches=given.whole("batches", DEFAULT_BATCHES, minimum=1))
     seed = given.whole("seed", 0)
     series_s = given.optional_whole("series_s", minimum=1, maximum=10**9)
-    _check_first(first, check_offer(offer))
+    available = check_offer(offer)
+    if first is not None and first > available:
+        what = f"{first} of {available} requests"
+        raise refused("first", what, "raise `requests`, or lower `first`")
 
     def compute() -> RowResult:
         offered = offered_instance(offer)
-        instance = offered if first is None else first_requests(offered, first)
+        columns = {n: getattr(offered, n)[:first] for n in ("arrival", "prompt", "output")}
+        instance = replace(offered, **columns)
         run = serve(instance, algorithm, seed=seed, limits=limits)
         return RowResult(
             values={**cache_values(run), "rate_per_s": rate_per_second(offered, offer.load)},
@@ -276,32 +280,10 @@ def _if_fair(run: CacheRun, metric: Metric[CacheRun], value: Value) -> Value:
     return value if is_fair else None
 
 
-def first_requests(instance: CacheInstance, count: int) -> CacheInstance:
-    """Return the instance reduced to its first ``count`` requests.
-
-    Raises
-    ------
-    InputError
-        If there are fewer requests.
-    """
-    _check_first(count, len(instance))
-    kept = {name: getattr(instance, name)[:count] for name in ("arrival", "prompt", "output")}
-    return replace(instance, **kept)
-
-
 def rate_per_second(instance: CacheInstance, load: Fraction) -> float | None:
     """Return the arrivals per second that give an offered load; None without a load."""
     units = instance.batch_time.units_per_second
     return float(arrival_rate(instance, load) * units) if load and units else None
-
-
-def _check_first(count: int | None, available: int) -> None:
-    if count is not None and count > available:
-        raise InputError(
-            "argument first",
-            f"{count} of {available} requests",
-            "raise `requests`, or lower `first`",
-        )
 
 
 def offer_of(given: Arguments, context: RowContext) -> Offer:
@@ -313,15 +295,13 @@ def offer_of(given: Arguments, context: RowContext) -> Offer:
         If the arguments are contradictory, incomplete or out of range.
     """
     if given.has("synthetic"):
-        raise InputError(
-            "argument synthetic", "its arrival times are for another machine", "give a trace"
-        )
+        raise refused("synthetic", "its arrival times are for another machine", "give a trace")
     arrivals = given.choice("arrivals", ("poisson", "trace"))
     load = exact_rational(given.rational("load", "0"), "argument load")
     if given.has("load") and load == 0:
-        raise InputError("argument load", "0 is out of range", "use a number > 0")
+        raise refused("load", "0 is out of range", "use a number > 0")
     if arrivals == "poisson" and load == 0:
-        raise InputError("argument load", "missing", 'give one, or use arrivals = "trace"')
+        raise refused("load", "missing", 'give one, or use arrivals = "trace"')
     return Offer(
         choice=workload_choice(given, 1, context),
         memory=given.whole("memory", DEFAULT_MEMORY, minimum=1, maximum=10**9),

@@ -27,6 +27,7 @@ from bfio.studies.row_parts.arguments import (
     algorithm_digest,
     algorithm_of,
     convention_of,
+    refused,
 )
 from formulations.arrays import frozen
 from formulations.errors import InputError
@@ -80,7 +81,6 @@ class Adversary:
 
 def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     """Return the planned computation of a row; see ``docs/row-kinds.md``."""
-    del context
     given = Arguments(arguments, ARGUMENTS)
     adversary, algorithm = _adversary(given), algorithm_of(given)
     data = [
@@ -138,14 +138,12 @@ def _adversary(given: Arguments) -> Adversary:
     name = given.choice("instance", tuple(_TAKES), default="")
     for other in _OWN:
         if given.has(other) and other not in _TAKES[name]:
-            raise InputError(
-                f"argument {other}", f"{name} takes {', '.join(_TAKES[name])}", "remove it"
-            )
+            raise refused(other, f"{name} takes {', '.join(_TAKES[name])}", "remove it")
     convention = convention_of(given)
     if name == "square-root":
         requests = given.whole("requests", 0, maximum=10**7)
         if requests < 3:
-            raise InputError("argument requests", f"{requests} are too few", "give 3 or more")
+            raise refused("requests", f"{requests} are too few", "give 3 or more")
         return Adversary([square_root_bound(2 * (requests - 1), convention)], None, None)
     memory = given.whole("memory", 1000, minimum=1, maximum=10**9)
     epsilon = exact_rational(given.rational("epsilon", "0.1"), "argument epsilon")
@@ -161,7 +159,7 @@ def _adversary(given: Arguments) -> Adversary:
     problems = theorem_6_4(memory, epsilon, constant, convention)
     held = exact_rational(given.rational("wait", "0"), "argument wait") * memory
     if held.denominator != 1:
-        raise InputError("argument wait", f"{held} rounds", "use a multiple of 1/memory")
+        raise refused("wait", f"{held} rounds", "use a multiple of 1/memory")
     # The limit assumes that the algorithm starts the long request at round 0.
     bound = None if held else float(limit_6_4(epsilon, constant, convention))
     return Adversary(problems, float(printed_bound_6_4(epsilon, constant)), bound, int(held))

@@ -18,7 +18,7 @@ from bfio.hindsight.makespan.from_run import clocked_schedule
 from bfio.hindsight.makespan.solve import best_list
 from bfio.studies.row import RowContext, RowResult, Value
 from bfio.studies.row_kind import Planned, descriptions, planned_kind
-from bfio.studies.row_parts.arguments import Arguments, excess, gap_to
+from bfio.studies.row_parts.arguments import Arguments, excess, gap_to, generator, refused
 from bfio.studies.row_parts.runs import (
     POLICY_ARGUMENTS,
     TIMINGS,
@@ -36,7 +36,6 @@ from bfio.studies.row_parts.workload_arguments import (
 )
 from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray, frozen
-from formulations.errors import InputError
 from formulations.hindsight_makespan import (
     MakespanObjective,
     MakespanProblem,
@@ -118,19 +117,15 @@ def myopia_instance(arguments: Arguments, plan: RunPlan) -> MyopiaInstance:
     timed = arguments.choice("arrivals", ARRIVALS)
     load = arguments.optional_number("load")
     if (timed == "poisson") != (load is not None):
-        raise InputError(
-            "argument load",
-            "load and arrivals = 'poisson' need each other",
-            "give both or neither",
+        raise refused(
+            "load", "load and arrivals = 'poisson' need each other", "give both or neither"
         )
     if load is not None and not 0 < load <= 1e6:
-        raise InputError("argument load", f"{load} is out of range", "use 0 < load <= 1000000")
+        raise refused("load", f"{load} is out of range", "use 0 < load <= 1000000")
     pool, slots = plan.options.pool, plan.cluster.total_slots
     if load is None and pool < min(len(plan.workload), slots):
-        raise InputError(
-            "argument pool",
-            f"a pool of {pool} cannot fill all slots at once",
-            "use pool_per_slot = 1",
+        raise refused(
+            "pool", f"a pool of {pool} cannot fill all slots at once", "use pool_per_slot = 1"
         )
     return MyopiaInstance(
         choice=plan.choice,
@@ -165,14 +160,12 @@ def criteria_of(arguments: Arguments) -> tuple[str, ...]:
     for name in asked:
         if name not in CRITERIA:
             known = ", ".join(CRITERIA)
-            raise InputError("argument criteria", f"{name!r} is unknown", f"use some of {known}")
+            raise refused("criteria", f"{name!r} is unknown", f"use some of {known}")
         if limited and CRITERIA[name][1]:
-            raise InputError(
-                "argument criteria", f"{name} is not defined with a memory", "use latency"
-            )
+            raise refused("criteria", f"{name} is not defined with a memory", "use latency")
         if name not in usual:
             remedy = "use latency" if limited else f"use {name}_conserving"
-            raise InputError("argument criteria", f"{name} ignores arrivals", remedy)
+            raise refused("criteria", f"{name} ignores arrivals", remedy)
     return tuple(name for name in CRITERIA if name in asked)
 
 
@@ -208,10 +201,9 @@ def arrival_steps(instance: MyopiaInstance) -> IntArray:
     drawn = chosen_workload(instance.choice)
     if instance.load is None or len(drawn) == 0:
         return frozen(np.zeros(len(drawn), dtype=np.int64))
-    seed = np.random.SeedSequence(instance.seed, spawn_key=(_STREAM,))
     slots = instance.workers * instance.slots
     gap = float(drawn.output_tokens.mean()) / (instance.load * slots)
-    times = np.random.default_rng(seed).exponential(gap, len(drawn)).cumsum()
+    times = generator(instance.seed, _STREAM).exponential(gap, len(drawn)).cumsum()
     return frozen((times - times[0]).astype(np.int64))
 
 
@@ -246,13 +238,6 @@ def hindsight_result(instance: MyopiaInstance, criterion: str) -> MakespanResult
 def least_list(instance: MyopiaInstance, criterion: str) -> int:
     """Return the cost of the best list schedule."""
     return best_list(hindsight_problem(instance, criterion))[0]
-
-
-def instance_digest(instance: MyopiaInstance) -> str:
-    """Return a digest, 16 hexadecimal digits, of the requests and their arrivals."""
-    drawn = chosen_workload(instance.choice)
-    lengths = (drawn.prompt_tokens, drawn.output_tokens, arrival_steps(instance))
-    return lengths_digest(*lengths).hexdigest()[:16]
 
 
 #: Start steps and workers of all requests.
@@ -293,8 +278,10 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     given = Arguments(arguments, ARGUMENTS)
     criteria, run = criteria_of(given), myopia_plan(given, context)
     instance = myopia_instance(given, run)
+    drawn = chosen_workload(instance.choice)
+    data = lengths_digest(drawn.prompt_tokens, drawn.output_tokens, arrival_steps(instance))
     return Planned(
-        with_sources(instance_digest(instance), *run.sources),
+        with_sources(data.hexdigest()[:16], *run.sources),
         partial(_compute, run, instance, criteria),
         unread=run.unread,
     )

@@ -20,7 +20,7 @@ from bfio.common.options import (
 from bfio.common.plugins import call_check
 from bfio.studies.row import RowContext, RowResult, Value
 from bfio.studies.row_kind import Planned, described_metrics, descriptions, planned_kind
-from bfio.studies.row_parts.arguments import Arguments, algorithm_digest, digest_of
+from bfio.studies.row_parts.arguments import Arguments, algorithm_digest, digest_of, refused
 from bfio.studies.row_parts.wait_offer import (
     OFFER_ARGUMENTS,
     multiplied,
@@ -93,27 +93,8 @@ class StagePolicyOptions(CheckedOptions):
     )
 
 
-@dataclass(frozen=True)
-class PolicyPlan:
-    """A policy with its options and the request classes that it is given.
-
-    Parameters
-    ----------
-    text : str
-        Name of the policy with all options.
-    policy : StagePolicy
-        The policy.
-    known : FluidProblem
-        The classes that the policy knows, at the offered rates.
-    """
-
-    text: str
-    policy: StagePolicy
-    known: FluidProblem
-
-
-def policy_plan(given: Arguments, known: FluidProblem) -> PolicyPlan:
-    """Build the policy for the classes that it knows.
+def policy_of(given: Arguments, known: FluidProblem) -> tuple[str, StagePolicy]:
+    """Return the name of the policy with all options, and the policy for the classes it knows.
 
     If the classes offer more than ``design_load``, the thresholds are derived for ``design_load``.
     Above the largest load that can be served no thresholds exist.
@@ -132,13 +113,13 @@ def policy_plan(given: Arguments, known: FluidProblem) -> PolicyPlan:
     """
     asked = from_mapping(StagePolicyOptions, given.given)
     if asked.policy is None:
-        raise InputError("argument policy", "missing", 'give one, e.g. "wait"')
+        raise refused("policy", "missing", 'give one, e.g. "wait"')
     text, most = given.with_options(asked.policy, "limit"), asked.design_load or Fraction(0)
     # Built-in policies have no state and can be shared by rows. Users' own policies are built per
     # row.
     is_built_in = text.partition(":")[0] in BUILT_IN
     make = _shared if is_built_in else _built
-    return PolicyPlan(text, make(text, known, most), known)
+    return text, make(text, known, most)
 
 
 def _built(text: str, known: FluidProblem, most: Fraction) -> StagePolicy:
@@ -148,7 +129,7 @@ def _built(text: str, known: FluidProblem, most: Fraction) -> StagePolicy:
     except NoThresholdsError as error:
         now = f"design_load {most}" if 0 < most < load else f"load {float(load):.6g}"
         remedy = "set design_load to less, e.g. 0.9, or list thresholds"
-        raise InputError("argument policy", f"{text}: {error.what} at {now}", remedy) from None
+        raise refused("policy", f"{text}: {error.what} at {now}", remedy) from None
 
 
 _shared = lru_cache(maxsize=512)(_built)
@@ -198,9 +179,8 @@ class ThresholdFacts:
         return buffer.total
 
 
-def threshold_facts(plan: PolicyPlan) -> ThresholdFacts | None:
+def threshold_facts(policy: StagePolicy, known: FluidProblem) -> ThresholdFacts | None:
     """Return the thresholds of a policy; None if it has none, or none for the known classes."""
-    policy = plan.policy
     if not isinstance(policy, ThresholdPolicy):
         return None
     thresholds = [n for chain in policy.chains for n in chain.thresholds]
@@ -208,11 +188,11 @@ def threshold_facts(plan: PolicyPlan) -> ThresholdFacts | None:
     problem: ThresholdProblem
     try:
         if policy.kinds is not None:
-            problem = WaitProblem(plan.known, strict=True)
+            problem = WaitProblem(known, strict=True)
         elif policy.prompts is not None:
-            problem = NestedProblem.from_fluid(plan.known).with_segments(ends)
+            problem = NestedProblem.from_fluid(known).with_segments(ends)
         else:
-            problem = NestedProblem.single_from_fluid(plan.known, ends[0])
+            problem = NestedProblem.single_from_fluid(known, ends[0])
     except InputError:
         # Explicit segments fit no problem if prompts differ or the longest output is another one.
         return None
@@ -319,15 +299,15 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     """Return the planned computation of a row; see ``docs/row-kinds.md``."""
     given = Arguments(arguments, ARGUMENTS)
     offer = stage_offer(given, context)
-    policy = policy_plan(given, offer.known)
-    call_check(policy.policy, policy.text, offer.samples())
+    name, policy = policy_of(given, offer.known)
+    call_check(policy, name, offer.samples())
     batches = given.whole("batches", DEFAULT_BATCHES, minimum=1)
     options = from_mapping(ServeOptions, given.given, batches=batches)
     probability = probability_of(given)
 
     def compute() -> RowResult:
-        run = serve(offer.draw(), policy.policy, name=policy.text, options=options)
-        facts = threshold_facts(policy)
+        run = serve(offer.draw(), policy, name=name, options=options)
+        facts = threshold_facts(policy, offer.known)
         return RowResult(
             values={
                 **run_values(run),
@@ -339,7 +319,7 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
             violations=violations(run) | _beyond_full_batch(facts, run),
         )
 
-    return Planned(digest_of(offer.digest, algorithm_digest(policy.text)), compute)
+    return Planned(digest_of(offer.digest, algorithm_digest(name)), compute)
 
 
 def _threshold_values(

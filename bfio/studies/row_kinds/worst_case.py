@@ -7,12 +7,17 @@ from typing import Any
 from bfio.decode.options import Dispatch
 from bfio.studies.row import RowContext, RowResult
 from bfio.studies.row_kind import Planned, descriptions, planned_kind
-from bfio.studies.row_parts.arguments import Arguments, algorithm_digest, convention_of, digest_of
+from bfio.studies.row_parts.arguments import (
+    Arguments,
+    algorithm_digest,
+    convention_of,
+    digest_of,
+    refused,
+)
 from bfio.worst_cases.barrier import BarrierSpace, BarrierTarget, Criterion, Known
 from bfio.worst_cases.cache import CacheSpace, CacheTarget
 from bfio.worst_cases.case import Case
 from bfio.worst_cases.search import Method, worst_case
-from formulations.errors import InputError
 
 _COMMON = ("system", "policy", "requests", "prompt", "longest", "method", "steps", "seed")
 _OWN = {
@@ -37,13 +42,12 @@ VALUES = descriptions(
 
 def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     """Return the planned computation of a row; see ``docs/row-kinds.md``."""
-    del context
     given = Arguments(arguments, ARGUMENTS)
     system = given.choice("system", tuple(_OWN))
     for other, names in _OWN.items():
         for name in filter(given.has, names):
             if other != system:
-                raise InputError(f"argument {name}", f"needs system = {other}", "remove it")
+                raise refused(name, f"needs system = {other}", "remove it")
     target, space = _cache(given) if system == "cache" else _barrier(given)
     method = Method(given.choice("method", tuple(Method)))
     steps, seed = given.whole("steps", 2000, minimum=1), given.whole("seed", 0)

@@ -22,6 +22,11 @@ from formulations.scalars import exact_number
 MAX_WHOLE = 2**63 - 1
 
 
+def refused(name: str, what: str, remedy: str) -> InputError:
+    """Return the error for an argument of a row."""
+    return InputError(f"argument {name}", what, remedy)
+
+
 @dataclass(frozen=True)
 class Arguments:
     """Arguments of one row, with readers per type. None counts as not given.
@@ -45,9 +50,7 @@ class Arguments:
     def __post_init__(self) -> None:
         for name in self.given:
             if name not in self.known:
-                raise InputError(
-                    f"argument {name}", "unknown", use_one_of(name, sorted(self.known))
-                )
+                raise refused(name, "unknown", use_one_of(name, sorted(self.known)))
 
     def has(self, name: str) -> bool:
         """Return whether an argument has a value."""
@@ -59,11 +62,15 @@ class Arguments:
 
     def optional_text(self, name: str) -> str | None:
         """Return a text argument; None if not given."""
+        text: str | None = self._typed(name, str, "is not a string", "write it in quotes")
+        return text
+
+    def _typed(self, name: str, kind: Any, what: str, remedy: str) -> Any:
+        """Return an argument of a type, or None; a flag is no number."""
         value = self.given.get(name)
-        if value is not None and not isinstance(value, str):
-            raise InputError(
-                f"argument {name}", f"{value!r} is not a string", "write it in quotes"
-            )
+        is_typed = isinstance(value, kind) and isinstance(value, bool) == (kind is bool)
+        if value is not None and not is_typed:
+            raise refused(name, f"{value!r} {what}", remedy)
         return value
 
     def choice(self, name: str, known: Sequence[str], default: str | None = None) -> str:
@@ -71,7 +78,7 @@ class Arguments:
         value = self.text(name, known[0] if default is None else default)
         if value not in known:
             remedy = use_one_of(value, known)
-            raise InputError(f"argument {name}", f"{value!r} is unknown", remedy)
+            raise refused(name, f"{value!r} is unknown", remedy)
         return value
 
     def whole(self, name: str, default: int, *, minimum: int = 0, maximum: int = MAX_WHOLE) -> int:
@@ -89,18 +96,14 @@ class Arguments:
 
     def optional_number(self, name: str) -> float | None:
         """Return a number argument; None if not given."""
-        value = self.given.get(name)
-        if value is None:
-            return None
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise InputError(f"argument {name}", f"{value!r} is not a number", "write a number")
-        return float(value)
+        value = self._typed(name, int | float, "is not a number", "write a number")
+        return None if value is None else float(value)
 
     def seconds(self, name: str, default: float) -> float:
         """Return a time argument >= 0 [s]."""
         value = self.optional_number(name)
         if value is not None and not value >= 0:
-            raise InputError(f"argument {name}", f"{value} is negative", "use seconds >= 0")
+            raise refused(name, f"{value} is negative", "use seconds >= 0")
         return default if value is None else value
 
     def rational(self, name: str, default: str) -> str | int:
@@ -116,12 +119,8 @@ class Arguments:
 
     def flag(self, name: str) -> bool:
         """Return a true or false argument; False if not given."""
-        value = self.given.get(name)
-        if value is not None and not isinstance(value, bool):
-            raise InputError(
-                f"argument {name}", f"{value!r} is neither true nor false", "write true or false"
-            )
-        return bool(value)
+        what, remedy = "is neither true nor false", "write true or false"
+        return bool(self._typed(name, bool, what, remedy))
 
     def with_options(self, text: str, *names: str) -> str:
         """Append options given as arguments to a text ``name:option=value:...``.
@@ -135,7 +134,7 @@ class Arguments:
         for name in filter(self.has, names):
             if name in written:
                 what = f"{text!r} sets it as well"
-                raise InputError(f"argument {name}", what, "remove one of the two")
+                raise refused(name, what, "remove one of the two")
             text += f":{name}={self.rational(name, '')}"
         return text
 
@@ -149,9 +148,7 @@ class Arguments:
         """
         given = [name for name in names if self.has(name)]
         if len(given) > 1:
-            raise InputError(
-                f"argument {given[1]}", f"{given[0]} is given as well", "remove one of the two"
-            )
+            raise refused(given[1], f"{given[0]} is given as well", "remove one of the two")
 
 
 def digest_of(*parts: str) -> str:
@@ -227,22 +224,19 @@ def drawn_problem(arguments: Arguments) -> LatencyProblem:
         If a range is empty or cannot be read.
     """
     usual = ArrivalModel()
-    rate = arguments.given.get("rate")
+    kinds: dict[str, type[Any]] = {"count": int, "memory": int, "prompt": int, "rate": float}
     model = ArrivalModel(
         number=arguments.whole("arrival_model", usual.number, minimum=1, maximum=2),
-        count=_whole_range(arguments.given, "count", usual.count),
-        memory=_whole_range(arguments.given, "memory", usual.memory),
-        prompt=_whole_range(arguments.given, "prompt", usual.prompt),
-        rate=usual.rate if rate is None else _range(rate, "rate", float),
+        **{n: _range(arguments.given[n], n, k) for n, k in kinds.items() if arguments.has(n)},
         common_prompt=arguments.flag("common_prompt"),
     )
-    seed = np.random.SeedSequence(arguments.whole("seed", 0), spawn_key=(_STREAM,))
-    return model.draw(np.random.default_rng(seed), convention_of(arguments))
+    rng = generator(arguments.whole("seed", 0), _STREAM)
+    return model.draw(rng, convention_of(arguments))
 
 
-def _whole_range(given: Mapping[str, Any], name: str, default: tuple[int, int]) -> tuple[int, int]:
-    value = given.get(name)
-    return default if value is None else _range(value, name, int)
+def generator(seed: int, stream: int) -> np.random.Generator:
+    """Return a generator for one of the independent random streams of a seed."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(stream,)))
 
 
 def _range(value: Any, name: str, kind: type[Any]) -> tuple[Any, Any]:
@@ -253,7 +247,5 @@ def _range(value: Any, name: str, kind: type[Any]) -> tuple[Any, Any]:
     try:
         lowest, highest = (kind(end) for end in ends)
     except ValueError:
-        raise InputError(
-            f"argument {name}", f"{value!r} is not a range", 'write a number, or "40-60"'
-        ) from None
+        raise refused(name, f"{value!r} is not a range", 'write a number, or "40-60"') from None
     return lowest, highest

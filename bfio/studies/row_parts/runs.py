@@ -48,7 +48,7 @@ from bfio.decode.simulation import second_proven_share, simulate
 from bfio.prediction import registry as predictors
 from bfio.studies.row import MAX_POINTS, RowContext, Value, label
 from bfio.studies.row_kind import MEASURED_PART, STEADY, described_metrics, descriptions
-from bfio.studies.row_parts.arguments import Arguments
+from bfio.studies.row_parts.arguments import Arguments, refused
 from bfio.studies.row_parts.workload_arguments import (
     WORKLOAD_ARGUMENTS,
     WorkloadChoice,
@@ -410,7 +410,7 @@ def run_plan(
 
     text = policy or arguments.optional_text("policy")
     if text is None:
-        raise InputError("argument policy", "missing", "name a policy")
+        raise refused("policy", "missing", "name a policy")
     cluster = from_mapping(Cluster, arguments.given)
     given = policy_options(arguments)
     predictors.find(arguments.text("predictor", "none"))
@@ -481,9 +481,7 @@ def runs_digest(*plans: RunPlan) -> str:
     facts = request_facts(plans[0].choice)
     is_timed = any(plan.options.arrivals == "timed" for plan in plans)
     if is_timed and not facts.has_arrival_times:
-        raise InputError(
-            "argument arrivals", "the requests have no arrival times", 'use arrivals = "pool"'
-        )
+        raise refused("arrivals", "the requests have no arrival times", 'use arrivals = "pool"')
     sources = [source for plan in plans for source in plan.sources]
     for name, path in plans[0].files.items():
         try:
@@ -491,7 +489,7 @@ def runs_digest(*plans: RunPlan) -> str:
         except OSError as error:
             what = f"cannot read {path.name!r}: {error.strerror}"
             remedy = "name a file of the data folder"
-            raise InputError(f"argument {name}", what, remedy) from None
+            raise refused(name, what, remedy) from None
     return with_sources(facts.digest, *sources)
 
 

@@ -24,7 +24,7 @@ from bfio.common.options import (
     whole,
 )
 from bfio.studies.row import RowContext
-from bfio.studies.row_parts.arguments import MAX_WHOLE, Arguments
+from bfio.studies.row_parts.arguments import MAX_WHOLE, Arguments, generator, refused
 from bfio.studies.row_parts.workload_arguments import (
     WorkloadChoice,
     chosen_workload,
@@ -88,7 +88,7 @@ class ClassOptions(CheckedOptions):
             value = getattr(self, name)
             if value is None and default is None:
                 what = "add it, as a trace does not define the worker"
-                raise InputError(f"argument {name}", "missing", what)
+                raise refused(name, "missing", what)
             values[name] = getattr(default, name) if value is None else value
         return FluidWorker(**values)
 
@@ -102,7 +102,7 @@ def fluid_of(options: ClassOptions, context: RowContext) -> FluidProblem:
         If the file cannot be read, has several workers, or a value breaks its rule.
     """
     if options.fluid is None:
-        raise InputError("argument fluid", "missing", "name an input file of bfio fluid")
+        raise refused("fluid", "missing", "name an input file of bfio fluid")
     try:
         found = FluidProblem.from_json(_text(context.folder / options.fluid))
         worker = found.single_worker()
@@ -302,11 +302,6 @@ def split_of(given: Arguments, memory: int, context: RowContext) -> TraceSplit:
     return from_mapping(TraceSplit, given.given, choice=choice, memory=memory)
 
 
-def trace_digest(split: TraceSplit) -> str:
-    """Return a digest of all requests of the trace."""
-    return request_facts(split.choice).digest
-
-
 @lru_cache(maxsize=16)
 def trace_parts(split: TraceSplit) -> TraceParts:
     """Split a trace into bins, built from the training requests, and served requests.
@@ -341,16 +336,16 @@ def _halves(split: TraceSplit) -> tuple[Workload, Workload, tuple[RequestClass, 
     fitting = whole.prompt_tokens + whole.output_tokens <= split.memory
     left_out = int(np.count_nonzero(~fitting))
     if left_out and not split.skip_oversized:
-        raise InputError(
-            "argument memory",
+        raise refused(
+            "memory",
             f"{left_out} of {len(whole)} requests do not fit alone",
             "raise the memory, or write skip_oversized = true",
         )
     kept = whole.part(fitting)
     first = int(split.training * len(kept))
     if not 0 < first < len(kept):
-        raise InputError(
-            "argument training",
+        raise refused(
+            "training",
             f"{first} of {len(kept)} requests are training requests; each part needs requests",
             "change training, or use a longer trace",
         )
@@ -368,8 +363,7 @@ def drawn(rest: Workload, count: int | None, seed: int) -> Workload:
     """Return ``count`` requests drawn with replacement; all in their order if it is None."""
     if count is None:
         return rest
-    sequence = np.random.SeedSequence(seed, spawn_key=(_STREAM,))
-    return resample(rest, count, rng=np.random.default_rng(sequence))
+    return resample(rest, count, rng=generator(seed, _STREAM))
 
 
 def bin_ends(outputs: IntArray, count: int, binning: str, longest: int) -> tuple[int, ...]:
@@ -484,7 +478,7 @@ def stage_offer(given: Arguments, context: RowContext) -> StageOffer:
         return _of_trace(given, context)
     for name in TRACE_ARGUMENTS:
         if given.has(name):
-            raise InputError(f"argument {name}", "it needs a trace", "remove it, or give a trace")
+            raise refused(name, "it needs a trace", "remove it, or give a trace")
     return _of_classes(given, context)
 
 
@@ -493,7 +487,7 @@ def probability_of(given: Arguments) -> Fraction | None:
     probability = given.exact("probability")
     if probability is not None and not 0 < probability < 1:
         what = f"{probability} is out of range"
-        raise InputError("argument probability", what, "use 0 < p < 1")
+        raise refused("probability", what, "use 0 < p < 1")
     return probability
 
 
@@ -501,7 +495,7 @@ def needed_horizon(given: Arguments, remedy: str) -> Fraction:
     """Return the end of the observation [s], a required argument."""
     duration = given.exact("horizon_s", positive=True)
     if duration is None:
-        raise InputError("argument horizon_s", "missing", remedy)
+        raise refused("horizon_s", "missing", remedy)
     return duration
 
 
@@ -550,22 +544,20 @@ def _of_trace(given: Arguments, context: RowContext) -> StageOffer:
     wanted = from_mapping(WantedRate, given.given)
     arrival = from_mapping(OfferOptions, given.given)
     if classes.spread is not None:
-        raise InputError("argument spread", "output lengths are those of the trace", "remove it")
+        raise refused("spread", "output lengths are those of the trace", "remove it")
     worker = classes.worker()
     split = split_of(given, worker.memory, context)
     parts = trace_parts(split)
     is_drawn = given.choice("arrivals", ("poisson", "trace")) == "poisson"
     is_own = wanted == WantedRate()
     if is_drawn and is_own:
-        raise InputError("argument load", "missing", 'give load or rate, or arrivals = "trace"')
+        raise refused("load", "missing", 'give load or rate, or arrivals = "trace"')
     # Shares add up to a rate of 1. A trace that keeps its own pace has its own rate.
     load = _mean_work(without_bins(split)) / worker.capacity
     factor = own_rate(parts.rest) if is_own else wanted.factor(Fraction(1), load)
     known = scaled(multiplied(FluidProblem(parts.bins, (worker,)), factor), arrival.scale)
     if arrival.requests is not None and not is_drawn:
-        raise InputError(
-            "argument requests", "drawn requests have no arrival times", 'use "poisson"'
-        )
+        raise refused("requests", "drawn requests have no arrival times", 'use "poisson"')
     own = Fraction(1) if is_drawn else own_rate(parts.rest)
     scale, seed, engine = arrival.scale, arrival.seed, known.single_worker()
     rate = factor * scale
@@ -581,7 +573,7 @@ def _of_trace(given: Arguments, context: RowContext) -> StageOffer:
         offered=lambda: _rest_problem(without_bins(split), worker, factor, scale),
         scale=scale,
         left_out=parts.left_out,
-        digest=trace_digest(split),
+        digest=request_facts(split.choice).digest,
         draw=draw,
         samples=lambda: _rest_at_once(without_bins(split), engine),
     )
@@ -621,9 +613,7 @@ def own_rate(rest: Workload) -> Fraction:
         If the requests have no arrival times, or all arrive at once.
     """
     if rest.arrival_times is None:
-        raise InputError(
-            "argument arrivals", "the requests have no arrival times", 'use "poisson"'
-        )
+        raise refused("arrivals", "the requests have no arrival times", 'use "poisson"')
     if not rest.arrival_times[-1]:
-        raise InputError("argument arrivals", "all requests arrive at once", 'use "poisson"')
+        raise refused("arrivals", "all requests arrive at once", 'use "poisson"')
     return (len(rest) - 1) / rest.arrival_times[-1]

@@ -6,8 +6,6 @@ from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
 
-import numpy as np
-
 from bfio.common.options import (
     FLAG,
     RATIONAL,
@@ -20,7 +18,7 @@ from bfio.common.options import (
     whole,
 )
 from bfio.studies.row import RowContext
-from bfio.studies.row_parts.arguments import MAX_WHOLE, Arguments
+from bfio.studies.row_parts.arguments import MAX_WHOLE, Arguments, generator
 from bfio.workloads.generators import (
     generate,
     parse_arrivals,
@@ -257,7 +255,7 @@ def _requests(choice: WorkloadChoice) -> Workload:
         count,
         parse_law(given.prompts or "", "argument prompts"),
         parse_law(f"{given.outputs}{mean}", "argument outputs"),
-        rng=_generator(given.seed),
+        rng=generator(given.seed, _STREAM),
     )
 
 
@@ -334,14 +332,14 @@ def _stamp(path: Path) -> tuple[int, int]:
 def _from_trace(given: RequestOptions, file: Path, stamp: tuple[int, int]) -> Workload:
     requests = _trace(file, stamp, given.columns, given.skip_bad_rows, given.output_mean)
     if given.shuffle_outputs:
-        requests = with_shuffled_outputs(requests, _generator(given.seed, _SHUFFLE_STREAM))
+        requests = with_shuffled_outputs(requests, generator(given.seed, _SHUFFLE_STREAM))
     if given.window is not None and given.windows is not None:
         requests = window(requests, given.window, given.windows)
     if given.train_share is not None:
         requests = requests.after(given.train_share)
     if given.resample:
         count = given.requests or len(requests)
-        return resample(requests, count, rng=_generator(given.seed))
+        return resample(requests, count, rng=generator(given.seed, _STREAM))
     return requests if given.requests is None else requests.head(given.requests)
 
 
@@ -354,7 +352,6 @@ def _trace(
     skip_bad_rows: bool,
     output_mean: int | None,
 ) -> Workload:
-    del stamp
     found = read_trace(path, columns=columns, skip_bad_rows=skip_bad_rows)
     return found if output_mean is None else with_output_mean(found, output_mean)
 
@@ -368,7 +365,3 @@ def trace_requests(path: Path) -> Workload:
         If it cannot be read.
     """
     return _trace(path, _stamp(path), None, False, None)
-
-
-def _generator(seed: int, stream: int = _STREAM) -> np.random.Generator:
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(stream,)))
