@@ -3,9 +3,10 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from bfio.cli import so_far
 from bfio.cli.command import DONE, NOTHING_FOUND, Command
 from bfio.cli.options import add_json
-from bfio.cli.output import print_json, print_table
+from bfio.cli.output import interruption, print_json, print_table
 from formulations.errors import InputError
 
 if TYPE_CHECKING:
@@ -315,19 +316,23 @@ def _verify(args: argparse.Namespace) -> int:
 
     chosen = _chosen(args)
     began = time.perf_counter()
-    verdicts = []
+    verdicts: list[Verdict] = []
+
+    def show(*, interrupted: bool) -> None:
+        seconds = time.perf_counter() - began
+        if args.json:
+            print_json(verified(verdicts, seconds) | interruption(interrupted))
+        else:
+            print("\n".join(verified_lines(chosen[: len(verdicts)], verdicts, seconds)))
+
     with progress_bar() as bar:
         task = bar.add_task("verify", total=len(chosen))
         for e in chosen:
             verdicts.append(verify(e))
+            so_far.keep_shown(lambda: show(interrupted=True), at_once=True)
             bar.advance(task)
-    seconds = time.perf_counter() - began
-    sound = all(verdict.is_sound for verdict in verdicts)
-    if args.json:
-        print_json(verified(verdicts, seconds))
-    else:
-        print("\n".join(verified_lines(chosen, verdicts, seconds)))
-    return DONE if sound else NOT_VERIFIED
+    show(interrupted=False)
+    return DONE if all(verdict.is_sound for verdict in verdicts) else NOT_VERIFIED
 
 
 def _check_solution(args: argparse.Namespace) -> int:

@@ -3,9 +3,10 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from bfio.cli import so_far
 from bfio.cli.command import DONE, Command
 from bfio.cli.options import add_common, add_time_limit
-from bfio.cli.output import print_json, print_table
+from bfio.cli.output import interruption, print_json, print_table
 from bfio.common.text import number
 
 if TYPE_CHECKING:
@@ -95,6 +96,15 @@ def _run(args: argparse.Namespace) -> int:
     from bfio.worst_cases.search import worst_case
     from formulations.arrays import integer
 
+    def show(found: "Found", *, interrupted: bool) -> None:
+        if args.json:
+            from bfio.common.provenance import citable_versions
+
+            about = {"seed": args.seed, "versions": citable_versions()}
+            print_json(found.to_mapping() | about | interruption(interrupted))
+        else:
+            _print(found)
+
     target, space = args.chosen(args)
     found = worst_case(
         target,
@@ -103,13 +113,13 @@ def _run(args: argparse.Namespace) -> int:
         steps=args.steps,
         seed=integer(args.seed, "--seed", maximum=2**63 - 1),
         time_limit=args.time_limit,
+        watch=lambda best: so_far.keep_shown(
+            # The programs of bilevel are few, and some take long.
+            lambda: show(best(), interrupted=True),
+            at_once=args.method == "bilevel",
+        ),
     )
-    if args.json:
-        from bfio.common.provenance import citable_versions
-
-        print_json(found.to_mapping() | {"seed": args.seed, "versions": citable_versions()})
-    else:
-        _print(found)
+    show(found, interrupted=False)
     return DONE
 
 
