@@ -39,6 +39,7 @@ from formulations.arrays import BoolArray, FloatArray, IntArray
 from formulations.errors import InputError, check_kind
 from formulations.results import html_paragraphs, html_table
 from formulations.scalars import percent
+from formulations.words import counted
 
 if TYPE_CHECKING:
     from bfio.common.figure_style import ShownFigure
@@ -462,7 +463,7 @@ class StepTimeFit:
     own: WorkerFit | None = None
 
     def __repr__(self) -> str:
-        return f"<StepTimeFit of {len(self.steps):,} steps: {self.flags}>"
+        return f"<StepTimeFit of {counted(len(self.steps), 'step')}: {self.flags}>"
 
     @property
     def constants(self) -> dict[str, Constant]:
@@ -520,7 +521,7 @@ class StepTimeFit:
 
     def _repr_html_(self) -> str:
         """Return the constants as HTML for notebooks."""
-        title = f"{len(self.steps):,} steps"
+        title = f"{counted(len(self.steps), 'step')}"
         return html_table((title, "estimate (95 %)"), self.rows()) + html_paragraphs(self.notes)
 
 
@@ -609,7 +610,7 @@ def _columns(steps: MeasuredSteps, with_mean: bool) -> dict[int, FloatArray]:
     if with_mean and steps.mean_load is not None and _tells_mean(steps):
         columns[2] = steps.mean_load
     if len(steps) < len(columns):
-        what = f"{len(steps)} steps for {len(columns)} constants"
+        what = f"{counted(len(steps), 'step')} for {len(columns)} constants"
         raise InputError("steps", what, "measure more steps, at many loads")
     if not are_independent(np.column_stack([columns[0], columns[1]])):
         what = f"peaks from {steps.max_load.min():.17g} to {steps.max_load.max():.17g} tokens"

@@ -24,6 +24,7 @@ from typing import Any, TypeAlias
 from formulations.errors import InputError
 from formulations.problem_data import Validated, check_keys, check_list
 from formulations.scalars import exact_number
+from formulations.words import counted
 
 _ZERO = Fraction(0)
 
@@ -153,7 +154,7 @@ class RateProfile(Validated):
         if len(rates) != len(self.breaks):
             raise InputError(
                 "rates",
-                f"{len(rates)} rows for {len(self.breaks)} breaks",
+                f"{counted(len(rates), 'row')} for {counted(len(self.breaks), 'break')}",
                 "give one row per break",
             )
         for k, row in enumerate(rates):

@@ -15,7 +15,7 @@ from formulations.problem_data import ProblemData, check_keys, member, shown
 from formulations.request_table import checked_columns, read_requests, written_requests
 from formulations.results import ProgramResult
 from formulations.scalars import exact_rational
-from formulations.words import Words
+from formulations.words import Words, counted
 
 #: A running request as (constant, end): at a step k < end it holds ``constant + k`` tokens.
 Held = tuple[int, int]
@@ -46,7 +46,7 @@ def checked_memory(memory: object, workers: int, peaks: IntArray) -> IntArray | 
     if len(tokens) != workers:
         raise InputError(
             "memory",
-            f"{len(tokens)} entries for {workers} workers",
+            f"{counted(len(tokens), 'entry')} for {counted(workers, 'worker')}",
             "give one per worker, or one number",
         )
     if len(peaks) and int(peaks.max()) > int(tokens.max()):

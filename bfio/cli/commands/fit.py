@@ -10,6 +10,7 @@ from bfio.cli.options import add_common, given_options
 from bfio.cli.output import drawn, picture_place, print_json, print_table
 from bfio.common.options import flag
 from formulations.errors import InputError, use_one_of
+from formulations.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -210,7 +211,7 @@ def _run(args: argparse.Namespace) -> int:
         return DONE
     from bfio.cli.tables import print_sentences
 
-    title = f"{args.file}: {len(fit.steps):,} steps, loss {fit.loss}"
+    title = f"{args.file}: {counted(len(fit.steps), 'step')}, loss {fit.loss}"
     print_table(title, ("", "estimate (95 %)"), fit.rows())
     if (own := fit.own) is not None:
         rows = []

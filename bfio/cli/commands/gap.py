@@ -19,6 +19,7 @@ from bfio.cli.output import (
 )
 from bfio.common.text import number
 from formulations.scalars import percent
+from formulations.words import counted
 
 if TYPE_CHECKING:
     from bfio.gap import GapReport, KeptStep
@@ -212,7 +213,7 @@ def _judge(args: argparse.Namespace) -> int:
     for view in read_decisions(path):
         seen = args.gap_horizon if view.state is None else view.state.projected_loads.shape[1] - 1
         if args.gap_horizon > seen:
-            what = f"the router looked {seen} steps ahead"
+            what = f"the router looked {counted(seen, 'step')} ahead"
             raise InputError("--gap-horizon", what, f"give at most {seen}")
         gap.observer.on_step(view)
     gap.show(gap.observer.report(), [], gap.dumped(), interrupted=False)

@@ -8,6 +8,7 @@ from bfio.cli.command import DONE, NOTHING_FOUND, Command
 from bfio.cli.options import add_json
 from bfio.cli.output import interruption, print_json, print_table
 from formulations.errors import InputError
+from formulations.words import counted
 
 if TYPE_CHECKING:
     from bfio.library import Entry, SolutionVerdict, Verdict
@@ -21,7 +22,7 @@ def counts(chosen: "list[Entry]") -> str:
     """Return the numbers of closed, claimed and open entries as one line."""
     number = {status: sum(e.status.value == status for e in chosen) for status in STATUSES}
     return (
-        f"{len(chosen)} entries: {number['closed']} closed, {number['claimed']} claimed "
+        f"{counted(len(chosen), 'entry')}: {number['closed']} closed, {number['claimed']} claimed "
         f"but not certified, {number['open']} open"
     )
 

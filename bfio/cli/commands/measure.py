@@ -7,6 +7,7 @@ from bfio.cli.command import DONE, Command
 from bfio.cli.options import add_common
 from bfio.cli.output import print_json, progress_bar
 from bfio.common.options import add_options, from_namespace
+from formulations.words import counted
 
 _SUMMARY = "measure decode step times of a GPU, as input of bfio fit"
 _DESCRIPTION = """\
@@ -40,7 +41,7 @@ def _run(args: argparse.Namespace) -> int:
     if args.json:
         print_json({"file": args.file, "steps": number, "device": device})
     else:
-        print(f"{args.file}: {number:,} steps on {device}; next: bfio fit {args.file}")
+        print(f"{args.file}: {counted(number, 'step')} on {device}; next: bfio fit {args.file}")
     return DONE
 
 

@@ -8,6 +8,7 @@ from bfio.cli.command import DONE, Command
 from bfio.cli.options import add_common, add_time_limit
 from bfio.cli.output import interruption, print_json, print_table
 from bfio.common.text import number
+from formulations.words import counted
 
 if TYPE_CHECKING:
     from bfio.worst_cases.case import Found
@@ -147,7 +148,8 @@ def _print(found: "Found") -> None:
     proven = "proven largest" if found.is_maximal else "a lower bound of the largest ratio"
     print(f"{case.target.name}: ratio {told} ({proven})")
     print(f"space: {found.space}")
-    print(f"{found.method}: {found.tried:,} instances tried, {found.solved:,} optima computed")
+    tried = counted(found.tried, "instance")
+    print(f"{found.method}: {tried} tried, optima computed for {found.solved:,}")
     print(f"cost {case.cost:,}, {'least' if case.proven else 'better schedule'} {case.least:,}")
     document = case.problem.to_mapping()
     if "memory" in document:
