@@ -135,7 +135,7 @@ def test_a_tail_that_is_left_out_is_told() -> None:
     assert fit.goodness.total_ratio == pytest.approx(1.1, abs=0.002)
     assert any(note.startswith("all steps together took 10.") for note in fit.notes)
     assert fit.goodness.outliers == 30
-    assert fit_step_time(slow_steps, loss=Loss.SQUARES).goodness.total_ratio == pytest.approx(1)
+    assert fit_step_time(slow_steps, loss="squares").goodness.total_ratio == pytest.approx(1)
 
 
 def test_durations_that_bend_are_told() -> None:
