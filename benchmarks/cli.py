@@ -30,6 +30,7 @@ from bfio.studies.study import Grid, Smoke, Study
 from bfio.studies.study_file import read_study
 from formulations.arrays import integer
 from formulations.errors import InputError, did_you_mean
+from formulations.words import counted
 
 #: Exit status if rows failed or contradict each other.
 ROWS_FAILED = 1
@@ -133,7 +134,9 @@ def _run(args: argparse.Namespace) -> int:
             )
         failed += len(results.tasks) - len(results.done)
         failed += sum(_say(line, 1) for line in contradictions(results.done))
-    return _say(f"{failed} rows failed: see the report", ROWS_FAILED) if failed else DONE
+    return (
+        _say(f"{counted(failed, 'row')} failed: see the report", ROWS_FAILED) if failed else DONE
+    )
 
 
 def _report(args: argparse.Namespace) -> int:
@@ -150,7 +153,8 @@ def _counts(results: Results) -> str:
     """Return the row counts by status, and the count of refuted claims, as text."""
     counts = [f"{number} {status}" for status, number in results.counts().items() if number]
     counts += [f"{len(refuted_claims(results.done))} claims of optimality refuted"]
-    return f"{len(results.tasks)} rows: {', '.join([*counts, f'{results.missing} missing'])}"
+    told = ", ".join([*counts, f"{results.missing} missing"])
+    return f"{counted(len(results.tasks), 'row')}: {told}"
 
 
 def _names() -> list[str]:

@@ -438,7 +438,7 @@ def write(
 
 def write_statement(
     statement: "Statement[Any]", file: str | Path, back: str, *, overwrite: bool
-) -> dict[str, object]:
+) -> dict[str, Any]:
     """Write a program as `write` does; ``back`` is the call or command that checks a solution."""
     from bfio.common.files import atomic_file
     from bfio.common.provenance import version_and_commit

@@ -10,6 +10,7 @@ from formulations.errors import InputError, check_kind
 from formulations.problem_data import check_keys, check_list, shown
 from formulations.scalars import MAX_TOKENS as MAX_TOKENS
 from formulations.scalars import integer as integer
+from formulations.words import counted
 
 T = TypeVar("T")
 IntArray: TypeAlias = NDArray[np.int64]
@@ -69,7 +70,9 @@ def check_length(array: NDArray[Any], length: int, where: str, per: str) -> None
     """Refuse an array of another length; ``per`` names the item that each entry belongs to."""
     if len(array) != length:
         raise InputError(
-            where, f"{len(array)} entries where {length} are expected", f"give one per {per}"
+            where,
+            f"{counted(len(array), 'entry')} where {length} are expected",
+            f"give one per {per}",
         )
 
 
@@ -184,7 +187,9 @@ def _checked_array(
 def _check_columns(found: int, expected: int | None, where: str) -> None:
     if expected is not None and found != expected:
         raise InputError(
-            where, f"{found} entries where {expected} are expected", "make all rows equally long"
+            where,
+            f"{counted(found, 'entry')} where {expected} are expected",
+            "make all rows equally long",
         )
 
 

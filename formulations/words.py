@@ -58,6 +58,12 @@ class Words:
         return _ONE.sub(r"1 \1", told)
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun, in the plural unless the number is 1."""
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{count:,} {noun if count == 1 else plural}"
+
+
 def listed(members: Sequence[int], most: int = 12) -> str:
     """Return a text that lists request numbers, at most ``most`` of them."""
     shown = ", ".join(str(i) for i in members[:most])

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+from formulations.words import counted
 from proofs_checks.claim import Claim, Scope
 from proofs_checks.evidence import basis_of
 from proofs_checks.registry import modules
@@ -117,7 +118,7 @@ def _board(paper: str, claims: Sequence[Claim]) -> str:
 def _number(count: int, scope: Scope) -> str:
     if scope is Scope.OURS:
         return f"{count} of our own"
-    return f"{count} {scope}{'' if count == 1 else 's'}"
+    return counted(count, scope)
 
 
 def _paper_page(paper: str, claims: Sequence[Claim]) -> str:
@@ -225,9 +226,8 @@ def _tally(tally: Mapping[str, Any]) -> str:
     outcome = "all hold" if not tally["failed"] else f"{tally['failed']:,} fail"
     skipped = tally["tried"] - tally["applied"]
     left_out = f" ({skipped:,} more do not meet the hypotheses)" if skipped else ""
-    return (
-        f"- {tally['what']}: {tally['applied']:,} instances, {outcome}{left_out}; {tally['made']}"
-    )
+    applied = counted(tally["applied"], "instance")
+    return f"- {tally['what']}: {applied}, {outcome}{left_out}; {tally['made']}"
 
 
 def _estimate(estimate: Mapping[str, Any]) -> str:

@@ -1,6 +1,7 @@
 """Use objects that a user defines in own files: predictors, metrics, claims, backends."""
 
 import json
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -120,8 +121,12 @@ def test_metrics_are_functions_of_a_part() -> None:
     def peaks(part: object) -> int:
         return len(part.steps)  # type: ignore[attr-defined]
 
-    compared = bfio.compare(LOAD, "fcfs", CLUSTER, pool=4, metrics=[peaks, "avg_gap"])
+    def half(part: object) -> Fraction:
+        return Fraction(1, 2)
+
+    compared = bfio.compare(LOAD, "fcfs", CLUSTER, pool=4, metrics=[peaks, half, "avg_gap"])
     (document,) = compared.documents()
+    assert document["half"] == 0.5
     assert document["peaks"] == document["steps"]
     assert "peaks" in compared._repr_html_()
     peaks.__name__ = "avg_gap"
@@ -131,9 +136,11 @@ def test_metrics_are_functions_of_a_part() -> None:
     with pytest.raises(InputError, match=near) as caught:
         bfio.compare(LOAD, "fcfs", CLUSTER, metrics="avg_gp")
     assert len(str(caught.value)) < 160
-    bad = bfio.compare(LOAD, "fcfs", CLUSTER, metrics=lambda part: float("nan"))
-    with pytest.raises(InputError, match="returned nan; return a number, or None"):
-        bad.documents()
+    for value, told in ((float("nan"), "returned nan; return a number, or None"),
+                        (10**5000, "raised OverflowError: .*; correct the metric")):  # fmt: skip
+        bad = bfio.compare(LOAD, "fcfs", CLUSTER, metrics=lambda part, value=value: value)
+        with pytest.raises(InputError, match=told):
+            bad.documents()
 
 
 def test_a_metric_that_fails_costs_no_table(

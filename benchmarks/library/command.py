@@ -12,6 +12,7 @@ from bfio.library.store import DATA
 from formulations.arrays import integer
 from formulations.deadline import MAX_WORK_LIMIT
 from formulations.problem_data import parse_json
+from formulations.words import counted
 
 _DESCRIPTION = """\
 Make and improve the library of instances (docs/library.md).
@@ -86,7 +87,7 @@ def _improve(args: argparse.Namespace) -> int:
         statuses,
         lambda line: print(line, flush=True),
     )
-    print(f"{better} entries were improved")
+    print(f"improved: {counted(better, 'entry')}")
     return DONE
 
 
@@ -103,5 +104,5 @@ def _take(args: argparse.Namespace) -> int:
 def _merge(args: argparse.Namespace) -> int:
     from benchmarks.library.improve import merge
 
-    print(f"{merge(args.library, args.other)} entries were improved")
+    print(f"improved: {counted(merge(args.library, args.other), 'entry')}")
     return DONE

@@ -37,8 +37,10 @@ from bfio.common.text import number
 from bfio.decode.cluster import MIN_TIME_S, Cluster
 from formulations.arrays import BoolArray, FloatArray, IntArray
 from formulations.errors import InputError, check_kind
+from formulations.problem_data import member
 from formulations.results import html_paragraphs, html_table
 from formulations.scalars import percent
+from formulations.words import counted
 
 if TYPE_CHECKING:
     from bfio.common.figure_style import ShownFigure
@@ -462,7 +464,7 @@ class StepTimeFit:
     own: WorkerFit | None = None
 
     def __repr__(self) -> str:
-        return f"<StepTimeFit of {len(self.steps):,} steps: {self.flags}>"
+        return f"<StepTimeFit of {counted(len(self.steps), 'step')}: {self.flags}>"
 
     @property
     def constants(self) -> dict[str, Constant]:
@@ -520,7 +522,7 @@ class StepTimeFit:
 
     def _repr_html_(self) -> str:
         """Return the constants as HTML for notebooks."""
-        title = f"{len(self.steps):,} steps"
+        title = f"{counted(len(self.steps), 'step')}"
         return html_table((title, "estimate (95 %)"), self.rows()) + html_paragraphs(self.notes)
 
 
@@ -560,7 +562,7 @@ class _Terms:
 def fit_step_time(
     steps: MeasuredSteps,
     *,
-    loss: Loss = Loss.HUBER,
+    loss: Loss | str = Loss.HUBER,
     with_mean: bool = True,
     per_worker: bool = False,
 ) -> StepTimeFit:
@@ -571,7 +573,8 @@ def fit_step_time(
     steps : MeasuredSteps
         At least as many steps as constants, in the order of measurement.
     loss : Loss
-        ``huber`` (slow outliers have little weight) or ``squares`` (the total time is preserved).
+        ``huber`` (slow outliers have little weight) or ``squares`` (the total time is preserved
+        unless ``step_overhead`` is set to 0).
     with_mean : bool
         Whether the mean load has its own term; BF-IO has none.
     per_worker : bool
@@ -583,6 +586,7 @@ def fit_step_time(
         If there are too few or only equal steps, or the loads of workers are required and unknown.
     """
     check_kind(steps, MeasuredSteps, "steps", "fit_step_time(MeasuredSteps.from_run(run))")
+    loss = member(Loss, loss, "loss")
     terms, negative = _fitted(steps, _columns(steps, with_mean), loss)
     found = dict(zip(terms.which, _constants(terms.regression), strict=True))
     overhead, token_time, mean_time = (found.get(k, Constant(0.0)) for k in range(len(_NAMES)))
@@ -609,7 +613,7 @@ def _columns(steps: MeasuredSteps, with_mean: bool) -> dict[int, FloatArray]:
     if with_mean and steps.mean_load is not None and _tells_mean(steps):
         columns[2] = steps.mean_load
     if len(steps) < len(columns):
-        what = f"{len(steps)} steps for {len(columns)} constants"
+        what = f"{counted(len(steps), 'step')} for {len(columns)} constants"
         raise InputError("steps", what, "measure more steps, at many loads")
     if not are_independent(np.column_stack([columns[0], columns[1]])):
         what = f"peaks from {steps.max_load.min():.17g} to {steps.max_load.max():.17g} tokens"
@@ -701,7 +705,8 @@ def _notes_on_fit(goodness: Goodness, terms: _Terms) -> Iterator[str]:
     if abs(goodness.total_ratio - 1) > _LEFT_OUT:
         yield (
             f"all steps together took {percent(goodness.total_ratio - 1)} more than the fit "
-            'gives, because slow outliers have little weight (loss="squares" keeps the total)'
+            'gives, because slow outliers have little weight (loss="squares" keeps the total, '
+            "unless it sets step_overhead to 0)"
         )
 
 

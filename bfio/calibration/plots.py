@@ -6,6 +6,7 @@ import numpy as np
 from matplotlib.ticker import StrMethodFormatter
 
 from bfio.common.figure_style import ShownFigure, styled
+from formulations.words import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,6 +22,8 @@ _TALL = 1.5
 #: The residual axis is linear up to this multiple of the median residual, rounded up to a power of
 #: ten [%], and logarithmic beyond.
 _LINEAR, _LEAST_LINEAR = 3, 0.01
+#: The axis extends this far beyond the outermost residual.
+_BEYOND = 1.3
 
 
 def fit_figure(fit: "StepTimeFit") -> ShownFigure:
@@ -39,10 +42,15 @@ def fit_figure(fit: "StepTimeFit") -> ShownFigure:
         linear = max(_LEAST_LINEAR, _LINEAR * float(np.nanmedian(np.abs(off))))
         linear = 10.0 ** np.ceil(np.log10(linear))
         below.set_yscale("symlog", linthresh=linear)
-        below.set_ylim(min(-linear, float(np.nanmin(off))), max(linear, float(np.nanmax(off))))
+        ends = min(-linear, float(np.nanmin(off))), max(linear, float(np.nanmax(off)))
+        # Points at the ends are not cut by the edge.
+        below.set_ylim(_BEYOND * ends[0], _BEYOND * ends[1])
         below.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
         below.set(ylabel="measured − fitted [%]", xlabel="load of the fullest worker [tokens]")
         below.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+        # Above the panels, so that it covers no point.
+        handles, labels = above.get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside upper left", ncols=3, markerscale=3)
     return figure
 
 
@@ -58,19 +66,22 @@ def _draw_durations(axes: "Axes", fit: "StepTimeFit") -> None:
     axes.plot(ends, line, color="black", linewidth=1.2, label="fit for equal workers")
     axes.set_ylim(bottom=0)
     axes.set_ylabel("step without the mean-load term [ms]" if mean_time else "step [ms]")
-    axes.legend(loc="upper left")
-    beyond = np.count_nonzero(durations > tallest)
+    beyond = int(np.count_nonzero(durations > tallest))
     if beyond:
-        text = f"{beyond:,} steps outside the plot"
-        axes.text(0.99, 0.97, text, transform=axes.transAxes, ha="right", va="top")
+        text = f"{counted(beyond, 'step')} above the plot"
+        axes.set_title(text, loc="right", fontsize="medium")
 
 
 def _scatter(axes: "Axes", fit: "StepTimeFit", up: "FloatArray") -> None:
-    """Draw a point per step, coloured by its critical worker."""
+    """Draw a point per step, coloured by its critical worker; ten colours recur."""
     number = len(up)
     chosen = np.unique(np.linspace(0, number - 1, min(number, _MOST_POINTS)).astype(np.int64))
     workers: IntArray = np.zeros(number, dtype=np.int64) if fit.own is None else fit.own.critical
-    for g in np.unique(workers[chosen]):
+    shown = np.unique(workers[chosen])
+    for place, g in enumerate(shown):
         own = chosen[workers[chosen] == g]
         across = fit.steps.max_load[own]
-        axes.plot(across, up[own], ".", markersize=3, alpha=0.5, color=f"C{g % _COLOURS}")
+        more = ", …" if place + _COLOURS < len(shown) else ""
+        label = f"worker {g}{more} slowest" if fit.own is not None and place < _COLOURS else None
+        colour = f"C{place % _COLOURS}"
+        axes.plot(across, up[own], ".", markersize=3, alpha=0.5, color=colour, label=label)

@@ -76,6 +76,8 @@ def main(argv: Sequence[str] | None = None, *, guarded: bool = False) -> int:
         spoken = partial(in_flags, parser=parser, command=command.name)
         if guarded:
             fork()
+        if getattr(args, "json", False):
+            so_far.keep_nothing()
         status = command.run(args)
         sys.stdout.flush()
         if guarded:
@@ -374,7 +376,7 @@ class _Guard:
             if not self._has_said:
                 say("interrupted")
             return INTERRUPTED
-        if self._kept is None:
+        if self._kept is None or not self._kept.at_limit:
             say("error: --time-limit: no answer found within the limit; raise it")
             return NOTHING_FOUND
         self._print(self._kept.at_limit)

@@ -13,6 +13,7 @@ from bfio.cli.so_far import View, begin
 from bfio.common.options import flag
 from bfio.programs import ProgramKind, kind_of
 from formulations.errors import InputError
+from formulations.words import counted
 
 if TYPE_CHECKING:
     from formulations.exchange import SolutionFile
@@ -85,9 +86,10 @@ def exchange(
         return _read(args, program, command, details or {})
     back = f"bfio {command} {Path(args.file).name}{options} --read-solution SOLUTION"
     answer = write_statement(program, args.write, back, overwrite=args.overwrite)
+    nouns = {"columns": "column", "rows": "row", "entries": "entry"}
+    sizes = ", ".join(counted(answer[key], noun) for key, noun in nouns.items())
     text = (
-        f"{answer['program']}: {answer['columns']:,} columns, {answer['rows']:,} rows, "
-        f"{answer['entries']:,} entries, written to {answer['written']}\n"
+        f"{answer['program']}: {sizes}, written to {answer['written']}\n"
         f"value of the model = {answer['multiplier']} * objective of the file\n"
         f"bring a solution back: {back}"
     )

@@ -55,6 +55,12 @@ def forget() -> None:
     _state.kept, _state.has_begun, _state.shown = None, False, time.monotonic()
 
 
+def keep_nothing() -> None:
+    """Keep, for a signal, the JSON document of a command that has found nothing yet."""
+    _state.kept = SoFar("", '{"interrupted": true}\n', INTERRUPTED)
+    _tell(ANSWER, *_state.kept)
+
+
 def keep(
     as_json: bool,
     document: Mapping[str, Any],
@@ -76,7 +82,7 @@ def keep(
     status : int
         Exit status at the time limit.
     on_signals : bool
-        Whether to print the answer after a signal too.
+        Whether to print the lines after a signal too; a JSON document always is.
     """
     if as_json:
         stopped = {key: "interrupted" for key in ("termination",) if key in document}
@@ -84,17 +90,18 @@ def keep(
         answer = SoFar(json_text(document), json_text(marked), status)
     else:
         text = "".join(f"{line}\n" for line in lines())
-        answer = SoFar(text, text, status)
-    if not on_signals:
-        answer = answer._replace(interrupted="")
+        answer = SoFar(text, text if on_signals else "", status)
     _state.kept = answer
     _tell(ANSWER, *answer)
 
 
-def keep_shown(show: Callable[[], None]) -> None:
-    """Keep the printed output of a function for a signal, at most every `_EVERY_S` seconds."""
+def keep_shown(show: Callable[[], None], *, at_once: bool = False) -> None:
+    """Keep the printed output of a function for a signal.
+
+    At most every `_EVERY_S` seconds, unless ``at_once``: for few pieces of work, some long.
+    """
     now = time.monotonic()
-    if now < _state.shown + _EVERY_S:
+    if not at_once and now < _state.shown + _EVERY_S:
         return
     printed, _state.notes = io.StringIO(), []
     # An error is reported at the end of the command.

@@ -11,6 +11,7 @@ from bfio.common.compilable import compilable
 from bfio.common.options import NUMBER, WHOLE, OptionKind, described, option
 from formulations.errors import InputError, known_fields
 from formulations.scalars import integer, real
+from formulations.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -167,7 +168,9 @@ class Cluster:
         if isinstance(value, list | tuple):
             if len(value) != self.workers:
                 raise InputError(
-                    name, f"{len(value)} entries for {self.workers} workers", "give one per worker"
+                    name,
+                    f"{counted(len(value), 'entry')} for {counted(self.workers, 'worker')}",
+                    "give one per worker",
                 )
             each = tuple(check(entry, f"{name}[{g}]") for g, entry in enumerate(value))
             value = each[0] if len(set(each)) == 1 else each

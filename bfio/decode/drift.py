@@ -28,6 +28,7 @@ from formulations.arrays import IntArray, integer
 from formulations.errors import InputError, use_one_of
 from formulations.problem_data import member
 from formulations.scalars import exact_rational
+from formulations.words import counted
 
 #: Largest increment; with it the cumulative drift of 9e12 steps still fits in 64 bits.
 MAX_INCREMENT = 10**6
@@ -89,7 +90,9 @@ class Drift:
             raise InputError("drift", what, "give negative increments by age, as in age:1,1,-1")
         below = np.flatnonzero(self._prefix < 0)
         if len(below):
-            what = f"after {below[0]} steps the load of a request is below its prompt"
+            what = (
+                f"after {counted(int(below[0]), 'step')} the load of a request is below its prompt"
+            )
             raise InputError("drift", what, "keep all partial sums >= 0, as in age:1,1,-1")
 
     @classmethod

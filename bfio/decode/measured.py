@@ -43,6 +43,7 @@ from bfio.decode.options import ArrivalMode, RunOptions
 from formulations.arrays import IntArray
 from formulations.errors import InputError
 from formulations.scalars import integer
+from formulations.words import counted
 
 if TYPE_CHECKING:
     from bfio.decode.cluster import Cluster
@@ -191,8 +192,9 @@ def measured_part(workload: Workload, cluster: Cluster, options: RunOptions) -> 
             remedy = "give requests that arrive over a longer time"
         held = "arrive within" if is_timed else "keep all slots busy for"
         of_full = " of full slots" if is_timed else ""
+        lasting = counted(max(0, int(steps + warm_up)), "step")
         why_not = (
-            f"{len(workload):,} requests {held} {max(0, int(steps + warm_up)):,} steps{of_full}, "
+            f"{len(workload):,} requests {held} {lasting}{of_full}, "
             f"but {warm_up:,} warm-up steps and {LEAST_STEPS} measured steps are needed; {remedy}"
         )
     return MeasuredPart(is_timed, begin, end, first, max(first, last), why_not)

@@ -14,6 +14,8 @@ User-defined metrics are functions of a part of a run, in addition to the built-
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
 from math import isfinite
 from typing import TypeAlias, cast
 
@@ -616,6 +618,9 @@ def extended(own: Iterable[Metric[RunPart]]) -> MetricTable[RunPart]:
     return METRICS.extended(added) if added else METRICS
 
 
+_NUMBERS = (int, float, Fraction, Decimal)
+
+
 def own_metric(name: str, function: Callable[[RunPart], Value]) -> Metric[RunPart]:
     """Return a metric made from a user's function, with checks of its values.
 
@@ -627,12 +632,13 @@ def own_metric(name: str, function: Callable[[RunPart], Value]) -> Metric[RunPar
         where = f"metric {name}"
         with users_code(where, remedy="correct the metric"):
             value = function(part)
-        plain = value.item() if isinstance(value, np.generic) else value
-        is_number = isinstance(plain, int | float) and not isinstance(plain, bool)
-        if plain is not None and not (is_number and isfinite(plain)):
-            remedy = "return a number, or None if undefined"
-            raise InputError(where, f"returned {value!r:.40}", remedy)
-        return plain
+            plain = value.item() if isinstance(value, np.generic) else value
+            is_number = isinstance(plain, _NUMBERS) and not isinstance(plain, bool)
+            # `isfinite` raises an error if the number is too large for a float.
+            if plain is not None and not (is_number and isfinite(plain)):
+                remedy = "return a number, or None if undefined"
+                raise InputError(where, f"returned {value!r:.40}", remedy)
+        return float(plain) if isinstance(plain, Fraction | Decimal) else plain
 
     lines = (getattr(function, "__doc__", None) or "a user's own").strip().splitlines()
     description = getattr(function, "description", lines[0])

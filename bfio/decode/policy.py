@@ -36,6 +36,7 @@ from bfio.common.options import MAX_SHOWN
 from bfio.decode.state import DecodeState
 from formulations.arrays import integer
 from formulations.errors import InputError
+from formulations.words import counted
 
 #: One entry per waiting request, in order of arrival: its worker, or None to keep waiting.
 Assignment: TypeAlias = Sequence[int | None]
@@ -149,11 +150,8 @@ def checked_decision(
             "return a list: a worker or None per waiting request",
         )
     if len(answer) != num_waiting:
-        raise InputError(
-            where,
-            f"returned {len(answer)} entries for {num_waiting} waiting requests",
-            "return a worker or None per waiting request",
-        )
+        what = f"{counted(len(answer), 'entry')} for {counted(num_waiting, 'waiting request')}"
+        raise InputError(where, f"returned {what}", "return a worker or None per waiting request")
     checked = list(answer)
     for i, entry in enumerate(checked):
         if entry is not None:

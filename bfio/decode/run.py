@@ -18,6 +18,7 @@ from bfio.decode.stints import Cause, Stints, stints, waiting_totals
 from formulations.arrays import BoolArray, FloatArray, IntArray
 from formulations.errors import InputError, use_one_of
 from formulations.results import data_frame, html_table
+from formulations.words import counted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -176,7 +177,8 @@ class Run:
     def __repr__(self) -> str:
         machine = self.cluster.shape
         requests = f"{self.completed:,} of {self.num_requests:,} requests"
-        return f"<Run of {self.policy} on {machine}: {self.steps:,} steps, {requests} completed>"
+        steps = counted(self.steps, "step")
+        return f"<Run of {self.policy} on {machine}: {steps}, {requests} completed>"
 
     def to_frame(self, of: str = "steps") -> Any:
         """Return the record as a data frame of pandas.

@@ -27,6 +27,7 @@ from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray
 from formulations.errors import InputError
 from formulations.scalars import percentage
+from formulations.words import counted
 
 #: Limits of a solve: options of policies, also recorded in their statistics.
 LIMITS = ("work_limit", "time_limit")
@@ -61,7 +62,7 @@ def setting_parts(
         **settings_after("speed", cluster, first),
         "arrivals": _arrivals(first),
         **settings_after("arrivals", cluster, first),
-        "steps": "" if first.steps is None else f"at most {first.steps:,} steps",
+        "steps": "" if first.steps is None else f"at most {counted(first.steps, 'step')}",
         "dispatch": _dispatch(options),
         **settings_after("dispatch", cluster, first),
         "drift": _drift(first.drift),

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, TypeAlias
 from formulations.errors import InputError, use_one_of
 from formulations.fluid import FluidObjective
 from formulations.problem_data import check_keys, check_list, parse_json, shown
+from formulations.words import counted
 
 
 def canonical(document: Any) -> str:
@@ -249,7 +250,7 @@ def integers(
     """
     values = field_of(document, name)
     if len(values) != length:
-        what = f"has {len(values)} entries"
+        what = f"has {counted(len(values), 'entry')}"
         raise InputError(name, what, f"give {length}, one per request")
     for i, value in enumerate(values):
         if type(value) is not int and not (or_none and value is None):

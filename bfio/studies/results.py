@@ -11,6 +11,7 @@ from bfio.studies.row import Row, Status, Task, label
 from bfio.studies.study import Study
 from formulations.errors import InputError
 from formulations.results import data_frame
+from formulations.words import counted
 
 #: Remark on rows that repeat another one.
 SEED_CHANGES_NOTHING = (
@@ -119,15 +120,16 @@ def check_some_done(results: Results) -> None:
         return
     place, name, planned = str(results.store), results.study.name, len(results.tasks)
     if not results.rows:
-        what = f"none of the {planned} rows of study {name} has been computed"
+        what = f"none of the {counted(planned, 'row')} of study {name} has been computed"
         if results.other_rows:
-            what += f"; the store has {results.other_rows} rows of other code, data or arguments"
+            others = counted(results.other_rows, "row")
+            what += f"; the store has {others} of other code, data or arguments"
         raise InputError(place, what, "run the study first")
     ends = [f"{number} {ENDS[status]}" for status, number in results.counts().items() if number]
     ends += [f"{results.missing} not computed yet"] if results.missing else []
     raise InputError(
         place,
-        f"none of the {planned} rows of study {name} has a result: {', '.join(ends)}",
+        f"none of the {counted(planned, 'row')} of study {name} has a result: {', '.join(ends)}",
         "see the errors in `bfio study status`, then run the study again with retry=True",
     )
 

@@ -194,11 +194,13 @@ def _connected(address: str) -> "Iterator[Client]":
     """Connect to a Dask scheduler with at least one worker; finally end idle processes."""
     try:
         from distributed import Client
+        from distributed.comm.addressing import resolve_address
     except ImportError:
         raise InputError(
             "cluster", "Dask is not installed", "install it with: pip install 'bfio[cluster]'"
         ) from None
     try:
+        resolve_address(address)  # Client would try for long, and fail with a traceback.
         client = Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError) as error:
         raise InputError(

@@ -13,6 +13,7 @@ from bfio.workloads.tables import Record
 from bfio.workloads.trace_format import RequestColumns, RequestRow, TraceFormat, format_decimal
 from formulations.arrays import IntArray
 from formulations.errors import InputError
+from formulations.words import counted
 
 
 @dataclass(frozen=True)
@@ -186,7 +187,7 @@ def workload_fields(
     if not len(requests.output):
         raise InputError(
             source,
-            f"no requests ({found.num_rows} rows, {found.num_dropped} without output, "
+            f"no requests ({counted(found.num_rows, 'row')}, {found.num_dropped} without output, "
             f"{requests.num_skipped} bad)",
             "give a trace with at least one request",
         )

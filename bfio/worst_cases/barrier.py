@@ -35,6 +35,7 @@ from formulations.hindsight_makespan import (
     list_schedule,
 )
 from formulations.problem_data import member
+from formulations.words import counted
 
 #: Prompt and output of a request.
 Request: TypeAlias = tuple[int, int]
@@ -116,8 +117,8 @@ class BarrierSpace:
         """Return a description of the instances."""
         return (
             f"{self.requests} requests at step 0 in every order, prompts up to {self.prompt}, "
-            f"outputs up to {self.output}, {self.workers} workers of {self.slots} slots, "
-            f"{self.criterion}"
+            f"outputs up to {self.output}, {counted(self.workers, 'worker')} of "
+            f"{counted(self.slots, 'slot')}, {self.criterion}"
         )
 
     def size(self, target: "BarrierTarget") -> int:
@@ -302,7 +303,8 @@ def adversary(target: BarrierTarget, space: BarrierSpace) -> Found:
     case = against(target, problem, list_schedule(problem, longest_first))
     told = (
         f"{problem.num_requests} requests of prompt 1, {space.workers} of output {space.output} "
-        f"one after the other, {space.workers} workers of {space.slots} slots, peaks"
+        f"one after the other, {counted(space.workers, 'worker')} of "
+        f"{counted(space.slots, 'slot')}, peaks"
     )
     return Found(case, "adversary", told, space.workers + 1, 1, is_maximal=False)
 

@@ -34,11 +34,12 @@ round, and only the round before the start must be tested.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from math import gcd
 from typing import Any
 
 from bfio.worst_cases.cache import CacheSpace, CacheTarget
-from bfio.worst_cases.case import Case, Found, Ratio, Target, exceeds
+from bfio.worst_cases.case import Case, Found, Ratio, Target, Watch, exceeds, unwatched
 from formulations.backends import ModelProgram, SolveLimits, backend, run_backend
 from formulations.deadline import OutOfTime
 from formulations.errors import InputError
@@ -184,7 +185,9 @@ def _greedy(model: Any, tokens: _Tokens, requests: int, memory: int, last: int) 
         model.tied.add(gap <= last * (1 - model.together[i]))
 
 
-def bilevel(target: Target, space: object, *, time_limit: float | None = None) -> Found:
+def bilevel(
+    target: Target, space: object, *, time_limit: float | None = None, watch: Watch = unwatched
+) -> Found:
     """Find the maximum ratio of Algorithm 1 by a sequence of integer programs.
 
     For every memory CP-SAT searches for an instance and a schedule whose ratio exceeds the best so
@@ -199,6 +202,8 @@ def bilevel(target: Target, space: object, *, time_limit: float | None = None) -
         The space of instances, with all requests at 0.
     time_limit : float, optional
         Time limit of each program [s]; if it is reached, nothing is proven.
+    watch : callable, optional
+        Is called at every larger ratio.
 
     Raises
     ------
@@ -211,23 +216,30 @@ def bilevel(target: Target, space: object, *, time_limit: float | None = None) -
     if space.last_arrival or not target.ignores_order:
         what = "bilevel supports only shortest first with all requests at 0"
         raise InputError("method", what, 'use method="exhaustive"')
-    search = _Search(target, space, time_limit)
+    search = _Search(target, space, time_limit, watch)
     for memory in space.memories:
         search.close(memory)
-    assert search.best is not None
-    return Found(
-        search.best, "bilevel", str(space), search.programs, search.programs, search.is_maximal
-    )
+    return search.found(search.is_maximal)
 
 
 class _Search:
     """The best instance so far, and whether its maximality is proven."""
 
-    def __init__(self, target: CacheTarget, space: CacheSpace, time_limit: float | None) -> None:
+    def __init__(
+        self, target: CacheTarget, space: CacheSpace, time_limit: float | None, watch: Watch
+    ) -> None:
         self._target, self._space, self._time_limit = target, space, time_limit
+        self._watch = watch
         self.best: Case | None = None
         self.programs, self.is_maximal = 0, True
         self._ratio: Ratio = (1, 1)
+
+    def found(self, is_maximal: bool) -> Found:
+        """Return the best instance so far."""
+        assert self.best is not None
+        return Found(
+            self.best, "bilevel", str(self._space), self.programs, self.programs, is_maximal
+        )
 
     def close(self, memory: int) -> None:
         """Search for larger ratios with one memory size, until none exists or time runs out."""
@@ -251,6 +263,7 @@ class _Search:
     def _take(self, case: Case) -> None:
         self.best, divisor = case, gcd(case.cost, case.least)
         self._ratio = case.cost // divisor, case.least // divisor
+        self._watch(partial(self.found, is_maximal=False))
 
     def _judged(self, problem: LatencyProblem) -> tuple[object, object]:
         """Return the policy's schedule, and an optimum."""

@@ -1,6 +1,6 @@
 """A policy's schedule compared with a better one: the certificate of a ratio."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol, TypeAlias
@@ -229,3 +229,11 @@ class Found:
             **self.case.to_mapping(),
             "violations": self.case.violations(),
         }
+
+
+#: Receives, on the way, a function that returns the worst case found so far.
+Watch: TypeAlias = Callable[[Callable[[], Found]], None]
+
+
+def unwatched(found: Callable[[], Found]) -> None:
+    """Discard what a search has found so far."""

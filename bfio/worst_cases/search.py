@@ -8,7 +8,17 @@ import numpy as np
 
 from bfio.worst_cases.barrier import BarrierSpace, BarrierTarget, adversary
 from bfio.worst_cases.cache import CacheSpace, CacheTarget, steady
-from bfio.worst_cases.case import Case, Found, Ratio, Space, Target, against, exceeds
+from bfio.worst_cases.case import (
+    Case,
+    Found,
+    Ratio,
+    Space,
+    Target,
+    Watch,
+    against,
+    exceeds,
+    unwatched,
+)
 from formulations.arrays import integer
 from formulations.errors import InputError
 from formulations.problem_data import ProblemData, member
@@ -19,7 +29,7 @@ MAX_INSTANCES = 50_000_000
 _LONGEST_WRITTEN = 10**18
 
 
-def exhaustive(target: Target, space: Space) -> Found:
+def exhaustive(target: Target, space: Space, watch: Watch = unwatched) -> Found:
     """Find the maximum ratio over a space, with a proof of maximality.
 
     The policy's cost divided by a lower bound on the optimum is at least its ratio. If that does
@@ -31,6 +41,8 @@ def exhaustive(target: Target, space: Space) -> Found:
         The policy.
     space : Space
         The space of instances.
+    watch : callable, optional
+        Is called before every instance but the first.
 
     Raises
     ------
@@ -44,7 +56,10 @@ def exhaustive(target: Target, space: Space) -> Found:
     best: Case | None = None
     largest: Ratio | None = None
     tried = solved = 0
+    about = str(space)
     for problem in space.instances(target):
+        if best is not None:
+            watch(partial(Found, best, "exhaustive", about, tried, solved, is_maximal=False))
         tried += 1
         program = target.program(problem)
         schedule = target.schedule(problem)
@@ -60,7 +75,7 @@ def exhaustive(target: Target, space: Space) -> Found:
             largest, best = ratio, Case(target, problem, schedule, optimum, proven=True)
     if best is None:
         raise InputError("space", "contains no instance", "use a larger space")
-    return Found(best, "exhaustive", str(space), tried, solved, is_maximal=True)
+    return Found(best, "exhaustive", about, tried, solved, is_maximal=True)
 
 
 def _in_digits(size: int) -> str:
@@ -87,7 +102,9 @@ _ROUNDS = 4
 _PATIENCE = 400
 
 
-def local(target: Target, space: Space, *, steps: int, seed: int) -> Found:
+def local(
+    target: Target, space: Space, *, steps: int, seed: int, watch: Watch = unwatched
+) -> Found:
     """Search for a large ratio by annealing; only the ratio found is certified.
 
     Parameters
@@ -100,13 +117,20 @@ def local(target: Target, space: Space, *, steps: int, seed: int) -> Found:
         Number of instances evaluated.
     seed : int
         Seed of all draws; equal seeds give equal results.
+    watch : callable, optional
+        Is called before every instance but the first.
     """
     rng = np.random.default_rng(seed)
     walk = _Walk(target, space, rng, space.draw(rng))
+
+    def found() -> Found:
+        return Found(walk.best, "local", str(space), walk.tried, walk.tried, is_maximal=False)
+
     for step in range(1, steps):
+        watch(found)
         share = (step * _ROUNDS % steps) / steps
         walk.step(_HOT * (_COLD / _HOT) ** share)
-    return Found(walk.best, "local", str(space), walk.tried, walk.tried, is_maximal=False)
+    return found()
 
 
 class _Walk:
@@ -176,6 +200,7 @@ def worst_case(
     steps: int = STEPS,
     seed: int = 0,
     time_limit: float | None = None,
+    watch: Watch = unwatched,
 ) -> Found:
     """Search a space for the instance with the largest ratio of a policy to the optimum.
 
@@ -191,6 +216,8 @@ def worst_case(
         Number of instances that ``local`` tries, and the seed of its draws.
     time_limit : float, optional
         Time limit of each integer program that ``bilevel`` solves [s].
+    watch : callable, optional
+        Receives, on the way, a function that returns the worst case found so far.
 
     Raises
     ------
@@ -212,14 +239,14 @@ def worst_case(
     if isinstance(space, CacheSpace) and isinstance(target, CacheTarget):
         _check_arrivals(target, space)
     if method is Method.EXHAUSTIVE:
-        return exhaustive(target, space)
+        return exhaustive(target, space, watch)
     if method is Method.LOCAL:
-        return local(target, space, steps=steps, seed=seed)
+        return local(target, space, steps=steps, seed=seed, watch=watch)
     if method is Method.BILEVEL:
         # Imported here because it loads Pyomo.
         from bfio.worst_cases.bilevel import bilevel
 
-        return bilevel(target, space, time_limit=time_limit)
+        return bilevel(target, space, time_limit=time_limit, watch=watch)
     if isinstance(target, CacheTarget) and isinstance(space, CacheSpace):
         of_system, search = Method.STEADY, partial(steady, target, space)
     elif isinstance(target, BarrierTarget) and isinstance(space, BarrierSpace):

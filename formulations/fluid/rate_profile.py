@@ -24,6 +24,7 @@ from typing import Any, TypeAlias
 from formulations.errors import InputError
 from formulations.problem_data import Validated, check_keys, check_list
 from formulations.scalars import exact_number
+from formulations.words import counted
 
 _ZERO = Fraction(0)
 
@@ -151,7 +152,7 @@ class RateProfile(Validated):
             for k, row in enumerate(self.rates)
         )
         if len(rates) != len(self.breaks):
-            what = f"{len(rates)} rows for {len(self.breaks)} breaks"
+            what = f"{counted(len(rates), 'row')} for {counted(len(self.breaks), 'break')}"
             raise InputError("rates", what, "give one row per break")
         for k, row in enumerate(rates):
             if len(row) != len(rates[0]) or not row:

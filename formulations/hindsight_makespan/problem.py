@@ -15,7 +15,7 @@ from formulations.problem_data import ProblemData, check_keys, member, shown
 from formulations.request_table import checked_columns, read_requests, written_requests
 from formulations.results import ProgramResult
 from formulations.scalars import exact_rational
-from formulations.words import Words
+from formulations.words import Words, counted
 
 #: A running request as (constant, end): at a step k < end it holds ``constant + k`` tokens.
 Held = tuple[int, int]
@@ -44,7 +44,7 @@ def checked_memory(memory: object, workers: int, peaks: IntArray) -> IntArray | 
         memory = [integer(memory, "memory", minimum=1)] * workers
     tokens = integer_vector(memory, "memory", minimum=1)
     if len(tokens) != workers:
-        what = f"{len(tokens)} entries for {workers} workers"
+        what = f"{counted(len(tokens), 'entry')} for {counted(workers, 'worker')}"
         raise InputError("memory", what, "give one per worker, or one number")
     if len(peaks) and int(peaks.max()) > int(tokens.max()):
         i = int(peaks.argmax())

@@ -34,6 +34,7 @@ from formulations.results import (
 )
 from formulations.scalars import exact_rational, plain_number
 from formulations.step.problem import MAX_OBJECTIVE
+from formulations.words import counted
 
 _REQUIRED_KEYS = ("capacity", "active", "max_pauses")
 _OPTIONAL_KEYS = ("waiting", "required", "step_overhead", "token_time", "token_capacity")
@@ -290,7 +291,9 @@ def _times(times: object, where: str, workers: int) -> tuple[Fraction, ...]:
         return (exact_rational(times, where, exponents=True),) * workers
     if len(times) != workers:
         raise InputError(
-            where, f"{len(times)} entries where {workers} are expected", "give one per worker"
+            where,
+            f"{counted(len(times), 'entry')} where {workers} are expected",
+            "give one per worker",
         )
     return tuple(
         exact_rational(time, f"{where}[{g}]", exponents=True) for g, time in enumerate(times)

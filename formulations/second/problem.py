@@ -18,7 +18,7 @@ from formulations.step.problem import (
     assignment_text,
 )
 from formulations.step.problem import WORDS as STEP
-from formulations.words import Words
+from formulations.words import Words, counted
 
 
 class Second(StrEnum):
@@ -83,7 +83,9 @@ class SecondProblem(ProblemData):
         cost = integer_vector(cost, "cost")
         if len(cost) != N:
             raise InputError(
-                "cost", f"{len(cost)} entries for {N} requests", "give one cost per request"
+                "cost",
+                f"{counted(len(cost), 'entry')} for {counted(N, 'request')}",
+                "give one cost per request",
             )
         self._set(cost=cost, most=integer(self.most, "most", maximum=MAX_OBJECTIVE))
         window = self.window

@@ -144,7 +144,7 @@ def test_a_failing_row_is_counted(
     monkeypatch.chdir(tmp_path)
     for _ in range(2):
         assert main(["run", "fails", "--out", str(tmp_path)]) == ROWS_FAILED
-        assert "1 rows failed" in capsys.readouterr().err
+        assert "1 row failed" in capsys.readouterr().err
     by_status = {row.status: row for row in _rows(tmp_path, "fails")}
     assert set(by_status) == {Status.DONE, Status.FAILED}
     assert "ZeroDivisionError" in by_status[Status.FAILED].error

@@ -135,7 +135,7 @@ def test_a_tail_that_is_left_out_is_told() -> None:
     assert fit.goodness.total_ratio == pytest.approx(1.1, abs=0.002)
     assert any(note.startswith("all steps together took 10.") for note in fit.notes)
     assert fit.goodness.outliers == 30
-    assert fit_step_time(slow_steps, loss=Loss.SQUARES).goodness.total_ratio == pytest.approx(1)
+    assert fit_step_time(slow_steps, loss="squares").goodness.total_ratio == pytest.approx(1)
 
 
 def test_durations_that_bend_are_told() -> None:
@@ -232,6 +232,21 @@ def test_figures() -> None:
         assert below.get_ylabel() == "measured − fitted [%]"
         assert "token_time" in fit._repr_html_()
     assert figure._repr_png_().startswith(b"\x89PNG")
+
+
+def test_the_figure_says_what_it_shows() -> None:
+    """Colours in a legend, outliers in words, and no residual on the edge."""
+    loads = np.array([[1e4, 2e4], [3e4, 2e4], [2e4, 4e4], [5e4, 3e4]] * 10)
+    durations = 1e-3 + 1e-7 * loads.max(axis=1)
+    durations[7] *= 3
+    figure = fit_step_time(MeasuredSteps.from_loads(durations, loads), per_worker=True).plot()
+    above, below = figure.axes
+    assert above.get_title(loc="right") == "1 step above the plot"
+    (legend,) = figure.legends
+    told = [text.get_text() for text in legend.get_texts()]
+    assert told == ["worker 0 slowest", "worker 1 slowest", "fit for equal workers"]
+    drawn = np.concatenate([line.get_ydata() for line in below.get_lines()])
+    assert below.get_ylim()[0] < np.nanmin(drawn) < np.nanmax(drawn) < below.get_ylim()[1]
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ def test_what_a_person_reads(bfio: Bfio, tmp_path: Path) -> None:
     large = {"stages": [{"agent": "gpu", "prefill": 2000, "decode": 200, "rate": 4}]}
     large["agents"] = [{"name": "gpu", "budget": 100_000, "overhead": 1}]
     text = bfio("capacity", _write(tmp_path, large)).out
-    assert "capacity for the load, of budgets to 100,000: budget 100,000, 1 slots" in text
+    assert "capacity for the load, of budgets to 100,000: budget 100,000, 1 slot" in text
 
 
 @pytest.mark.parametrize(

@@ -81,13 +81,16 @@ def test_a_signal_after_the_answer() -> None:
 
 
 def test_nothing_in_hand() -> None:
-    """A signal says so alone; a limit has status 3 and one line."""
+    """A signal says so alone, or in a document; a limit has status 3 and one line."""
+    ended = _run("--empty", "--json", signals=(signal.SIGINT,))
+    assert (ended.status, json.loads(ended.out)) == (130, {"interrupted": True})
     ended = _run("--empty", signals=(signal.SIGINT,))
     assert (ended.status, ended.out, ended.err) == (130, "", "interrupted\n")
-    ended = _run("--empty", "--limit", "0.1")
-    assert (ended.status, ended.out) == (3, "")
-    assert ended.err.count("\n") == 1
-    assert "--time-limit" in ended.err
+    for more in ((), ("--json",)):
+        ended = _run("--empty", "--limit", "0.1", *more)
+        assert (ended.status, ended.out) == (3, "")
+        assert ended.err.count("\n") == 1
+        assert "--time-limit" in ended.err
 
 
 def test_a_limit_ends_native_code() -> None:

@@ -132,7 +132,7 @@ def test_slips_are_one_line(bfio: Bfio, command: str, said: str) -> None:
     ("text", "said"),
     [
         ("{}", "assignment: missing; give a JSON object"),
-        ('{"assignment": [0]}', "assignment: has 1 entries; give 16, one per request"),
+        ('{"assignment": [0]}', "assignment: has 1 entry; give 16, one per request"),
         ('{"assignment": 5}', "assignment: a number; write a list"),
         ("[]", "found.json: "),
     ],

@@ -77,5 +77,5 @@ def test_limits_and_signals(tmp_path: Path, command: str, method: str) -> None:
     status, out, seconds = _run(hard, tmp_path, after=loading + 2)
     assert seconds <= 2 + _SLACK_S
     assert status in (0, 2, 130)
-    if status == 130 and out:
+    if status == 130:
         assert json.loads(out)["interrupted"]

@@ -63,6 +63,31 @@ def test_notes_of_a_csv_table_are_printed_once(
     assert "note: " not in told.out + kept[-1].interrupted
 
 
+@pytest.mark.parametrize(
+    ("command", "results"),
+    [
+        ("worst cache --requests 3 --method local --steps 3", "policy_schedule"),
+        ("worst cache --requests 3 --memory 4", "policy_schedule"),
+        ("worst cache --requests 3 --memory 4 --method bilevel", "policy_schedule"),
+        ("library verify makespan-2x1*", "entries"),
+        ("show step.json --methods exact,brute-force", "answers"),
+    ],
+)
+def test_what_is_found_is_kept_for_a_signal(
+    bfio: Bfio, monkeypatch: pytest.MonkeyPatch, command: str, results: str
+) -> None:
+    """And until then a document that says so."""
+    bfio("library", "get", "step-4x8-synthetic-8-w1-h0", "step.json")
+    monkeypatch.setattr(so_far, "_EVERY_S", 0.0)
+    kept: list[so_far.SoFar] = []
+    monkeypatch.setattr(so_far, "_tell", lambda kind, *said: kept.append(so_far.SoFar(*said)))
+    assert results in bfio(*command.split(), "--json").json
+    documents = [json.loads(answer.interrupted) for answer in kept]
+    assert documents[0] == {"interrupted": True}
+    assert documents[-1]["interrupted"]
+    assert documents[-1][results]
+
+
 def test_json_says_what_it_is_cited_with(bfio: Bfio) -> None:
     """The commit, and where solves stop unless they are told otherwise."""
     for words, wanted in (

@@ -83,8 +83,8 @@ def test_a_seed_moves_the_smoke_size_too(bfio: Bfio, tmp_path: Path) -> None:
     _study(tmp_path, "1")
     bfio("study", "run", "study.toml", "--smoke", "--jobs", "1")
     done = bfio("study", "run", "study.toml", "--smoke", "--seed", "5", "--jobs", "1")
-    assert "0 of 1 rows already stored" in done.err
-    assert "the store also has 1 rows of other code, data or arguments" in done.out
+    assert "0 of 1 row already stored" in done.err
+    assert "the store also has 1 row of other code, data or arguments" in done.out
     assert "--smoke --seed 5" in done.out
 
 
@@ -119,7 +119,7 @@ def test_reports_of_rows_that_are_not_there(bfio: Bfio, tmp_path: Path) -> None:
     _study(tmp_path, "1, 2, 3")
     done = bfio("study", "report", "study.toml", "--store", "kept/s.sqlite")
     assert (done.status, "kept/s-report/report.html" in done.out) == (0, True)
-    assert "1 of 3 rows are not computed; compute them with: bfio study run" in done.err
+    assert "1 of 3 rows not computed; compute them with: bfio study run" in done.err
 
 
 @pytest.mark.parametrize("times", [1, 2])

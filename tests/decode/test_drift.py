@@ -95,7 +95,7 @@ def test_two_thirds_is_the_pattern_0_1_1() -> None:
     ("increments", "message"),
     [
         ((), "0 increments"),
-        ((-1, 2), "after 1 steps the load of a request is below its prompt"),
+        ((-1, 2), "after 1 step the load of a request is below its prompt"),
         ((3, -1, -3, 2), "after 3 steps the load of a request is below its prompt"),
         ((1, -(10**6) - 1), r"drift\[1\]: -1000001 is out of range"),
         ((0.5,), r"drift\[0\]: expected an integer"),

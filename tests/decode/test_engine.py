@@ -227,7 +227,7 @@ BAD_ANSWERS: list[tuple[Any, str]] = [
     (7, r"returned 7"),
     ("01", r"returned '01'"),
     ({0: 1}, r"returned \{0: 1\}"),
-    ([0], r"step 0: returned 1 entries for 3 waiting"),
+    ([0], r"step 0: returned 1 entry for 3 waiting"),
     ([0, 1, None, None], r"returned 4 entries for 3 waiting"),
     ([0, 0, None], r"step 0, request 1: worker 0 has no free slot left"),
     ([0, 2, None], r"request 1: there is no worker 2; use 0..1"),

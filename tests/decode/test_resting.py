@@ -336,7 +336,7 @@ def test_machines_of_which_the_program_knows_too_little(
         (Scripted({1: [-1]}), "step 1: rest -1 is not the index"),
         (Scripted({1: ["0"]}), "step 1: rest '0' is not the index"),  # type: ignore[list-item]
         (Scripted({1: [0, 1]}), "all active requests rest and none starts"),
-        (Scripted({1: [0], 2: [0]}, max_pauses=1), "active request 0 has rested 1 steps"),
+        (Scripted({1: [0], 2: [0]}, max_pauses=1), "active request 0 has rested 1 step"),
         (Scripted({0: [9]}, max_pauses=None), "pauses requests, but declares no max_pauses; give"),
         (Scripted({0: []}, max_pauses=-1), "max_pauses"),
         (Scripted({0: []}, max_pauses="2"), "max_pauses"),

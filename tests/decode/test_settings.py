@@ -241,7 +241,7 @@ def test_why_nothing_is_measured() -> None:
     assert "repeat the requests" in said
     timed = RunOptions(arrivals=ArrivalMode.TIMED)
     for milliseconds, told in (
-        ((0, 5), "2 requests arrive within 1 steps of full slots"),
+        ((0, 5), "2 requests arrive within 1 step of full slots"),
         ((3, 3), "give requests that arrive over a longer time"),
     ):
         times = tuple(Fraction(t, 1000) for t in milliseconds)

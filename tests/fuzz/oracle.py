@@ -19,7 +19,7 @@ _MOST_BYTES = 3 << 29
 #: Lines on standard error that are not errors: progress, remarks, output of users' code.
 _REMARK = re.compile(
     r"^(.*: \d+/\d+( rows.*)?|compiling kernels: .*|note: .*|hello|"
-    r".*: \d+ of \d+ rows already stored|\d+ of \d+ rows are not computed; .*|"
+    r".*: \d+ of [\d,]+ rows? already stored|\d+ of [\d,]+ rows? not computed; .*|"
     r"computed rows are stored in .*|interrupted|finishing the rows in flight; .*)$"
 )
 _ERROR = re.compile(r"^error: .+: .+; .+$", re.DOTALL)

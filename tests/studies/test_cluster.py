@@ -253,7 +253,11 @@ def test_a_client_is_closed_although_its_scheduler_is_lost() -> None:
 
 
 def test_no_scheduler_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A port where nobody listens, and no address at all."""
+    """A port where nobody listens, and no address at all; without a port nothing connects."""
+    with monkeypatch.context() as here:
+        here.setattr("distributed.Client", None)
+        with pytest.raises(InputError, match="missing port"):
+            run_study(_busy(1), tmp_path / "s", StudyRunOptions(cluster="foo"))
     monkeypatch.setattr("bfio.studies.runner._CONNECT_SECONDS", 1)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

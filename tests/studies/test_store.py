@@ -105,6 +105,16 @@ def test_a_second_run_is_kept_out_and_readers_are_not(tmp_path: Path) -> None:
         assert store.count() == 1
 
 
+def test_a_reader_leaves_nothing_behind(tmp_path: Path) -> None:
+    """The files that SQLite keeps beside a store go with the last connection."""
+    with open_for_writing(tmp_path / "s"):
+        pass
+    before = sorted(tmp_path.iterdir())
+    with open_for_reading(tmp_path / "s") as store:
+        store.count()
+    assert sorted(tmp_path.iterdir()) == before
+
+
 def test_a_link_is_no_second_store(tmp_path: Path) -> None:
     """The lock belongs to the file, whatever name it is called by."""
     (tmp_path / "link").symlink_to(tmp_path / "s")

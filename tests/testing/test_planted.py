@@ -171,9 +171,9 @@ PLANTED: list[tuple[Any, Callable[..., None], str]] = [
     (newest_first, check_ties, "its equal 0 waits"),
     (highest_index, check_ties, "worker 1 is taken, its equal 0 is not"),
     (beyond_memory, check_memory, "needs 1 and has 0"),
-    (drops_last, check_contract, "returned 0 entries for 1 waiting requests"),
-    (drops_last, check_conservation, "returned 0 entries for 1 waiting requests"),
-    (twice, check_contract, "returned 2 entries for 1 waiting requests"),
+    (drops_last, check_contract, "returned 0 entries for 1 waiting request"),
+    (drops_last, check_conservation, "returned 0 entries for 1 waiting request"),
+    (twice, check_contract, "returned 2 entries for 1 waiting request"),
     (counts_from_one, check_contract, "there is no worker 1"),
     (writes, check_contract, "changed state.free_slots from [1] to [0]"),
     (writes, check_conservation, "read-only"),
@@ -264,7 +264,7 @@ def test_a_broken_contract_is_told_as_such() -> None:
     for check in (check_ties, check_no_starvation, check_blind_to_lengths):
         with pytest.raises(Refuted, match="drops_last breaks the contract of policies"):
             check(drops_last)
-    with pytest.raises(InputError, match="returned 1023 entries for 1024 waiting"):
+    with pytest.raises(InputError, match="returned 1,023 entries for 1,024 waiting"):
         check_improvement(drops_last, rounds=1)
 
 

@@ -137,7 +137,7 @@ def test_bad_json_line(tmp_path: Path, line: bytes, where: str, what: str) -> No
         (b"\n \n\r\n", "is empty"),
         (b'""\n1\n', "no known trace format"),
         (HEADER, "no requests (0 rows, 0 without output, 0 bad)"),
-        (GPT + b"5,GPT-4,0,0,0,API log\n", "no requests (1 rows, 1 without output, 0 bad)"),
+        (GPT + b"5,GPT-4,0,0,0,API log\n", "no requests (1 row, 1 without output, 0 bad)"),
         (b"time,in,out\n1,2,3\n", "no known trace format has the columns 'time, in, out'"),
         (b"0.5,3,4\n1,2,3\n", "no known trace format"),
         (HEADER.replace(b",", b" ") + b"1 2 3\n", "no known trace format"),

@@ -54,6 +54,7 @@ from bfio.common.provenance import version_and_commit
 from bfio.common.text import number
 from formulations.errors import InputError
 from formulations.scalars import exact_number, percent, plain_number
+from formulations.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -309,11 +310,11 @@ def batch_settings(
     stages, agents = len(network.stages), len(network.agents)
     if args.file is None:
         (agent,) = network.agents
-        engines = _counted(agent.engines, "engine")
+        engines = counted(agent.engines, "engine")
         parts = [f"{args.hardware}: {engines}, token budget {agent.budget}"]
     else:
         name = "stdin" if args.file == "-" else Path(args.file).name
-        parts = [f"{name}: {_counted(stages, 'stage')} at {_counted(agents, 'agent')}"]
+        parts = [f"{name}: {counted(stages, 'stage')} at {counted(agents, 'agent')}"]
     if workload is not None:
         parts.append(requests_used(workload))
 
@@ -343,10 +344,6 @@ def batch_settings(
         limit = getattr(options, f"{name}_deadline")
         parts.append(f"{DEADLINES[name]} within {told(limit)} {unit}")
     return ", ".join([*parts, f"seed {args.seed}", version_and_commit()])
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 #: Largest numbers of slots and tokens at the beginning of a run that are checked by a second run.

@@ -10,6 +10,7 @@ from bfio.cli.problem_command import add_exchange, is_exchange
 from bfio.common.text import number
 from formulations.errors import InputError, use_one_of
 from formulations.scalars import percent
+from formulations.words import counted
 
 if TYPE_CHECKING:
     from formulations.batching import AgentNetwork
@@ -144,7 +145,7 @@ def _print(answer: dict[str, Any], network: "AgentNetwork") -> None:
         for name, choice in choices.items():
             told = "none"
             if choice is not None:
-                told = f"budget {choice['budget']:,}, {choice['slots']:,} slots"
+                told = f"budget {choice['budget']:,}, {counted(choice['slots'], 'slot')}"
             print(f"{row['name']}, {name}, of budgets to {row['largest_budget']:,}: {told}")
     for label in ("warnings", "hypotheses"):
         for line in answer[label]:

@@ -11,6 +11,7 @@ from bfio.cli.options import add_by_usage, add_common, given_options
 from bfio.cli.output import drawn, picture_place, print_answer, print_table
 from bfio.common.options import flag
 from formulations.errors import InputError, use_one_of
+from formulations.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -180,7 +181,7 @@ def _run(args: argparse.Namespace) -> int:
     sides: dict[str, dict[str, float]] = {} if replay is None else replay.beside(fit)
 
     def show() -> None:
-        title = f"{args.file}: {len(fit.steps):,} steps, loss {fit.loss}"
+        title = f"{args.file}: {counted(len(fit.steps), 'step')}, loss {fit.loss}"
         print_table(title, ("", "estimate (95 %)"), fit.rows())
         if (own := fit.own) is not None:
             rows = []

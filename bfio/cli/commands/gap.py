@@ -19,6 +19,7 @@ from bfio.cli.output import (
 )
 from bfio.common.text import number
 from formulations.scalars import percent
+from formulations.words import counted
 
 if TYPE_CHECKING:
     from bfio.gap import GapReport
@@ -149,7 +150,7 @@ def _judge(args: argparse.Namespace) -> int:
     for view in read_decisions(path):
         seen = args.gap_horizon if view.state is None else view.state.projected_loads.shape[1] - 1
         if args.gap_horizon > seen:
-            what = f"the router looked {seen} steps ahead"
+            what = f"the router looked {counted(seen, 'step')} ahead"
             raise InputError("--gap-horizon", what, f"give at most {seen}")
         gap.observer.on_step(view)
     gap.show(gap.observer.report(), [], gap.dumped(), interrupted=False)
@@ -208,8 +209,8 @@ class _Gap:
 
         Existing files are replaced. Each problem states the run as its ``provenance``.
         """
-        from bfio.gap import RULE
         from bfio.common.files import atomic_file
+        from bfio.gap import RULE
 
         origin = {
             "policy": self.args.policy,

@@ -4,10 +4,12 @@ import argparse
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from bfio.cli import so_far
 from bfio.cli.command import DONE, NOTHING_FOUND, Command
 from bfio.cli.options import add_action, add_by_usage, add_json
-from bfio.cli.output import print_answer, print_json, print_table
+from bfio.cli.output import interruption, print_answer, print_json, print_table
 from formulations.errors import InputError
+from formulations.words import counted
 
 if TYPE_CHECKING:
     from bfio.library import Entry, SolutionVerdict, Verdict
@@ -21,7 +23,7 @@ def counts(chosen: "list[Entry]") -> str:
     """Return the numbers of closed, claimed and open entries as one line."""
     number = {status: sum(e.status.value == status for e in chosen) for status in STATUSES}
     return (
-        f"{len(chosen)} entries: {number['closed']} closed, {number['claimed']} claimed "
+        f"{counted(len(chosen), 'entry')}: {number['closed']} closed, {number['claimed']} claimed "
         f"but not certified, {number['open']} open"
     )
 
@@ -301,15 +303,21 @@ def _verify(args: argparse.Namespace) -> int:
 
     chosen = _chosen(args)
     began = time.perf_counter()
-    verdicts = []
+    verdicts: list[Verdict] = []
+
+    def show(*, interrupted: bool) -> None:
+        seconds = time.perf_counter() - began
+        lines = verified_lines(chosen[: len(verdicts)], verdicts, seconds)
+        document = verified(verdicts, seconds) | interruption(interrupted)
+        print_answer(args, document, lambda: print(*lines, sep="\n"))
+
     with progress_bar() as bar:
         task = bar.add_task("verify", total=len(chosen))
         for e in chosen:
             verdicts.append(verify(e))
+            so_far.keep_shown(lambda: show(interrupted=True), at_once=True)
             bar.advance(task)
-    seconds = time.perf_counter() - began
-    lines = verified_lines(chosen, verdicts, seconds)
-    print_answer(args, verified(verdicts, seconds), lambda: print(*lines, sep="\n"))
+    show(interrupted=False)
     return DONE if all(verdict.is_sound for verdict in verdicts) else NOT_VERIFIED
 
 

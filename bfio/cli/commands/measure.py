@@ -7,6 +7,7 @@ from bfio.cli.command import Command
 from bfio.cli.options import add_by_usage, add_common
 from bfio.cli.output import print_answer, progress_bar
 from bfio.common.options import add_options, from_namespace
+from formulations.words import counted
 
 _SUMMARY = "measure decode step times of a GPU, as input of bfio fit"
 _DESCRIPTION = """\
@@ -38,7 +39,7 @@ def _run(args: argparse.Namespace) -> int:
             args.file, options, overwrite=args.overwrite, on_step=lambda: bar.advance(task)
         )
     document = {"file": args.file, "steps": number, "device": device}
-    text = f"{args.file}: {number:,} steps on {device}; next: bfio fit {args.file}"
+    text = f"{args.file}: {counted(number, 'step')} on {device}; next: bfio fit {args.file}"
     return print_answer(args, document, lambda: print(text))
 
 

@@ -7,9 +7,17 @@ from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from bfio.cli import so_far
 from bfio.cli.command import DONE, Command
 from bfio.cli.options import add_by_usage, add_common, add_time_limit
-from bfio.cli.output import naming, print_json, print_table, progress_bar, read_problem
+from bfio.cli.output import (
+    interruption,
+    naming,
+    print_json,
+    print_table,
+    progress_bar,
+    read_problem,
+)
 from bfio.cli.problem_command import add_service_limits, limited_program
 from bfio.common.text import number
 from formulations.errors import CapabilityError
@@ -66,33 +74,42 @@ def _run(args: argparse.Namespace) -> int:
         program, methods, solve = limited, ("exact",), limited.solved
     seconds = _SECONDS if args.time_limit is None else args.time_limit
     chosen = args.methods.split(",") if args.methods else methods
-    answers = list(_answers(chosen, lambda method: solve(method, seconds, args.seed)))
-    sizes, why = _sizes(program)
-    if args.json:
-        print_json(
-            {
-                "kind": kind.command,
-                "title": program.words.title,
-                "source": program.words.source,
-                "variables": dict(sizes[0]),
-                "constraints": dict(sizes[1]),
-                "answers": [answer for answer, _ in answers],
-            }
-        )
-        return DONE
-    print(f"{program.words.title}\n{program.words.source}\n")
-    # Show the value itself: "maximise x" if the program minimises the negative of x.
-    goal = program.words.objective.removeprefix("the negative of ")
-    criterion = getattr(problem, "objective", None) or getattr(program, "objective", None)
-    here = "" if criterion is None else f", here {criterion}"
-    print(f"{'maximise' if program.maximised else 'minimise'}  {goal}{here}")
-    for text in [f"The program is not written: {why}."] if why else _described(program, *sizes):
-        print(text)
-    head = ["method", "value", "bound", "status", "time\n[ms]"]
-    print_table("\nAnswers", head, [row for _, row in answers])
-    for proof, methods in _proofs(answers).items():
-        print(f"proof of {', '.join(methods)}: {proof}")
-    print(f"best: {_solution(answers, maximised=program.maximised)}")
+    answers: list[tuple[dict[str, Any], list[str]]] = []
+
+    def show(sizes: _Sizes, why: str, *, interrupted: bool) -> None:
+        if args.json:
+            print_json(
+                {
+                    "kind": kind.command,
+                    "title": program.words.title,
+                    "source": program.words.source,
+                    "variables": dict(sizes[0]),
+                    "constraints": dict(sizes[1]),
+                    "answers": [answer for answer, _ in answers],
+                }
+                | interruption(interrupted)
+            )
+            return
+        print(f"{program.words.title}\n{program.words.source}\n")
+        # Show the value itself: "maximise x" if the program minimises the negative of x.
+        goal = program.words.objective.removeprefix("the negative of ")
+        criterion = getattr(problem, "objective", None) or getattr(program, "objective", None)
+        here = "" if criterion is None else f", here {criterion}"
+        print(f"{'maximise' if program.maximised else 'minimise'}  {goal}{here}")
+        for text in (
+            [f"The program is not written: {why}."] if why else _described(program, *sizes)
+        ):
+            print(text)
+        head = ["method", "value", "bound", "status", "time\n[ms]"]
+        print_table("\nAnswers", head, [row for _, row in answers])
+        for proof, proven_by in _proofs(answers).items():
+            print(f"proof of {', '.join(proven_by)}: {proof}")
+        print(f"best: {_solution(answers, maximised=program.maximised)}")
+
+    for answer in _answers(chosen, lambda method: solve(method, seconds, args.seed)):
+        answers.append(answer)
+        so_far.keep_shown(lambda: show(_NONE, "interrupted", interrupted=True), at_once=True)
+    show(*_sizes(program), interrupted=False)
     return DONE
 
 
@@ -136,16 +153,17 @@ def _text(value: Any, scale: int) -> str:
 
 
 _Sizes = tuple[Counter[str], Counter[str]]
+_NONE: _Sizes = (Counter(), Counter())
 
 
 def _sizes(program: "Statement[Any]") -> tuple[_Sizes, str]:
     """Return the numbers of variables and constraints by family, and why there are none, or ""."""
     if program.settled("exact") is not None:
-        return (Counter(), Counter()), "nothing is left to choose"
+        return _NONE, "nothing is left to choose"
     try:
         form = program.standard_form
     except CapabilityError as error:
-        return (Counter(), Counter()), error.what
+        return _NONE, error.what
     names = (form.column_names, form.row_names)
     variables, constraints = (Counter(n.partition("[")[0] for n in family) for family in names)
     return (variables, constraints), ""

@@ -14,6 +14,7 @@ from bfio.cli.options import add_action, add_by_usage, add_json
 from bfio.cli.output import interruption, print_answer, print_json, progress_display
 from formulations.errors import InputError
 from formulations.named_objects import found_from
+from formulations.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,7 +81,9 @@ class StudyProgress:
                 f"note: {results.repeated} of {self._total} rows differ from another row only "
                 f"in the seed; {SEED_CHANGES_NOTHING}"
             )
-        self._say(f"{results.study.name}: {self._done} of {self._total} rows already stored")
+        self._say(
+            f"{results.study.name}: {self._done} of {counted(self._total, 'row')} already stored"
+        )
 
     def add(self, row: "Row") -> None:
         """Count one more row."""
@@ -322,7 +325,7 @@ def _reported(args: argparse.Namespace) -> "Results":
     results = _stored(args)
     check_some_done(results)
     if results.missing:
-        lacking = f"{results.missing} of {len(results.tasks)} rows are not computed"
+        lacking = f"{results.missing} of {counted(len(results.tasks), 'row')} not computed"
         print(f"{lacking}; compute them with: {_command(args)}", file=sys.stderr)
     return results
 
@@ -376,7 +379,8 @@ def _show(args: argparse.Namespace, results: "Results", *, interrupted: bool = F
     counts = [f"{name} {count}" for name, count in document["rows"].items() if count]
     print(f"{results.study.name}: {results.study.question}")
     print(f"settings: {document['settings']}")
-    print(f"{len(results.tasks)} rows: {', '.join([*counts, f'missing {results.missing}'])}")
+    told = ", ".join([*counts, f"missing {results.missing}"])
+    print(f"{counted(len(results.tasks), 'row')}: {told}")
     print(f"rows with unproven optima: {results.unproven_rows}; store: {results.store}")
     failures = document["without_result"]
     for failure in failures[:_MAX_SHOWN]:
@@ -385,7 +389,8 @@ def _show(args: argparse.Namespace, results: "Results", *, interrupted: bool = F
     if len(failures) > _MAX_SHOWN:
         print(f"and {len(failures) - _MAX_SHOWN} more without a result")
     if results.other_rows:
-        print(f"the store also has {results.other_rows} rows of other code, data or arguments")
+        others = counted(results.other_rows, "row")
+        print(f"the store also has {others} of other code, data or arguments")
     if failures and not results.done and not results.missing:
         print("no row has a result: see the errors above; --json prints all of them")
     following = _command(args)

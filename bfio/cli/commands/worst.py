@@ -4,10 +4,12 @@ import argparse
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from bfio.cli.command import Command
+from bfio.cli import so_far
+from bfio.cli.command import DONE, Command
 from bfio.cli.options import add_action, add_by_usage, add_common, add_time_limit
-from bfio.cli.output import print_answer, print_table
+from bfio.cli.output import interruption, print_answer, print_table
 from bfio.common.text import number
+from formulations.words import counted
 
 if TYPE_CHECKING:
     from bfio.worst_cases.case import Found
@@ -79,6 +81,10 @@ def _run(args: argparse.Namespace) -> int:
     from bfio.worst_cases.search import worst_case
     from formulations.arrays import integer
 
+    def show(found: "Found", *, interrupted: bool) -> None:
+        about = {"seed": args.seed, "versions": citable_versions()} | interruption(interrupted)
+        print_answer(args, found.to_mapping() | about, lambda: _print(found))
+
     target, space = args.act(args)
     found = worst_case(
         target,
@@ -87,9 +93,14 @@ def _run(args: argparse.Namespace) -> int:
         steps=args.steps,
         seed=integer(args.seed, "--seed", maximum=2**63 - 1),
         time_limit=args.time_limit,
+        watch=lambda best: so_far.keep_shown(
+            # The programs of bilevel are few, and some take long.
+            lambda: show(best(), interrupted=True),
+            at_once=args.method == "bilevel",
+        ),
     )
-    document = found.to_mapping() | {"seed": args.seed, "versions": citable_versions()}
-    return print_answer(args, document, lambda: _print(found))
+    show(found, interrupted=False)
+    return DONE
 
 
 def _cache(args: argparse.Namespace) -> tuple[Any, Any]:
@@ -116,7 +127,8 @@ def _print(found: "Found") -> None:
     proven = "proven largest" if found.is_maximal else "a lower bound of the largest ratio"
     print(f"{case.target.name}: ratio {told} ({proven})")
     print(f"space: {found.space}")
-    print(f"{found.method}: {found.tried:,} instances tried, {found.solved:,} optima computed")
+    tried = counted(found.tried, "instance")
+    print(f"{found.method}: {tried} tried, optima computed for {found.solved:,}")
     print(f"cost {case.cost:,}, {'least' if case.proven else 'better schedule'} {case.least:,}")
     document = case.problem.to_mapping()
     if "memory" in document:

@@ -24,6 +24,7 @@ from bfio.decode.state import ActiveRequests
 from bfio.decode.stints import stints_of
 from formulations.arrays import IntArray, frozen
 from formulations.errors import InputError
+from formulations.words import counted
 
 if TYPE_CHECKING:
     from bfio.decode.cluster import Cluster
@@ -155,7 +156,9 @@ def checked_rests(
                 f"use indices 0..{most} in active",
             )
         if active.rested[place] >= max_pauses:
-            what = f"active request {place} has rested {active.rested[place]} steps"
+            what = (
+                f"active request {place} has rested {counted(int(active.rested[place]), 'step')}"
+            )
             raise InputError(where, what, f"let the request run: max_pauses is {max_pauses}")
     if len(set(rests)) < len(rests):
         raise InputError(where, "an index occurs twice in the rests", "give each index once")

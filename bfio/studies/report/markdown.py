@@ -226,10 +226,10 @@ def _table(plan: Table, records: Sequence[Record], computes: str) -> TextTable:
         for (*labels, _), line in lines.items()
     ]
     headings = [*(_labelled(plan, name) for name in heads), *columns]
+    # Not capitalised: it may begin with the name of an argument or a trace.
     above = "; ".join(settings)
-    settings_line = above[:1].upper() + above[1:]
     notes = tuple(_footnotes(plan, numbers))
-    return TextTable(plan.title, headings, body, settings_line, len(heads), notes)
+    return TextTable(plan.title, headings, body, above, len(heads), notes)
 
 
 def _basis(plan: Table, records: Sequence[Record]) -> Iterator[str]:

@@ -175,7 +175,7 @@ def test_bad_profiles() -> None:
         ((0, 2, 2), one * 3, None, r"breaks\[2\]: 2 does not exceed 2"),
         ((0, 2), one * 2, 2, "period: 2 ends before"),
         ((0,), one, 0, "period: 0 is not allowed"),
-        ((0, 2), one, None, "1 rows for 2 breaks"),
+        ((0, 2), one, None, "1 row for 2 breaks"),
         ((0, 2), ((1,), (1, 2)), None, r"rates\[1\]: 2 rates"),
         ((0,), ((),), None, r"rates\[0\]: 0 rates"),
         ((0,), ((-1,),), None, r"rates\[0\]\[0\]: -1"),

@@ -183,7 +183,7 @@ def test_times_are_exact() -> None:
         ({"step_overhead": 0.5}, "step_overhead: 0.5 is not an exact rational"),
         ({"required": [1]}, "required: is not a list of true or false"),
         ({"required": []}, "required: 0 entries where 1"),
-        ({"token_capacity": [1]}, "token_capacity: 1 entries where 2"),
+        ({"token_capacity": [1]}, "token_capacity: 1 entry where 2"),
         ({"token_time": "1e-59", "step_overhead": "1000000"}, "could last"),
         ({"slots": 3}, "document.slots: unknown"),
     ],

@@ -175,7 +175,7 @@ def test_no_assignment_within_the_limit_is_infeasible() -> None:
 
 def test_what_does_not_fit_the_step_is_refused() -> None:
     """One line: field, what is wrong, remedy."""
-    with pytest.raises(InputError, match="cost: 1 entries for 4 requests"):
+    with pytest.raises(InputError, match="cost: 1 entry for 4 requests"):
         SecondProblem(NOW, 0, cost=np.array([1]))
     other = StepProblem(np.array([1]), np.array([[1]]), np.array([[1]]))
     with pytest.raises(InputError, match="window: 1 requests on 1 workers"):

@@ -137,7 +137,7 @@ def test_memory_beyond_all_loads_changes_nothing() -> None:
     ("options", "error"),
     [
         ({"memory": 4}, r"requests\[0\]: its peak of 5 tokens exceeds the largest memory, 4"),
-        ({"memory": [9]}, "memory: 1 entries for 2 workers"),
+        ({"memory": [9]}, "memory: 1 entry for 2 workers"),
         ({"memory": [9, 0]}, r"memory\[1\]"),
         ({"memory": "9"}, "memory: expected a list"),
         ({"memory": True}, "memory"),

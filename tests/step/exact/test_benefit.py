@@ -241,7 +241,7 @@ def test_documents_are_in_units_of_the_objective() -> None:
 @pytest.mark.parametrize(
     ("benefit", "error"),
     [
-        ([[0, 9, 0]], "benefit: 1 entries where 3"),
+        ([[0, 9, 0]], "benefit: 1 entry where 3"),
         ([[0, 9]] * 3, r"benefit\[?0?\]?: 2 entries where 3"),
         ([[0, -9, 0]] * 3, r"benefit\[0\]\[1\]: -9 is out of range"),
         ([["1/3", 0, 0]] * 3, r"benefit\[0\]\[0\]: 1/3 is not a multiple of 1/1000000; round it"),

@@ -34,7 +34,7 @@ def _markdown(plan: Table, text: str = _CSV) -> list[str]:
     report = ReportPlan((plan,))
     study = synthetic.study(report=report)
     above, _, table = markdown_tables(study, parsed_records(text))["t"].rpartition("\n\n")
-    assert above in ("", "In brackets 95 % intervals")
+    assert above in ("", "in brackets 95 % intervals")
     assert bool(above) == ("(9.50 to 10.50)" in table)
     return table.splitlines()
 
@@ -66,7 +66,7 @@ def test_medians_of_few_rows_say_what_their_intervals_cover(rows: int, said: str
     plan = Table("t", ("policy", "workers"), ("avg_imbalance",), statistic=Statistic.MEDIAN)
     study = synthetic.study(report=ReportPlan((plan,)))
     above = markdown_tables(study, parsed_records(text))["t"].splitlines()[0]
-    assert above == f"In brackets {said}"
+    assert above == f"in brackets {said}"
 
 
 def test_an_argument_across() -> None:
