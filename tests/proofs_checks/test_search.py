@@ -237,7 +237,8 @@ def test_the_verdicts_follow_from_the_outcome(
     outcome: Outcome, correction: str | None, verdicts: tuple[str, str | None]
 ) -> None:
     """With a correction the first examination is of the printed statement, the rest of that."""
-    claim = Claim(**_GOOD | {"correction": correction, "summary": "s"})  # type: ignore[arg-type]
+    parts = {"correction": correction, "summary": "s", "verify": lambda data: None}
+    claim = Claim(**_GOOD | parts)  # type: ignore[arg-type]
     evidence = evidence_of(claim, outcome)
     assert evidence.verdicts == verdicts
     assert evidence.summary == "s"
