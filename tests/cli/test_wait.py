@@ -179,7 +179,7 @@ def test_an_interrupted_comparison_keeps_what_is_done(bfio: Bfio, tmp_path: Path
     assert done.status == 130
     assert [run["policy"] for run in done.json["runs"]] == ["fcfs"]
     alone = bfio(*arguments, "wait_stopper:stop")
-    assert (alone.status, alone.out) == (130, "")
+    assert (alone.status, alone.json) == (130, {"interrupted": True})
 
 
 def test_damaged_rows_may_be_left_out(bfio: Bfio, tmp_path: Path) -> None:
