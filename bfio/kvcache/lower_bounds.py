@@ -9,7 +9,7 @@ algorithm starts the long request at once; delaying it would have been better. T
 Theorem 6.4 does not observe the algorithm and draws the release at random.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, floor, isqrt
 
@@ -65,11 +65,8 @@ class ArrivalModel:
     def __post_init__(self) -> None:
         """Check all fields; an invalid value raises InputError."""
         integer(self.number, "arrival_model", minimum=1, maximum=2)
-        for name, (lowest, highest) in (
-            ("count", self.count),
-            ("memory", self.memory),
-            ("prompt", self.prompt),
-        ):
+        for name in ("count", "memory", "prompt"):
+            lowest, highest = getattr(self, name)
             integer(lowest, name, minimum=1, maximum=_MOST)
             integer(highest, name, minimum=lowest, maximum=_MOST)
         if self.prompt[1] >= self.memory[0]:
@@ -283,8 +280,5 @@ def delayed_starts(problem: LatencyProblem, until: int | None = None) -> list[in
     """
     arrival = problem.arrival.copy()
     arrival[0] = arrival.max() if until is None else max(until, int(arrival[0]))
-    held = LatencyProblem(
-        problem.memory, arrival, problem.prompt, problem.output, problem.convention
-    )
-    starts: list[int] = serve(held, "mc-sf").start.tolist()
+    starts: list[int] = serve(replace(problem, arrival=arrival), "mc-sf").start.tolist()
     return starts
