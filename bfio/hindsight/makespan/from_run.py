@@ -170,25 +170,22 @@ def _check(run: Run, workload: Workload) -> None:
             f"{run.num_requests} requests, but the workload has {len(workload)}",
             "give the workload of this run",
         )
-    if run.cancelled:
-        raise InputError(where, "requests were cancelled", "simulate without cancellations")
-    if not run.is_drained:
-        raise InputError(where, "the run did not drain", "simulate without a step limit")
-    if run.options.drift != LLM:
-        raise InputError(where, "loads do not grow by a token per step", "use the llm drift")
-    if not run.cluster.keeps_one_pace:
-        raise InputError(where, "workers differ in speed", "use equal workers")
-    if run.options.stragglers != NO_EVENTS:
-        raise InputError(where, "workers were slow at times", "simulate without stragglers")
-    if run.cluster.token_budget is not None:
-        what = "the workers that decode compute the prompts as well"
-        raise InputError(where, what, "simulate without token_budget")
-    if run.rests is not None and len(run.rests):
-        what = f"active requests were paused {len(run.rests)} times"
-        raise InputError(f"run of {run.policy}", what, "use a policy that does not pause")
-    if len(run.interruptions):
-        failed = run.options.failures != NO_EVENTS
-        remedy = "simulate without failures" if failed else 'use overflow="reserve"'
-        raise InputError(where, "requests were interrupted", remedy)
-    if run.cluster.mean_time_s != 0:
-        raise InputError(where, "step times depend on the mean load", "use mean_time_s = 0")
+    cluster, options = run.cluster, run.options
+    prompts = "the workers that decode compute the prompts as well"
+    num_rests = 0 if run.rests is None else len(run.rests)
+    paused = f"active requests were paused {num_rests} times"
+    slow, failed = options.stragglers != NO_EVENTS, options.failures != NO_EVENTS
+    reserve = "simulate without failures" if failed else 'use overflow="reserve"'
+    for is_so, what, remedy in (
+        (run.cancelled, "requests were cancelled", "simulate without cancellations"),
+        (not run.is_drained, "the run did not drain", "simulate without a step limit"),
+        (options.drift != LLM, "loads do not grow by a token per step", "use the llm drift"),
+        (not cluster.keeps_one_pace, "workers differ in speed", "use equal workers"),
+        (slow, "workers were slow at times", "simulate without stragglers"),
+        (cluster.token_budget is not None, prompts, "simulate without token_budget"),
+        (num_rests, paused, "use a policy that does not pause"),
+        (len(run.interruptions), "requests were interrupted", reserve),
+        (cluster.mean_time_s != 0, "step times depend on the mean load", "use mean_time_s = 0"),
+    ):
+        if is_so:
+            raise InputError(where, what, remedy)
