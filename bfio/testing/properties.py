@@ -353,15 +353,8 @@ def check_ties(made: _Made, state: DecodeState) -> None:
         an equal worker of lower index gets none.
     """
     answer = made.valid(state)
-    kinds = [
-        (size, need, *row)
-        for size, need, row in zip(
-            state.sizes.tolist(),
-            state.needs.tolist(),
-            state.contributions.tolist(),
-            strict=True,
-        )
-    ]
+    of_requests = (state.sizes, state.needs, state.contributions)
+    kinds = list(zip(*(values.tolist() for values in of_requests), strict=True))
     for i, later in enumerate(answer):
         equals = [j for j in range(i) if kinds[j] == kinds[i] and answer[j] is None]
         if later is not None and equals:
