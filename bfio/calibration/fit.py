@@ -33,6 +33,7 @@ from bfio.common.regression import (
     noise_of,
     regress,
 )
+from bfio.common.statistics import evenly_spaced
 from bfio.common.text import number
 from bfio.decode.cluster import MIN_TIME_S, Cluster
 from formulations.arrays import BoolArray, FloatArray, IntArray
@@ -72,11 +73,6 @@ class _Smooth:
         shares = shares / total
         found = (peak + temperature * np.log(total))[:, 0] + self.mean @ point[2 * number :]
         return self.values - found, np.hstack([shares, shares * self.loads, self.mean])
-
-
-def evenly_spaced(number: int, most: int) -> IntArray:
-    """Return at most ``most`` evenly spaced indices below ``number``."""
-    return np.linspace(0, number - 1, min(number, most)).astype(np.int64)
 
 
 def annealed_lines(

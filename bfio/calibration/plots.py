@@ -6,6 +6,7 @@ import numpy as np
 from matplotlib.ticker import StrMethodFormatter
 
 from bfio.common.figure_style import ShownFigure, styled
+from bfio.common.statistics import evenly_spaced
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -68,7 +69,7 @@ def _draw_durations(axes: "Axes", fit: "StepTimeFit") -> None:
 def _scatter(axes: "Axes", fit: "StepTimeFit", up: "FloatArray") -> None:
     """Draw a point per step, coloured by its critical worker."""
     number = len(up)
-    chosen = np.unique(np.linspace(0, number - 1, min(number, _MOST_POINTS)).astype(np.int64))
+    chosen = evenly_spaced(number, _MOST_POINTS)
     workers: IntArray = np.zeros(number, dtype=np.int64) if fit.own is None else fit.own.critical
     for g in np.unique(workers[chosen]):
         own = chosen[workers[chosen] == g]

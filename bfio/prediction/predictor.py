@@ -101,10 +101,7 @@ def expected_steps(estimates: Estimates, look_ahead: int) -> FloatArray:
     """
     probability, mean = estimates
     within = np.where(probability > 0, mean, 0.0)
-    expected: FloatArray = np.clip(
-        probability * within + (1 - probability) * look_ahead, 1, look_ahead
-    )
-    return expected
+    return np.clip(probability * within + (1 - probability) * look_ahead, 1, look_ahead)
 
 
 def checked_estimates(answer: object, count: int, look_ahead: int, where: str) -> Estimates:
