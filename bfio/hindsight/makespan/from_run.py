@@ -118,24 +118,15 @@ def hindsight_of_run(
         work_conserving=work_conserving,
         memory=None if cluster.memory is None else cluster.worker_memory(),
     )
-    return _as_schedule(run, problem)
+    starts, workers = tuple(run.start_step.tolist()), tuple(run.worker.tolist())
+    for name, amount in violations(problem, starts, workers).items():
+        remedy = "use another objective, work_conserving=False or revealed=as-seen"
+        raise InputError(f"run of {run.policy}", f"breaks {name} by {amount}", remedy)
+    return RunSchedule(problem, starts, workers, objective_value(problem, starts, workers))
 
 
 def _decimal(seconds: float) -> Fraction:
     return Fraction(repr(seconds))
-
-
-def _as_schedule(run: Run, problem: MakespanProblem) -> RunSchedule:
-    starts, workers = tuple(run.start_step.tolist()), tuple(run.worker.tolist())
-    broken = violations(problem, starts, workers)
-    if broken:
-        name, amount = next(iter(broken.items()))
-        raise InputError(
-            f"run of {run.policy}",
-            f"breaks {name} by {amount}",
-            "use another objective, work_conserving=False or revealed=as-seen",
-        )
-    return RunSchedule(problem, starts, workers, objective_value(problem, starts, workers))
 
 
 def clocked_schedule(run: Run, workload: Workload) -> tuple[tuple[int, ...], tuple[int, ...]]:

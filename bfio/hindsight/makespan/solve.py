@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
 from math import inf
+from operator import itemgetter
 
 import numpy as np
 
@@ -56,10 +57,9 @@ def best_list(problem: MakespanProblem) -> tuple[int, Schedule]:
         sorted(num, key=lambda i: -sum(rows[i])),
         sorted(num, key=lambda i: -rows[i][1] * (2 * rows[i][0] + rows[i][1] - 1)),
     )
-    schedules = [list_schedule(problem, order) for order in orders]
-    values = [objective_value(problem, *schedule) for schedule in schedules]
-    best = min(range(len(orders)), key=lambda k: values[k])
-    return values[best], schedules[best]
+    schedules = (list_schedule(problem, order) for order in orders)
+    found = [(objective_value(problem, *schedule), schedule) for schedule in schedules]
+    return min(found, key=itemgetter(0))
 
 
 @cache
