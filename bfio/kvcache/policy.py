@@ -143,7 +143,6 @@ class CachePolicy(Protocol):
 
     def __call__(self, state: CacheState, /) -> Sequence[int]:
         """Return the positions in ``state.waiting`` of the requests to start."""
-        ...
 
 
 @dataclass(frozen=True)
