@@ -127,10 +127,9 @@ class Batching:
 
     def _join(self, state: State) -> None:
         """Append the requests that start at this step to the queues of their workers."""
+        requests = state.requests
         for request in state.lists.started[: state.counters[ADMITTED]].tolist():
-            prompt, output = (
-                int(column[request]) for column in (state.requests.prompt, state.requests.output)
-            )
+            prompt, output = int(requests.prompt[request]), int(requests.output[request])
             task = _Task(request, prompt, prompt, output)
             self._queues[int(state.marks.worker[request])].append(task)
 
@@ -269,11 +268,8 @@ def _wrong_prompts(run: Run, chunks: Chunks, stints: Stints, rests: RestsOfStint
     np.add.at(computed, chunks.request, chunks.tokens)
     np.maximum.at(last, chunks.request, chunks.step)
     wrong = computed > run.prompt_tokens
-    for who, start, end, own in zip(
-        *(column.tolist() for column in (stints.request, stints.start, stints.end)),
-        rests,
-        strict=True,
-    ):
+    columns = (column.tolist() for column in (stints.request, stints.start, stints.end))
+    for who, start, end, own in zip(*columns, rests, strict=True):
         first_token = next((stop for begin, stop in own if begin == start), start)
         if first_token < end:
             is_done = computed[who] >= run.prompt_tokens[who] and last[who] < first_token

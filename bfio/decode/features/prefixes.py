@@ -344,9 +344,8 @@ def _prefixes(replay: Replay) -> int:
     stints = replay.stints
     waited = np.flatnonzero(stints.was_waiting)
     order = waited[np.lexsort((stints.request[waited], stints.start[waited]))]
-    for request, worker, step in zip(
-        *(column[order].tolist() for column in stints[:3]), strict=True
-    ):
+    columns = (column[order].tolist() for column in stints[:3])
+    for request, worker, step in zip(*columns, strict=True):
         while losses and losses[0][0] <= step:
             caches[losses.popleft()[1]].clear()
         expected[step] += _found_and_kept(replay.workload, request, caches[worker], kept[worker])
@@ -404,10 +403,6 @@ def _idle(
             yield f"{policy.name} {said}"
 
 
-def _record(state: State) -> dict[str, object]:
-    return {} if state.settings.caches else {"prefix_hit_tokens": None}
-
-
 def _malformed(run: Run, cluster: Cluster) -> int:
     hits = run.prefix_hit_tokens
     return int(hits is not None and hits.shape != (run.steps,))
@@ -419,7 +414,7 @@ FEATURE = Feature(
     after="speed",
     check=_check,
     idle=_idle,
-    record=_record,
+    record=lambda state: {} if state.settings.caches else {"prefix_hit_tokens": None},
     malformed=_malformed,
     rules=RULES,
     metrics=METRICS,
