@@ -176,8 +176,7 @@ class Drift:
 
     @cached_property
     def _prefix(self) -> IntArray:
-        prefix: IntArray = np.concatenate(([0], np.cumsum(self.increments, dtype=np.int64)))
-        return prefix
+        return np.concatenate(([0], np.cumsum(self.increments, dtype=np.int64)))
 
 
 #: LLM decode: one token of KV cache per step, ``w(j) = s + j - 1``.

@@ -77,5 +77,4 @@ class EnergyModel:
         mfu = tokens_per_s * (6.0 * self.parameters / self.peak_flops)
         share = mfu.clip(max=self.saturation) / self.saturation
         dynamic = (self.max_power_w - self.idle_power_w) * share**self.exponent
-        power: FloatArray = self.idle_power_w + dynamic
-        return power
+        return self.idle_power_w + dynamic

@@ -84,8 +84,7 @@ def binds_together(policy: object) -> bool:
 
 def margin_of(policy: object) -> int | None:
     """Return the default in-flight margin of a policy; None for no limit."""
-    margin: int | None = getattr(policy, "margin", MARGIN if binds_together(policy) else None)
-    return margin
+    return getattr(policy, "margin", MARGIN if binds_together(policy) else None)
 
 
 class LooksAhead:
