@@ -124,12 +124,9 @@ class Cluster:
         for name in ("memory", "prefix_cache", "token_budget"):
             if getattr(self, name) is not None:
                 self._set(name, partial(integer, minimum=1, maximum=NO_LIMIT - 1))
-        for name, check in (
-            ("step_overhead_s", _time),
-            ("token_time_s", _time),
-            ("speed", _speed),
-        ):
-            self._set(name, check)
+        self._set("step_overhead_s", _time)
+        self._set("token_time_s", _time)
+        self._set("speed", _speed)
         _time(self.mean_time_s, "mean_time_s")
         self._check_batches()
         if self.total_slots > MAX_TOTAL_SLOTS:

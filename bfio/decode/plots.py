@@ -72,10 +72,9 @@ def idle_fraction_figure(comparison: "Comparison") -> Figure:
         _shade_measured(over_time, comparison.measured[0])
         parts = [run.measured_steps for run in comparison.measured]
         is_whole = any(steps is None for steps in parts)
-        idle = [
-            100 * (run.idle_fractions() if is_whole else run.idle_fractions()[steps])
-            for run, steps in zip(comparison.measured, parts, strict=True)
-        ]
+        idle = [100 * run.idle_fractions() for run in comparison.measured]
+        if not is_whole:
+            idle = [each[steps] for each, steps in zip(idle, parts, strict=True)]
         figure.suptitle(_caption(comparison, figure, 14), fontsize="small")
         spread.boxplot(idle, tick_labels=comparison.labels, showfliers=False)
         spread.tick_params(axis="x", labelrotation=30 if len(idle) <= 5 else 90)

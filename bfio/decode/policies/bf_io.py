@@ -315,8 +315,7 @@ class BFIO(LooksAhead):
         self._num_clocked += clocked
         if ticks is not None:
             self._ticks.append(ticks)
-        usable = found is not None and not violations(problem, found)
-        if found is None or not usable:
+        if found is None or violations(problem, found):
             self._tie_rules.add(TieRule.BACKEND)
             return start
         self._num_proven += proven
