@@ -463,11 +463,7 @@ class StepTimeFit:
     @property
     def constants(self) -> dict[str, Constant]:
         """The three constants, by their names in commands and studies."""
-        return {
-            "step_overhead": self.step_overhead,
-            "token_time": self.token_time,
-            "mean_time": self.mean_time,
-        }
+        return {name: getattr(self, name) for name in _NAMES}
 
     @property
     def flags(self) -> str:

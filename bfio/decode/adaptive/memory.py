@@ -1,5 +1,6 @@
 """The memory of the adaptive policy: settings, observations, and the simulated twin machine."""
 
+from itertools import zip_longest
 from typing import NamedTuple
 
 import numpy as np
@@ -216,9 +217,7 @@ def new_memory(
         ),
         twin,
         Chunks(twin, keep_trajectory=True).new(1),
-        np.zeros(K),
-        np.zeros(K),
-        np.zeros(K),
+        *np.zeros((3, K)),
         *_zeros(2, max(most_waiting, MOST_WAITING)),
     )
 
@@ -230,14 +229,11 @@ def _zeros(*shape: int) -> IntArray:
 def _rule(look_ahead: int, parameters: TwoStageParameters) -> Rule:
     steps, penalty = np.array(SETTINGS, dtype=np.int64).T
     others = [near(k) if k in COARSE else () for k in range(len(SETTINGS))]
-    near_each = np.full((len(SETTINGS), max(map(len, others))), -1)
-    for k, each in enumerate(others):
-        near_each[k, : len(each)] = each
     return Rule(
         steps=steps.copy(),
         penalty=penalty.copy(),
         coarse=np.array(COARSE),
-        near=near_each,
+        near=np.array(list(zip_longest(*others, fillvalue=-1))).T.copy(),
         reward=_zeros(look_ahead + 1),
         overflow=_zeros(look_ahead + 1),
         threshold=parameters.threshold,
