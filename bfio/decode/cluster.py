@@ -147,11 +147,8 @@ class Cluster:
         object.__setattr__(self, "free_tokens", free)
         for name in ("batch_token_time_s", "free_tokens"):
             if self.token_budget is None and getattr(self, name):
-                raise InputError(
-                    name,
-                    "has no effect without token budgets",
-                    "give token_budget, or leave it out",
-                )
+                what = "has no effect without token budgets"
+                raise InputError(name, what, "give token_budget, or leave it out")
         if self.free_tokens and not self.batch_token_time_s:
             what = "has no effect while batch_token_time_s is 0"
             raise InputError("free_tokens", what, "give batch_token_time_s, or leave it out")
@@ -246,11 +243,8 @@ class Cluster:
         overheads, token_times = self.worker_times()
         fastest = token_times[token_times > 0].min(initial=np.inf)
         if (token_times <= 0).any() or fastest == np.inf:
-            raise InputError(
-                "token_time_s",
-                "is 0 for a worker, and workers differ",
-                "give every worker a time > 0",
-            )
+            what = "is 0 for a worker, and workers differ"
+            raise InputError("token_time_s", what, "give every worker a time > 0")
         ratios = token_times / fastest
         for scale in range(1, PACE_SCALE + 1):
             whole = np.rint(ratios * scale)
@@ -359,22 +353,16 @@ def _number(text: str) -> float:
 def _time(value: object, where: str) -> float:
     time = real(value, where)
     if time != 0.0 and not MIN_TIME_S <= time <= MAX_TIME_S:
-        raise InputError(
-            where,
-            f"{time} s is out of range",
-            f"give 0 or a time in [{MIN_TIME_S}, {MAX_TIME_S}] s",
-        )
+        what = f"{time} s is out of range"
+        raise InputError(where, what, f"give 0 or a time in [{MIN_TIME_S}, {MAX_TIME_S}] s")
     return time
 
 
 def _speed(value: object, where: str) -> float:
     speed = real(value, where)
     if not MIN_SPEED <= speed <= MAX_SPEED:
-        raise InputError(
-            where,
-            f"worker speed {speed:g} is out of range",
-            f"give one in [{MIN_SPEED}, {MAX_SPEED}]",
-        )
+        what = f"worker speed {speed:g} is out of range"
+        raise InputError(where, what, f"give one in [{MIN_SPEED}, {MAX_SPEED}]")
     return speed
 
 

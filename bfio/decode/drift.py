@@ -72,11 +72,8 @@ class Drift:
             for t, value in enumerate(self.increments)
         )
         if not 1 <= len(values) <= MAX_PERIOD:
-            raise InputError(
-                "drift",
-                f"{len(values)} increments are given",
-                f"give between 1 and {MAX_PERIOD} of them",
-            )
+            what = f"{len(values)} increments are given"
+            raise InputError("drift", what, f"give between 1 and {MAX_PERIOD} of them")
         object.__setattr__(self, "increments", values)
         object.__setattr__(self, "reading", member(DriftReading, self.reading, "drift reading"))
         self._check_falls()

@@ -142,17 +142,11 @@ def checked_decision(
     if isinstance(answer, np.ndarray):
         answer = answer.tolist()
     if not isinstance(answer, Sequence) or isinstance(answer, str | bytes):
-        raise InputError(
-            where,
-            f"returned {shown(answer)}",
-            "return a list: a worker or None per waiting request",
-        )
+        what = f"returned {shown(answer)}"
+        raise InputError(where, what, "return a list: a worker or None per waiting request")
     if len(answer) != num_waiting:
-        raise InputError(
-            where,
-            f"returned {len(answer)} entries for {num_waiting} waiting requests",
-            "return a worker or None per waiting request",
-        )
+        what = f"returned {len(answer)} entries for {num_waiting} waiting requests"
+        raise InputError(where, what, "return a worker or None per waiting request")
     checked = list(answer)
     for i, entry in enumerate(checked):
         if entry is not None:

@@ -70,11 +70,8 @@ class ArrivalModel:
             integer(lowest, name, minimum=1, maximum=_MOST)
             integer(highest, name, minimum=lowest, maximum=_MOST)
         if self.prompt[1] >= self.memory[0]:
-            raise InputError(
-                "prompt",
-                f"{self.prompt[1]} tokens leave no space for output in {self.memory[0]} tokens",
-                "use prompts below the least memory",
-            )
+            what = f"{self.prompt[1]} tokens leave no space for output in {self.memory[0]} tokens"
+            raise InputError("prompt", what, "use prompts below the least memory")
         if not 0 < self.rate[0] <= self.rate[1] <= _HIGHEST_RATE:
             raise InputError(
                 "rate", f"{self.rate} is not a range of rates", "use 0 < lowest <= highest"
@@ -219,11 +216,8 @@ def theorem_6_4(
     integer(constant, "constant", minimum=1, maximum=10**6)
     steps = _steps(epsilon)
     if memory % steps:
-        raise InputError(
-            "epsilon",
-            f"1/{epsilon} does not divide the memory of {memory} tokens",
-            "use 1/epsilon dividing M",
-        )
+        what = f"1/{epsilon} does not divide the memory of {memory} tokens"
+        raise InputError("epsilon", what, "use 1/epsilon dividing M")
     prompt = memory // steps
     return [
         long_and_short(memory, prompt, prompt, (steps - 2 + j) * prompt, convention)

@@ -226,11 +226,8 @@ def believed_batches(instance: CacheInstance, predicted: IntArray | None, delta:
         return instance.num_batches
     hoped = integer_vector(predicted, "predicted", minimum=1, maximum=10**9)
     if len(hoped) != len(instance):
-        raise InputError(
-            "predicted",
-            f"{len(hoped)} predictions for {len(instance)} requests",
-            "give one per request",
-        )
+        what = f"{len(hoped)} predictions for {len(instance)} requests"
+        raise InputError("predicted", what, "give one per request")
     fitting = instance.memory + 1 - instance.first_need
     return frozen(np.minimum(instance.batches(hoped + delta), fitting))
 

@@ -224,11 +224,8 @@ def in_order(rows: Iterable[Row], where: str, whose: str, count: int) -> Iterato
                 place, f"the time of the event is {time} s", "give a finite time >= 0"
             )
         if time < before:
-            raise InputError(
-                place,
-                f"an event at {time} s follows an event at {before} s",
-                "sort events by time",
-            )
+            what = f"an event at {time} s follows an event at {before} s"
+            raise InputError(place, what, "sort events by time")
         if integer(index, place) >= count:
             raise InputError(place, f"{whose} {index} is not one of the {count}", "count from 0")
         before = time

@@ -255,11 +255,8 @@ class Prefixes:
         state, requests = self._state, self._requests
         if state.counters[STEP] != self._step:
             # The caches have changed since.
-            raise InputError(
-                "cached_tokens",
-                "is read after the step for which it is valid",
-                "read it while the policy decides",
-            )
+            what = "is read after the step for which it is valid"
+            raise InputError("cached_tokens", what, "read it while the policy decides")
         if not state.settings.caches:
             return frozen(np.zeros((len(requests), len(state.workers.load)), np.int64))
         return frozen(matched_tokens(state.prefixes, requests, state.requests.prompt[requests]))
@@ -381,11 +378,9 @@ def _check(
         return
     blocks = workload.prompt_blocks
     if blocks is None:
-        raise InputError(
-            "prefix_cache",
-            f"the requests of {workload.name} have no block hashes",
-            "use a trace with hash_ids or block_hashes, or no prefix cache",
-        )
+        what = f"the requests of {workload.name} have no block hashes"
+        remedy = "use a trace with hash_ids or block_hashes, or no prefix cache"
+        raise InputError("prefix_cache", what, remedy)
     kept = cluster.worker_prefix_blocks()
     if kept.min() == 0:
         raise InputError("prefix_cache", "holds no block of 512 tokens", "give 512 tokens or more")

@@ -145,22 +145,17 @@ def clocked_schedule(run: Run, workload: Workload) -> tuple[tuple[int, ...], tup
     _check(run, workload)
     starts = run.start_s[run.start_step]
     if (run.duration_s != 1).any() or (starts != np.rint(starts)).any():
-        raise InputError(
-            f"run of {run.policy}",
-            "event times are not step numbers",
-            "use step_overhead 1, token_time 0 and whole arrival times",
-        )
+        what = "event times are not step numbers"
+        remedy = "use step_overhead 1, token_time 0 and whole arrival times"
+        raise InputError(f"run of {run.policy}", what, remedy)
     return tuple(starts.astype(np.int64).tolist()), tuple(run.worker.tolist())
 
 
 def _check(run: Run, workload: Workload) -> None:
     where = f"run of {run.policy}"
     if len(workload) != run.num_requests:
-        raise InputError(
-            where,
-            f"{run.num_requests} requests, but the workload has {len(workload)}",
-            "give the workload of this run",
-        )
+        what = f"{run.num_requests} requests, but the workload has {len(workload)}"
+        raise InputError(where, what, "give the workload of this run")
     cluster, options = run.cluster, run.options
     prompts = "the workers that decode compute the prompts as well"
     num_rests = 0 if run.rests is None else len(run.rests)
