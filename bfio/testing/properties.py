@@ -57,20 +57,15 @@ class Property:
     assumes: str
 
 
+@dataclass(eq=False)
 class _Broken(Exception):  # noqa: N818  # a finding, turned into Refuted at the end
     """A counterexample; its message is built at the end, because shrinking raises many of them."""
 
-    def __init__(
-        self,
-        size: int,
-        instance: str,
-        did: str,
-        right: Callable[[], str],
-        instead: Property | None,
-    ) -> None:
-        self.size, self.instance, self.did, self.right = size, instance, did, right
-        #: The violated property, if it is not the checked one.
-        self.instead = instead
+    size: int
+    instance: str
+    did: str
+    right: Callable[[], str]
+    instead: Property | None  #: The violated property, if it is not the checked one.
 
 
 class _Made:
