@@ -540,15 +540,6 @@ _SURE = 4 * 1.858
 _NAMES = ("step_overhead", "token_time", "mean_time")
 
 
-@dataclass(frozen=True)
-class _Terms:
-    """The fitted constants (indices in `_NAMES`), their data columns, and the regression."""
-
-    which: tuple[int, ...]
-    columns: FloatArray
-    regression: Regression
-
-
 def fit_step_time(
     steps: MeasuredSteps,
     *,
@@ -575,18 +566,18 @@ def fit_step_time(
         If there are too few or only equal steps, or the loads of workers are required and unknown.
     """
     check_kind(steps, MeasuredSteps, "steps", "fit_step_time(MeasuredSteps.from_run(run))")
-    terms, negative = _fitted(steps, _columns(steps, with_mean), loss)
-    found = dict(zip(terms.which, _constants(terms.regression), strict=True))
+    which, regression, negative = _fitted(steps, _columns(steps, with_mean), loss)
+    found = dict(zip(which, _constants(regression), strict=True))
     overhead, token_time, mean_time = (found.get(k, Constant(0.0)) for k in range(len(_NAMES)))
-    fitted = steps.duration_s - terms.regression.residuals
-    goodness = _goodness(steps.duration_s, fitted, terms.regression)
+    fitted = steps.duration_s - regression.residuals
+    goodness = _goodness(steps.duration_s, fitted, regression)
     start = np.array([overhead.value, token_time.value, mean_time.value])
     own = _own(steps, start, loss) if per_worker else None
     correlation = _correlation(steps)
     notes = (
-        *(_notes_on_mean(steps, terms.which, correlation) if with_mean else ()),
+        *(_notes_on_mean(steps, which, correlation) if with_mean else ()),
         *negative,
-        *_notes_on_fit(goodness, terms),
+        *_notes_on_fit(goodness, regression),
         *_bend(steps, fitted if own is None else own.fitted_s, are_equal=own is None),
         *(() if own is None else _notes_on_workers(own)),
     )
@@ -619,7 +610,7 @@ def _tells_mean(steps: MeasuredSteps) -> bool:
 
 def _fitted(
     steps: MeasuredSteps, columns: dict[int, FloatArray], loss: Loss
-) -> tuple[_Terms, list[str]]:
+) -> tuple[tuple[int, ...], Regression, list[str]]:
     """Fit the constants; a negative one is set to 0, as no machine is faster with more load."""
     notes: list[str] = []
     while True:
@@ -629,7 +620,7 @@ def _fitted(
         sizes = found.coefficients * np.abs(table).mean(axis=0)
         least = int(sizes.argmin())
         if len(which) == 1 or found.coefficients[least] >= MIN_TIME_S:
-            return _Terms(which, table, found), notes
+            return which, found, notes
         if found.coefficients[least] <= -MIN_TIME_S:
             notes.append(_negative(_NAMES[which[least]], _constants(found)[least]))
         del columns[which[least]]
@@ -687,8 +678,8 @@ def _notes_on_mean(
         )
 
 
-def _notes_on_fit(goodness: Goodness, terms: _Terms) -> Iterator[str]:
-    if terms.regression.half_widths is None:
+def _notes_on_fit(goodness: Goodness, regression: Regression) -> Iterator[str]:
+    if regression.half_widths is None:
         yield "no intervals, because there are as many constants as steps"
     if abs(goodness.total_ratio - 1) > _LEFT_OUT:
         yield (
