@@ -197,7 +197,9 @@ def _answers(
 ) -> Estimates:
     """Estimate all points, group by group of requests; each group's lengths are then revealed."""
     parts = []
-    for turn in _turns(len(evaluated), online):
+    size = online or len(evaluated)
+    for begin in range(0, len(evaluated), size):
+        turn = np.arange(begin, min(begin + size, len(evaluated)))
         first, last = np.searchsorted(points.requests, (turn[0], turn[-1] + 1))
         for start in range(first, last, _AT_ONCE):
             some = slice(start, min(start + _AT_ONCE, last))
@@ -205,12 +207,6 @@ def _answers(
         if online:
             asked.finished(turn, evaluated.output_tokens[turn])
     return Estimates(*(np.concatenate(stage) for stage in zip(*parts, strict=True)))
-
-
-def _turns(count: int, size: int) -> Iterator[IntArray]:
-    everything = np.arange(count)
-    for start in range(0, count, size or count):
-        yield everything[start : start + (size or count)]
 
 
 def _times(asked: CheckedPredictor, points: Walk, look_ahead: int) -> tuple[float, float]:

@@ -289,11 +289,10 @@ class StepSearch:
         row[0] = 0 if later else data.last_arrival
         row[1] = int(form.count @ data.radix)
         store.rows[0] = row
-        store.cost[0] = store.when[0] = 0
-        store.parent[0] = -1
+        store.cost[0] = store.when[0] = store.head[0] = 0
+        store.parent[0] = store.after[0] = -1
         store.status[0] = OPEN
         store.reach[0] = first_reach(row[HEAD:], data, self._scratch)
-        store.after[0], store.head[0] = -1, 0
         remember(0, store)
 
     def _narrow(self, chosen: IntArray, width: int, store: Store) -> IntArray:
