@@ -195,8 +195,9 @@ def new_memory(
     counts[DUE] = max(1, total // FIRST_REHEARSAL)
     counts[CURRENT], counts[DECIDED_AT] = FIRST_SETTING, -2
     K, M = len(SETTINGS), REMEMBERED * total + MOST_WAITING
-    twin = _twin(num_workers, slots, look_ahead)
-    n = len(twin.pool)
+    n = (1 + LIVES) * total + MOST_WAITING
+    requests, machine = Workload(*np.ones((2, n), dtype=np.int64)), Cluster(num_workers, slots)
+    twin = new_state(requests, machine, RunOptions(), look_ahead=look_ahead)
     return Memory(
         _rule(look_ahead, parameters),
         Seen(
@@ -240,13 +241,6 @@ def _rule(look_ahead: int, parameters: TwoStageParameters) -> Rule:
         candidates=parameters.candidates or 0,
         product_key=int(parameters.key == "product"),
     )
-
-
-def _twin(num_workers: int, slots: int, look_ahead: int) -> State:
-    """Return the state of the twin: a machine in which each request gains a token per step."""
-    n = (1 + LIVES) * num_workers * slots + MOST_WAITING
-    requests = Workload(np.ones(n, dtype=np.int64), np.ones(n, dtype=np.int64))
-    return new_state(requests, Cluster(num_workers, slots), RunOptions(), look_ahead=look_ahead)
 
 
 def statistics(memory: Memory) -> dict[str, object]:
