@@ -207,10 +207,8 @@ def parse_drift(text: str, where: str) -> Drift:
         return Drift.from_rate(exact_rational(text, where))
     reading, _, increments = text.partition(":")
     if reading not in tuple(DriftReading):
-        known = ", ".join(DriftReading)
-        raise InputError(
-            where, f"{reading!r} is not an index of increments", f"use one of {known}"
-        )
+        what = f"{reading!r} is not an index of increments"
+        raise InputError(where, what, f"use one of {', '.join(DriftReading)}")
     try:
         return Drift(_increments(increments), DriftReading(reading))
     except ValueError as error:

@@ -94,12 +94,9 @@ class Batching:
         batches = [self._batch(g, step) for g in range(len(self._queues))]
         totals = np.array([sum(batch) for batch in batches], dtype=np.int64)
         if not totals.any():
+            where = f"policy {self._name}, step {step}"
             what = "requests have slots, but all batches are empty"
-            raise InputError(
-                f"policy {self._name}, step {step}",
-                what,
-                "let one worker process at least one token",
-            )
+            raise InputError(where, what, "let one worker process at least one token")
         read, resting = self._chunks(batches, step)
         paces = self._paces(state)
         state.machine.overhead_s[:] = paces * (

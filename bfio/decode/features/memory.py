@@ -206,12 +206,11 @@ def _check(
     too_large = np.flatnonzero(largest > most)
     if len(too_large):
         first = int(too_large[0])
-        raise InputError(
-            f"request {first}",
+        what = (
             f"needs up to {largest[first]} tokens of memory, but the largest worker has {most} "
-            f"({len(too_large)} such requests)",
-            "give more memory, or leave such requests out",
+            f"({len(too_large)} such requests)"
         )
+        raise InputError(f"request {first}", what, "give more memory, or leave such requests out")
 
 
 def _idle(
