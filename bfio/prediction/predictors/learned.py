@@ -151,14 +151,12 @@ class TwoStages:
         with self._one_thread():
             if 0 < self._share < 1:
                 leaf = _points_of_a_leaf(requests)
-                self._classifier = HistGradientBoostingClassifier(
-                    min_samples_leaf=leaf, **settings
-                )
-                self._classifier.fit(inputs, positive)
+                model = HistGradientBoostingClassifier(min_samples_leaf=leaf, **settings)
+                self._classifier = model.fit(inputs, positive)
             if self._share > 0:
                 leaf = _points_of_a_leaf(requests[positive])
-                self._regressor = HistGradientBoostingRegressor(min_samples_leaf=leaf, **settings)
-                self._regressor.fit(inputs[positive], remaining[positive])
+                model = HistGradientBoostingRegressor(min_samples_leaf=leaf, **settings)
+                self._regressor = model.fit(inputs[positive], remaining[positive])
 
     def estimate(self, inputs: FloatArray) -> Estimates:
         """Return both stages for the points of `inputs_of`, in one pass through the trees."""
