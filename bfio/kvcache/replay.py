@@ -77,10 +77,7 @@ def _durations(run: CacheRun) -> IntArray:
     after = stays.first_batch + stays.num_batches
     # Tokens beyond the need in the first batch are the output tokens produced so far.
     context = memory_of_batches(run) - covered(stays.first_batch, after, len(run.batches), need)
-    durations: IntArray = (
-        time.base + time.request * _active(run) + time.context * context + time.prompt * started
-    )
-    return durations
+    return time.base + time.request * _active(run) + time.context * context + time.prompt * started
 
 
 def _requests(run: CacheRun) -> dict[str, int]:

@@ -89,9 +89,8 @@ class Pausing:
     def _program(self, state: DecodeState) -> Decision:
         if state.reserves:
             what = "does not support overflow=reserve, because the program counts loads, not peaks"
-            raise InputError(
-                "policy pausing:base=program", what, "use another base or overflow rule"
-            )
+            where = "policy pausing:base=program"
+            raise InputError(where, what, "use another base or overflow rule")
         none = np.zeros(0, dtype=np.int64)
         runs, assignment = self._solved(self._problem(state, none, none, admits=True))
         return _decision(list(assignment), runs)
