@@ -33,6 +33,7 @@ from bfio.common.regression import (
     noise_of,
     regress,
 )
+from bfio.common.statistics import evenly_spaced
 from bfio.common.text import number
 from bfio.decode.cluster import MIN_TIME_S, Cluster
 from formulations.arrays import BoolArray, FloatArray, IntArray
@@ -74,11 +75,6 @@ class _Smooth:
         shares = shares / total
         found = (peak + temperature * np.log(total))[:, 0] + self.mean @ point[2 * number :]
         return self.values - found, np.hstack([shares, shares * self.loads, self.mean])
-
-
-def evenly_spaced(number: int, most: int) -> IntArray:
-    """Return at most ``most`` evenly spaced indices below ``number``."""
-    return np.linspace(0, number - 1, min(number, most)).astype(np.int64)
 
 
 def annealed_lines(
@@ -469,11 +465,7 @@ class StepTimeFit:
     @property
     def constants(self) -> dict[str, Constant]:
         """The three constants, by their names in commands and studies."""
-        return {
-            "step_overhead": self.step_overhead,
-            "token_time": self.token_time,
-            "mean_time": self.mean_time,
-        }
+        return {name: getattr(self, name) for name in _NAMES}
 
     @property
     def flags(self) -> str:
@@ -550,15 +542,6 @@ _SURE = 4 * 1.858
 _NAMES = ("step_overhead", "token_time", "mean_time")
 
 
-@dataclass(frozen=True)
-class _Terms:
-    """The fitted constants (indices in `_NAMES`), their data columns, and the regression."""
-
-    which: tuple[int, ...]
-    columns: FloatArray
-    regression: Regression
-
-
 def fit_step_time(
     steps: MeasuredSteps,
     *,
@@ -587,18 +570,18 @@ def fit_step_time(
     """
     check_kind(steps, MeasuredSteps, "steps", "fit_step_time(MeasuredSteps.from_run(run))")
     loss = member(Loss, loss, "loss")
-    terms, negative = _fitted(steps, _columns(steps, with_mean), loss)
-    found = dict(zip(terms.which, _constants(terms.regression), strict=True))
+    which, regression, negative = _fitted(steps, _columns(steps, with_mean), loss)
+    found = dict(zip(which, _constants(regression), strict=True))
     overhead, token_time, mean_time = (found.get(k, Constant(0.0)) for k in range(len(_NAMES)))
-    fitted = steps.duration_s - terms.regression.residuals
-    goodness = _goodness(steps.duration_s, fitted, terms.regression)
+    fitted = steps.duration_s - regression.residuals
+    goodness = _goodness(steps.duration_s, fitted, regression)
     start = np.array([overhead.value, token_time.value, mean_time.value])
     own = _own(steps, start, loss) if per_worker else None
     correlation = _correlation(steps)
     notes = (
-        *(_notes_on_mean(steps, terms.which, correlation) if with_mean else ()),
+        *(_notes_on_mean(steps, which, correlation) if with_mean else ()),
         *negative,
-        *_notes_on_fit(goodness, terms),
+        *_notes_on_fit(goodness, regression),
         *_bend(steps, fitted if own is None else own.fitted_s, are_equal=own is None),
         *(() if own is None else _notes_on_workers(own)),
     )
@@ -631,7 +614,7 @@ def _tells_mean(steps: MeasuredSteps) -> bool:
 
 def _fitted(
     steps: MeasuredSteps, columns: dict[int, FloatArray], loss: Loss
-) -> tuple[_Terms, list[str]]:
+) -> tuple[tuple[int, ...], Regression, list[str]]:
     """Fit the constants; a negative one is set to 0, as no machine is faster with more load."""
     notes: list[str] = []
     while True:
@@ -641,7 +624,7 @@ def _fitted(
         sizes = found.coefficients * np.abs(table).mean(axis=0)
         least = int(sizes.argmin())
         if len(which) == 1 or found.coefficients[least] >= MIN_TIME_S:
-            return _Terms(which, table, found), notes
+            return which, found, notes
         if found.coefficients[least] <= -MIN_TIME_S:
             notes.append(_negative(_NAMES[which[least]], _constants(found)[least]))
         del columns[which[least]]
@@ -699,8 +682,8 @@ def _notes_on_mean(
         )
 
 
-def _notes_on_fit(goodness: Goodness, terms: _Terms) -> Iterator[str]:
-    if terms.regression.half_widths is None:
+def _notes_on_fit(goodness: Goodness, regression: Regression) -> Iterator[str]:
+    if regression.half_widths is None:
         yield "no intervals, because there are as many constants as steps"
     if abs(goodness.total_ratio - 1) > _LEFT_OUT:
         yield (

@@ -119,8 +119,7 @@ class MeasuredSteps:
 
 def keeps(rule: Rule, column: FloatArray) -> BoolArray:
     """Return which entries satisfy a rule; NaN does not."""
-    kept: BoolArray = (column >= rule.least) & (column <= rule.most)
-    return kept
+    return (column >= rule.least) & (column <= rule.most)
 
 
 def _check(name: str, column: FloatArray, rule: Rule) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 from matplotlib.ticker import StrMethodFormatter
 
 from bfio.common.figure_style import ShownFigure, styled
+from bfio.common.statistics import evenly_spaced
 from formulations.words import counted
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def _draw_durations(axes: "Axes", fit: "StepTimeFit") -> None:
 def _scatter(axes: "Axes", fit: "StepTimeFit", up: "FloatArray") -> None:
     """Draw a point per step, coloured by its critical worker; ten colours recur."""
     number = len(up)
-    chosen = np.unique(np.linspace(0, number - 1, min(number, _MOST_POINTS)).astype(np.int64))
+    chosen = evenly_spaced(number, _MOST_POINTS)
     workers: IntArray = np.zeros(number, dtype=np.int64) if fit.own is None else fit.own.critical
     shown = np.unique(workers[chosen])
     for place, g in enumerate(shown):

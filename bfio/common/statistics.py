@@ -52,6 +52,11 @@ def student_t(degrees: int) -> float:
     return float(stdtrit(degrees, (1 + CONFIDENCE) / 2))
 
 
+def evenly_spaced(number: int, most: int) -> IntArray:
+    """Return at most ``most`` evenly spaced indices below ``number``."""
+    return np.linspace(0, number - 1, min(number, most)).astype(np.int64)
+
+
 def batch_means(values: FloatArray, most: int) -> FloatArray:
     """Return the means of at most ``most`` consecutive batches of nearly equal length.
 

@@ -125,12 +125,9 @@ class Cluster:
         for name in ("memory", "prefix_cache", "token_budget"):
             if getattr(self, name) is not None:
                 self._set(name, partial(integer, minimum=1, maximum=NO_LIMIT - 1))
-        for name, check in (
-            ("step_overhead_s", _time),
-            ("token_time_s", _time),
-            ("speed", _speed),
-        ):
-            self._set(name, check)
+        self._set("step_overhead_s", _time)
+        self._set("token_time_s", _time)
+        self._set("speed", _speed)
         _time(self.mean_time_s, "mean_time_s")
         self._check_batches()
         if self.total_slots > MAX_TOTAL_SLOTS:
@@ -151,11 +148,8 @@ class Cluster:
         object.__setattr__(self, "free_tokens", free)
         for name in ("batch_token_time_s", "free_tokens"):
             if self.token_budget is None and getattr(self, name):
-                raise InputError(
-                    name,
-                    "has no effect without token budgets",
-                    "give token_budget, or leave it out",
-                )
+                what = "has no effect without token budgets"
+                raise InputError(name, what, "give token_budget, or leave it out")
         if self.free_tokens and not self.batch_token_time_s:
             what = "has no effect while batch_token_time_s is 0"
             raise InputError("free_tokens", what, "give batch_token_time_s, or leave it out")
@@ -252,11 +246,8 @@ class Cluster:
         overheads, token_times = self.worker_times()
         fastest = token_times[token_times > 0].min(initial=np.inf)
         if (token_times <= 0).any() or fastest == np.inf:
-            raise InputError(
-                "token_time_s",
-                "is 0 for a worker, and workers differ",
-                "give every worker a time > 0",
-            )
+            what = "is 0 for a worker, and workers differ"
+            raise InputError("token_time_s", what, "give every worker a time > 0")
         ratios = token_times / fastest
         for scale in range(1, PACE_SCALE + 1):
             whole = np.rint(ratios * scale)
@@ -365,22 +356,16 @@ def _number(text: str) -> float:
 def _time(value: object, where: str) -> float:
     time = real(value, where)
     if time != 0.0 and not MIN_TIME_S <= time <= MAX_TIME_S:
-        raise InputError(
-            where,
-            f"{time} s is out of range",
-            f"give 0 or a time in [{MIN_TIME_S}, {MAX_TIME_S}] s",
-        )
+        what = f"{time} s is out of range"
+        raise InputError(where, what, f"give 0 or a time in [{MIN_TIME_S}, {MAX_TIME_S}] s")
     return time
 
 
 def _speed(value: object, where: str) -> float:
     speed = real(value, where)
     if not MIN_SPEED <= speed <= MAX_SPEED:
-        raise InputError(
-            where,
-            f"worker speed {speed:g} is out of range",
-            f"give one in [{MIN_SPEED}, {MAX_SPEED}]",
-        )
+        what = f"worker speed {speed:g} is out of range"
+        raise InputError(where, what, f"give one in [{MIN_SPEED}, {MAX_SPEED}]")
     return speed
 
 

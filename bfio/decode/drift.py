@@ -73,11 +73,8 @@ class Drift:
             for t, value in enumerate(self.increments)
         )
         if not 1 <= len(values) <= MAX_PERIOD:
-            raise InputError(
-                "drift",
-                f"{len(values)} increments are given",
-                f"give between 1 and {MAX_PERIOD} of them",
-            )
+            what = f"{len(values)} increments are given"
+            raise InputError("drift", what, f"give between 1 and {MAX_PERIOD} of them")
         object.__setattr__(self, "increments", values)
         object.__setattr__(self, "reading", member(DriftReading, self.reading, "drift reading"))
         self._check_falls()
@@ -179,8 +176,7 @@ class Drift:
 
     @cached_property
     def _prefix(self) -> IntArray:
-        prefix: IntArray = np.concatenate(([0], np.cumsum(self.increments, dtype=np.int64)))
-        return prefix
+        return np.concatenate(([0], np.cumsum(self.increments, dtype=np.int64)))
 
 
 #: LLM decode: one token of KV cache per step, ``w(j) = s + j - 1``.
@@ -214,10 +210,8 @@ def parse_drift(text: str, where: str) -> Drift:
         return Drift.from_rate(exact_rational(text, where))
     reading, _, increments = text.partition(":")
     if reading not in tuple(DriftReading):
-        known = ", ".join(DriftReading)
-        raise InputError(
-            where, f"{reading!r} is not an index of increments", f"use one of {known}"
-        )
+        what = f"{reading!r} is not an index of increments"
+        raise InputError(where, what, f"use one of {', '.join(DriftReading)}")
     try:
         return Drift(_increments(increments), DriftReading(reading))
     except ValueError as error:

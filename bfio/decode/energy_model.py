@@ -59,23 +59,16 @@ class EnergyModel:
         for name in ("saturation", "exponent", "parameters", "peak_flops"):
             value = real(getattr(self, name), name)
             if not MIN_CONSTANT <= value <= MAX_CONSTANT:
-                raise InputError(
-                    name,
-                    f"{value} is out of range",
-                    f"give a number in [{MIN_CONSTANT}, {MAX_CONSTANT}]",
-                )
+                what = f"{value} is out of range"
+                raise InputError(name, what, f"give a number in [{MIN_CONSTANT}, {MAX_CONSTANT}]")
         idle, most = (real(getattr(self, name), name) for name in ("idle_power_w", "max_power_w"))
         if not 0.0 <= idle <= most < float("inf"):
-            raise InputError(
-                "idle_power_w",
-                f"{idle} W is not between 0 and a finite maximum power ({most} W)",
-                "use 0 <= idle power <= maximum power",
-            )
+            what = f"{idle} W is not between 0 and a finite maximum power ({most} W)"
+            raise InputError("idle_power_w", what, "use 0 <= idle power <= maximum power")
 
     def power(self, tokens_per_s: FloatArray) -> FloatArray:
         """Return the power of a worker that emits ``tokens_per_s`` tokens/s [W], elementwise."""
         mfu = tokens_per_s * (6.0 * self.parameters / self.peak_flops)
         share = mfu.clip(max=self.saturation) / self.saturation
         dynamic = (self.max_power_w - self.idle_power_w) * share**self.exponent
-        power: FloatArray = self.idle_power_w + dynamic
-        return power
+        return self.idle_power_w + dynamic

@@ -415,11 +415,8 @@ def check_run(
     heaviest = int(workload.prompt_tokens.max(initial=0)) + options.drift.largest_gain(longest)
     together = min(cluster.total_slots, cluster.workers * len(workload)) * heaviest
     if together > MAX_STEP_TOKENS:
-        raise InputError(
-            "workload",
-            f"{cluster.total_slots} slots of up to {heaviest} tokens overflow 64-bit sums",
-            "use shorter requests or fewer slots",
-        )
+        what = f"{cluster.total_slots} slots of up to {heaviest} tokens overflow 64-bit sums"
+        raise InputError("workload", what, "use shorter requests or fewer slots")
     for feature in FEATURES:
         feature.check(workload, cluster, options, look_ahead, pauses)
     return together

@@ -31,6 +31,7 @@ is not measured. Repeating the requests gives a part of any length.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, replace
 from math import ceil, log, pi, sqrt
 from typing import TYPE_CHECKING
@@ -130,15 +131,13 @@ class _Outputs:
         """Return the warm-up W [steps]: see the docstring of this module."""
         waves = 2 * (pi * self.variation) ** 2
         lives = min(log(1 / _WAVE) / waves, _MOST_LIVES) if waves else _MOST_LIVES
-        # Σ_{x >= W} P(o > x) = E[max(o - W, 0)], which decreases in W: bisect.
-        low, high = 0, int(self.lengths[-1])
-        while low < high:
-            middle = (low + high) // 2
-            if int(np.maximum(self.lengths - middle, 0) @ self.counts) <= _OLDER * self.total:
-                high = middle
-            else:
-                low = middle + 1
-        return max(low, ceil(lives * self.mean))
+
+        def is_enough(steps: int) -> bool:
+            # Σ_{x >= W} P(o > x) = E[max(o - W, 0)], which decreases in W.
+            return int(np.maximum(self.lengths - steps, 0) @ self.counts) <= _OLDER * self.total
+
+        least = bisect_left(range(int(self.lengths[-1])), True, key=is_enough)
+        return max(least, ceil(lives * self.mean))
 
     def wanted(self) -> int:
         """Return the target length of a measured part [steps]."""

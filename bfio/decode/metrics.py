@@ -372,6 +372,11 @@ def _latency(part: RunPart) -> FloatArray:
 # Service levels and fairness.
 
 
+def _over(amount: float, whole: float) -> float | None:
+    """Return a ratio; None if undefined."""
+    return amount / whole if whole else None
+
+
 def jain_index(shares: FloatArray) -> float:
     """Return Jain's index ``(Σx)² / (n·Σx²)`` of n >= 1 shares: from 1/n (one has all) to 1.
 
@@ -396,9 +401,7 @@ def jain_index(shares: FloatArray) -> float:
     Domain.SHARE,
 )
 def _slo_share(part: RunPart) -> Value:
-    if part.met is None or len(part.started) == 0:
-        return None
-    return int(part.met.sum()) / len(part.started)
+    return None if part.met is None else _over(int(part.met.sum()), len(part.started))
 
 
 @METRICS.metric(
@@ -408,9 +411,7 @@ def _slo_share(part: RunPart) -> Value:
     Column("goodput\n[requests/s]", by_default=False),
 )
 def _goodput_requests(part: RunPart) -> Value:
-    if part.met is None or part.total_s == 0:
-        return None
-    return int(part.met.sum()) / part.total_s
+    return None if part.met is None else _over(int(part.met.sum()), part.total_s)
 
 
 @METRICS.metric(
@@ -420,9 +421,9 @@ def _goodput_requests(part: RunPart) -> Value:
     Column("goodput\n[tokens/s]", by_default=False),
 )
 def _goodput_tokens(part: RunPart) -> Value:
-    if part.met is None or part.total_s == 0:
+    if part.met is None:
         return None
-    return exact_sum(part.run.emitted_tokens[part.completed[part.met]]) / part.total_s
+    return _over(exact_sum(part.run.emitted_tokens[part.completed[part.met]]), part.total_s)
 
 
 @METRICS.metric(
@@ -462,7 +463,7 @@ def _energy(part: RunPart) -> Value:
 )
 def _energy_per_token(part: RunPart) -> Value:
     tokens = exact_sum(part.run.active[part.steps])
-    return None if part.energy is None or tokens == 0 else part.energy.energy_j / tokens
+    return None if part.energy is None else _over(part.energy.energy_j, tokens)
 
 
 @METRICS.metric(
@@ -483,9 +484,7 @@ def _energy_averaged(part: RunPart) -> Value:
     Column("power\n[W]", by_default=False),
 )
 def _power_mean(part: RunPart) -> Value:
-    if part.energy is None or part.total_s == 0:
-        return None
-    return part.energy.energy_j / part.total_s
+    return None if part.energy is None else _over(part.energy.energy_j, part.total_s)
 
 
 @METRICS.metric(
@@ -524,9 +523,9 @@ def measure_steady(
 ) -> dict[str, Value] | None:
     """Return every metric over the steady steps (`Run.steady_mask`); None without such steps."""
     which = run.steady_mask(warm_up)
-    return (
-        None if which is None else table.measure(_part(run, np.flatnonzero(which), energy_model))
-    )
+    if which is None:
+        return None
+    return table.measure(_part(run, np.flatnonzero(which), energy_model))
 
 
 def half_widths(run: Run, which: BoolArray | None) -> dict[str, float | None]:

@@ -63,7 +63,6 @@ class Observer(Protocol):
 
     def on_step(self, view: StepView) -> None:
         """Process one executed step."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,14 @@ def _discount(value: object, name: str) -> Fraction:
     return gamma
 
 
+def checked_time(value: object, where: str, unit: str = "s") -> float:
+    """Return a time of at most `MAX_TIME_S`, or raise InputError; ``unit`` is named in it."""
+    time = float(real(value, where))
+    if not 0 <= time <= MAX_TIME_S:
+        raise InputError(where, f"{time} {unit} is out of range", f"give one in [0, {MAX_TIME_S}]")
+    return time
+
+
 def _time_limit(value: object, name: str) -> object:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e9:
         raise InputError(
@@ -143,13 +151,7 @@ class PrefillTier(Pairs):
         workers = integer(self.workers, "prefill workers", minimum=1, maximum=MAX_WORKERS)
         object.__setattr__(self, "workers", workers)
         for name in ("token_time_s", "overhead_s", "transfer_time_s"):
-            time = float(real(getattr(self, name), f"prefill {name}"))
-            if not 0 <= time <= MAX_TIME_S:
-                raise InputError(
-                    f"prefill {name}",
-                    f"{time} s is out of range",
-                    f"give one in [0, {MAX_TIME_S}]",
-                )
+            time = checked_time(getattr(self, name), f"prefill {name}")
             object.__setattr__(self, name, time)
         ttl_s = math.inf if self.ttl_s == math.inf else float(real(self.ttl_s, "prefill ttl"))
         if not ttl_s >= MIN_TTL_S:

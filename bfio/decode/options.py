@@ -21,12 +21,11 @@ from bfio.common.options import (
     option,
     whole,
 )
-from bfio.decode.cluster import MAX_TIME_S
 from bfio.decode.machine.counters import NONE
-from bfio.decode.option_kinds import PREFILL, SLO, TELEMETRY, TIMED
+from bfio.decode.option_kinds import PREFILL, SLO, TELEMETRY, TIMED, checked_time
 from formulations.errors import InputError, known_fields
 from formulations.problem_data import member
-from formulations.scalars import MAX_TOKENS, exact_rational, integer, real
+from formulations.scalars import MAX_TOKENS, exact_rational, integer
 
 if TYPE_CHECKING:
     import numpy as np
@@ -82,15 +81,6 @@ def _text(value: object, name: str) -> str:
     if not isinstance(value, str):
         raise InputError(name, f"{value!r:.40} is not a string", "name a rule, or module:function")
     return value
-
-
-def _swap_time(value: object, name: str) -> float:
-    time = float(real(value, name))
-    if not 0 <= time <= MAX_TIME_S:
-        raise InputError(
-            name, f"{time} s per token is out of range", f"give one in [0, {MAX_TIME_S}]"
-        )
-    return time
 
 
 def _rate(value: Fraction | float | str, name: str) -> Fraction:
@@ -288,7 +278,7 @@ class RunOptions(CheckedOptions):
     )
     swap_time_s: float = option(
         SWAP_TIME_S,
-        checked(NUMBER, _swap_time),
+        checked(NUMBER, partial(checked_time, unit="s per token")),
         "T",
         "time per token to swap to the host and back [s] (2e-5)",
         name="swap_time",

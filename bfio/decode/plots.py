@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import StrMethodFormatter
 
 from bfio.common.figure_style import ShownFigure, styled
+from bfio.common.statistics import evenly_spaced
 from bfio.decode.energy import power_over_time
 
 if TYPE_CHECKING:
@@ -71,10 +72,9 @@ def idle_fraction_figure(comparison: "Comparison") -> Figure:
         _shade_measured(over_time, comparison.measured[0])
         parts = [run.measured_steps for run in comparison.measured]
         is_whole = any(steps is None for steps in parts)
-        idle = [
-            100 * (run.idle_fractions() if is_whole else run.idle_fractions()[steps])
-            for run, steps in zip(comparison.measured, parts, strict=True)
-        ]
+        idle = [100 * run.idle_fractions() for run in comparison.measured]
+        if not is_whole:
+            idle = [each[steps] for each, steps in zip(idle, parts, strict=True)]
         figure.suptitle(_caption(comparison, figure, 14), fontsize="small")
         spread.boxplot(idle, tick_labels=comparison.labels, showfliers=False)
         spread.tick_params(axis="x", labelrotation=30 if len(idle) <= 5 else 90)
@@ -113,7 +113,7 @@ def _caption(comparison: "Comparison", figure: Figure, letters: int) -> str:
 
 def _draw_trajectory(panel: "Axes", label: str, run: "Run") -> None:
     assert run.loads is not None
-    chosen = _chosen_steps(run.steps)
+    chosen = evenly_spaced(run.steps, _MAX_POINTS)
     panel.plot(chosen, run.loads[chosen], linewidth=0.5, alpha=0.6)
     panel.plot(chosen, run.max_load[chosen], color="black", linewidth=0.9, label="maximum")
     panel.set_title(label)
@@ -132,9 +132,5 @@ def _draw_idle(axes: "Axes", run: "Run", **look: Any) -> None:
     window = max(1, run.steps // 100)
     # A run may end before its first step.
     smooth = np.convolve(idle, np.ones(window) / window, mode="valid") if run.steps else idle
-    chosen = _chosen_steps(len(smooth))
+    chosen = evenly_spaced(len(smooth), _MAX_POINTS)
     axes.plot(chosen + window // 2, smooth[chosen], linewidth=1.2, **look)
-
-
-def _chosen_steps(count: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    return np.unique(np.linspace(0, max(count - 1, 0), min(count, _MAX_POINTS)).astype(np.int64))

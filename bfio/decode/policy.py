@@ -85,8 +85,7 @@ def binds_together(policy: object) -> bool:
 
 def margin_of(policy: object) -> int | None:
     """Return the default in-flight margin of a policy; None for no limit."""
-    margin: int | None = getattr(policy, "margin", MARGIN if binds_together(policy) else None)
-    return margin
+    return getattr(policy, "margin", MARGIN if binds_together(policy) else None)
 
 
 class LooksAhead:
@@ -144,11 +143,8 @@ def checked_decision(
     if isinstance(answer, np.ndarray):
         answer = answer.tolist()
     if not isinstance(answer, Sequence) or isinstance(answer, str | bytes):
-        raise InputError(
-            where,
-            f"returned {shown(answer)}",
-            "return a list: a worker or None per waiting request",
-        )
+        what = f"returned {shown(answer)}"
+        raise InputError(where, what, "return a list: a worker or None per waiting request")
     if len(answer) != num_waiting:
         what = f"{counted(len(answer), 'entry')} for {counted(num_waiting, 'waiting request')}"
         raise InputError(where, f"returned {what}", "return a worker or None per waiting request")

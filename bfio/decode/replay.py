@@ -84,9 +84,8 @@ class Replay:
         if self.run.rests is None:
             return (loads.T, count.T), (loads.T, count.T)
         running, runs = loads.copy(), count.copy()
-        for (_, worker, start, _, profile_), rests in zip(
-            self.walk(), self.rests_of_stints, strict=True
-        ):
+        of_rests = zip(self.walk(), self.rests_of_stints, strict=True)
+        for (_, worker, start, _, profile_), rests in of_rests:
             for first, end in rests:
                 running[worker, first:end] -= profile_[first - start : end - start]
                 runs[worker, first:end] -= 1
@@ -142,11 +141,8 @@ class Replay:
         """Yield request, worker, first step, end step and loads of each stint, in order."""
         drift, before = self.run.options.drift, -1
         load = emitted = 0
-        for (request, worker, start, end, _, rested), rests in zip(
-            zip(*map(np.ndarray.tolist, self.stints), strict=True),
-            self.rests_of_stints,
-            strict=True,
-        ):
+        columns = (*(column.tolist() for column in self.stints), self.rests_of_stints)
+        for request, worker, start, end, _, rested, rests in zip(*columns, strict=True):
             if request != before:
                 before, load, emitted = request, int(self.workload.prompt_tokens[request]), 0
             steps = end - start
@@ -340,13 +336,9 @@ def _loads(replay: Replay) -> int:
     """Check the recorded loads against the loads of the requests on each worker."""
     run, (loads, _) = replay.run, replay.trajectory
     wrong = 0 if run.loads is None else number(run.loads != loads)
-    for found, expected in (
-        (run.max_load, loads.max(axis=1)),
-        (run.min_load, loads.min(axis=1)),
-        (run.total_load, loads.sum(axis=1)),
-    ):
-        wrong += number(found != expected)
-    return wrong
+    wrong += number(run.max_load != loads.max(axis=1))
+    wrong += number(run.min_load != loads.min(axis=1))
+    return wrong + number(run.total_load != loads.sum(axis=1))
 
 
 @RULES.rule("active")
@@ -385,15 +377,9 @@ def _work(replay: Replay) -> int:
     if len(run.interruptions) or (run.rests is not None and len(run.rests)):
         # The work of a stint depends on when it began and when it grew; rule "loads" checks it.
         return 0
-    expected = sum(
-        total_work(run.options.drift, prompt, start, output)
-        for prompt, start, output in zip(
-            load.prompt_tokens.tolist(),
-            run.start_step.tolist(),
-            load.output_tokens.tolist(),
-            strict=True,
-        )
-    )
+    columns = (load.prompt_tokens, run.start_step, load.output_tokens)
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    expected = sum(total_work(run.options.drift, *row) for row in rows)
     return abs(exact_sum(run.total_load) - expected)
 
 
@@ -433,9 +419,7 @@ def malformed(run: Run, workload: Workload, cluster: Cluster) -> int:
     wrong += sum(array.shape != (K,) for array in (*per_step, *counts))
     wrong += sum(array is not None and array.shape != (K, G) for array in (run.loads, run.running))
     wrong += run.interruptions.ndim != 2 or run.interruptions.shape[1:] != (5,)
-    if wrong:
-        return wrong
-    wrong += sum(feature.malformed(run, cluster) for feature in FEATURES)
+    wrong = wrong or sum(feature.malformed(run, cluster) for feature in FEATURES)
     if wrong:
         return wrong
     who, where, start, end, cause = run.interruptions.T

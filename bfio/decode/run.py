@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bfio.common.checking import covered
 from bfio.common.metrics import Average, exact_sum
 from bfio.decode.cluster import Cluster
 from bfio.decode.energy import EnergyAccount, EnergyReading, energy_account
@@ -290,15 +291,7 @@ class Run:
     def resting(self) -> IntArray:
         """Return the number of requests that rest at each step, shape (K,)."""
         rests = np.zeros((0, 3), dtype=np.int64) if self.rests is None else self.rests
-        return self._covered(rests[:, 1], rests[:, 2])
-
-    def _covered(self, first: IntArray, end: IntArray) -> IntArray:
-        """Return the number of intervals of steps that cover each step, shape (K,)."""
-        change = np.zeros(self.steps + 1, dtype=np.int64)
-        np.add.at(change, first, 1)
-        np.add.at(change, end, -1)
-        covered: IntArray = np.cumsum(change[:-1])
-        return covered
+        return covered(rests[:, 1], rests[:, 2], self.steps)
 
     def first_token_step(self) -> IntArray:
         """Return the step of each request's first token, shape (n,); ``K`` if it emits none.
@@ -403,7 +396,8 @@ class Run:
         sent = (self.bound_step >= 0) & (self.bound_step < self.steps)
         begins = np.where(self.last_start_step < 0, self.steps, self.last_start_step)
         ends = np.where(self.cancel_step < 0, begins, np.minimum(begins, self.cancel_step))
-        return self._covered(self.bound_step[sent], np.maximum(ends, self.bound_step)[sent])
+        ends = np.maximum(ends, self.bound_step)
+        return covered(self.bound_step[sent], ends[sent], self.steps)
 
 
 @dataclass(frozen=True)
@@ -507,8 +501,7 @@ class RunPart:
         who, first, end = who[lasts], first[lasts], end[lasts]
         spent = run.end_s()[end - 1] - run.start_s[first]
         at_rest = np.bincount(who, weights=spent, minlength=run.num_requests)
-        awake: FloatArray = self.times_per_token - at_rest[ids] / run.emitted_tokens[ids]
-        return awake
+        return self.times_per_token - at_rest[ids] / run.emitted_tokens[ids]
 
     @property
     def delays(self) -> FloatArray:

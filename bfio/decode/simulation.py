@@ -31,6 +31,7 @@ from bfio.decode.policy_registry import (
 )
 from bfio.decode.policy_spec import PolicySpec
 from bfio.decode.run import Run, RunPart
+from bfio.decode.settings import LIMITS
 from bfio.prediction import registry as predictors
 from bfio.prediction.predictor import LengthSource, Predictor
 from bfio.workloads.workload import Workload
@@ -235,7 +236,7 @@ def describe_run(
             policy=run.policy_options,
             predictor=run.predictor_options,
         )
-        | _limits(run.statistics),
+        | {name: run.statistics[name] for name in LIMITS if name in run.statistics},
     }
 
 
@@ -273,11 +274,6 @@ def second_proven_share(statistics: Mapping[str, object]) -> dict[str, float]:
     if not isinstance(proven, int) or not isinstance(solved, int) or solved == 0:
         return {}
     return {"second_proven_share": proven / solved}
-
-
-def _limits(statistics: Mapping[str, object]) -> dict[str, object]:
-    """Return the work and time limits of the solves of a policy, if the policy solves programs."""
-    return {name: statistics[name] for name in ("work_limit", "time_limit") if name in statistics}
 
 
 def plain_options(

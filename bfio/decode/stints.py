@@ -41,8 +41,7 @@ class Stints(NamedTuple):
     @property
     def waits_again(self) -> BoolArray:
         """Whether the request waits in the pool after each stint, shape (m,)."""
-        again: BoolArray = np.isin(self.cause, (Cause.RECOMPUTATION, Cause.FAILURE))
-        return again
+        return np.isin(self.cause, (Cause.RECOMPUTATION, Cause.FAILURE))
 
     @property
     def was_waiting(self) -> BoolArray:
@@ -58,8 +57,7 @@ class Stints(NamedTuple):
         totals = np.cumsum(self.end - self.start - self.rested)
         first = np.searchsorted(self.request, self.request)
         before = np.concatenate(([0], totals))[first]
-        emitted: IntArray = totals - before
-        return emitted
+        return totals - before
 
 
 def stints(run: Run) -> Stints:
@@ -123,8 +121,7 @@ def stints_of(rests: IntArray, request: IntArray, start: IntArray, steps: int) -
     span = steps + 1
     begun = request * span + start
     found = np.searchsorted(begun, rests[:, 0] * span + rests[:, 1], side="right") - 1
-    which: IntArray = np.maximum(found, 0)
-    return which
+    return np.maximum(found, 0)
 
 
 def cancelled_while_waiting(run: Run, of: Stints) -> BoolArray:

@@ -165,12 +165,8 @@ class CacheInstance:
         set_field = object.__setattr__
         set_field(self, "convention", member(Convention, self.convention, "convention"))
         set_field(self, "memory", integer(self.memory, "memory", minimum=1, maximum=_MAX_MEMORY))
-        bounds = {
-            "arrival": (0, _MAX_CLOCK),
-            "prompt": (1, _MAX_MEMORY),
-            "output": (1, _MAX_MEMORY),
-        }
-        for name, (lowest, highest) in bounds.items():
+        for name in ("arrival", "prompt", "output"):
+            lowest, highest = (0, _MAX_CLOCK) if name == "arrival" else (1, _MAX_MEMORY)
             values = integer_vector(getattr(self, name), name, minimum=lowest, maximum=highest)
             set_field(self, name, values)
         if not len(self.arrival) == len(self.prompt) == len(self.output):

@@ -9,7 +9,7 @@ algorithm starts the long request at once; delaying it would have been better. T
 Theorem 6.4 does not observe the algorithm and draws the release at random.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, floor, isqrt
 
@@ -65,19 +65,13 @@ class ArrivalModel:
     def __post_init__(self) -> None:
         """Check all fields; an invalid value raises InputError."""
         integer(self.number, "arrival_model", minimum=1, maximum=2)
-        for name, (lowest, highest) in (
-            ("count", self.count),
-            ("memory", self.memory),
-            ("prompt", self.prompt),
-        ):
+        for name in ("count", "memory", "prompt"):
+            lowest, highest = getattr(self, name)
             integer(lowest, name, minimum=1, maximum=_MOST)
             integer(highest, name, minimum=lowest, maximum=_MOST)
         if self.prompt[1] >= self.memory[0]:
-            raise InputError(
-                "prompt",
-                f"{self.prompt[1]} tokens leave no space for output in {self.memory[0]} tokens",
-                "use prompts below the least memory",
-            )
+            what = f"{self.prompt[1]} tokens leave no space for output in {self.memory[0]} tokens"
+            raise InputError("prompt", what, "use prompts below the least memory")
         if not 0 < self.rate[0] <= self.rate[1] <= _HIGHEST_RATE:
             raise InputError(
                 "rate", f"{self.rate} is not a range of rates", "use 0 < lowest <= highest"
@@ -222,11 +216,8 @@ def theorem_6_4(
     integer(constant, "constant", minimum=1, maximum=10**6)
     steps = _steps(epsilon)
     if memory % steps:
-        raise InputError(
-            "epsilon",
-            f"1/{epsilon} does not divide the memory of {memory} tokens",
-            "use 1/epsilon dividing M",
-        )
+        what = f"1/{epsilon} does not divide the memory of {memory} tokens"
+        raise InputError("epsilon", what, "use 1/epsilon dividing M")
     prompt = memory // steps
     return [
         long_and_short(memory, prompt, prompt, (steps - 2 + j) * prompt, convention)
@@ -283,8 +274,5 @@ def delayed_starts(problem: LatencyProblem, until: int | None = None) -> list[in
     """
     arrival = problem.arrival.copy()
     arrival[0] = arrival.max() if until is None else max(until, int(arrival[0]))
-    held = LatencyProblem(
-        problem.memory, arrival, problem.prompt, problem.output, problem.convention
-    )
-    starts: list[int] = serve(held, "mc-sf").start.tolist()
+    starts: list[int] = serve(replace(problem, arrival=arrival), "mc-sf").start.tolist()
     return starts

@@ -222,8 +222,7 @@ def settings_of(
 
 def order_of(instance: CacheInstance) -> IntArray:
     """Return the instance index of each request number."""
-    order: IntArray = np.argsort(instance.arrival, kind="stable")
-    return order
+    return np.argsort(instance.arrival, kind="stable")
 
 
 def new_state(

@@ -143,7 +143,6 @@ class CachePolicy(Protocol):
 
     def __call__(self, state: CacheState, /) -> Sequence[int]:
         """Return the positions in ``state.waiting`` of the requests to start."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -300,11 +299,9 @@ class LookAhead:
         """Raise an error for arrivals after time 0, if the algorithm knows all requests at 0."""
         late = np.flatnonzero(instance.arrival)
         if self.all_at_once and len(late):
-            raise InputError(
-                f"requests[{late[0]}].arrival",
-                f"{instance.arrival[late[0]]}, but semi-online requires all arrivals at 0",
-                "set every arrival to 0, or use mc-sf",
-            )
+            what = f"{instance.arrival[late[0]]}, but semi-online requires all arrivals at 0"
+            remedy = "set every arrival to 0, or use mc-sf"
+            raise InputError(f"requests[{late[0]}].arrival", what, remedy)
 
     def __call__(self, state: CacheState) -> list[int]:
         """Return the positions of the waiting requests to start."""

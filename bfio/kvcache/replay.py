@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bfio.common.checking import amounts, number
+from bfio.common.checking import amounts, covered, number
 from bfio.kvcache.run import CacheRun, StayEnd
 from formulations.arrays import IntArray
 from formulations.hindsight_latency import Convention
@@ -26,16 +26,9 @@ def memory_of_batches(run: CacheRun) -> IntArray:
     """Return the tokens in the cache in each batch, recomputed from the stays, shape (K,)."""
     instance, stays, num = run.instance, run.stays, len(run.batches)
     first, after = stays.first_batch, stays.first_batch + stays.num_batches
-    # In batch k a stay holds k + (need - first) tokens: a line per stay, added at its first batch
-    # and removed after its last.
+    # In batch k a stay holds k + (need - first) tokens.
     offset = instance.prompt[stays.request] + instance.convention.first_age - first
-    lines, offsets = np.zeros((2, num + 1), dtype=np.int64)
-    np.add.at(lines, first, 1)
-    np.add.at(lines, after, -1)
-    np.add.at(offsets, first, offset)
-    np.add.at(offsets, after, -offset)
-    rebuilt: IntArray = (np.cumsum(lines) * np.arange(num + 1) + np.cumsum(offsets))[:num]
-    return rebuilt
+    return _active(run) * np.arange(num) + covered(first, after, num, offset)
 
 
 def _stays(run: CacheRun) -> dict[str, int]:
@@ -72,27 +65,19 @@ def _batches(run: CacheRun) -> dict[str, int]:
 
 
 def _active(run: CacheRun) -> IntArray:
-    stays, num = run.stays, len(run.batches)
-    change = np.zeros(num + 1, dtype=np.int64)
-    np.add.at(change, stays.first_batch, 1)
-    np.add.at(change, stays.first_batch + stays.num_batches, -1)
-    return np.cumsum(change)[:num]
+    first = run.stays.first_batch
+    return covered(first, first + run.stays.num_batches, len(run.batches))
 
 
 def _durations(run: CacheRun) -> IntArray:
     instance, stays, time = run.instance, run.stays, run.instance.batch_time
     started = np.zeros(len(run.batches), dtype=np.int64)
     np.add.at(started, stays.first_batch, instance.prompt[stays.request])
-    first_needs = np.zeros(len(run.batches) + 1, dtype=np.int64)
     need = instance.prompt[stays.request] + instance.convention.first_age
-    np.add.at(first_needs, stays.first_batch, need)
-    np.add.at(first_needs, stays.first_batch + stays.num_batches, -need)
+    after = stays.first_batch + stays.num_batches
     # Tokens beyond the need in the first batch are the output tokens produced so far.
-    context = memory_of_batches(run) - np.cumsum(first_needs)[:-1]
-    durations: IntArray = (
-        time.base + time.request * _active(run) + time.context * context + time.prompt * started
-    )
-    return durations
+    context = memory_of_batches(run) - covered(stays.first_batch, after, len(run.batches), need)
+    return time.base + time.request * _active(run) + time.context * context + time.prompt * started
 
 
 def _requests(run: CacheRun) -> dict[str, int]:

@@ -8,8 +8,7 @@ O(M), and a round with O(M) candidates O(M²), as the paper claims.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -160,10 +159,6 @@ class _Decisions:
         return self.seen[1]
 
 
-#: An engine: instance, policy, its name, believed batches, random generator, limits.
-Runner: TypeAlias = Callable[
-    [CacheInstance, CachePolicy, str, IntArray, np.random.Generator, CacheLimits], CacheRun
-]
 #: Time that the compiled engine saves per batch of a request [s].
 _SAVED_S = 1.5e-5
 #: Policies that the kernel supports.
@@ -216,7 +211,9 @@ def serve(
     call_check(policy, name, instance)
     believed = believed_batches(instance, predicted, delta_of(policy))
     rng = np.random.default_rng(integer(seed, "seed"))
-    run = _runner(engine, policy, instance)
+    able, saved_s = _is_compiled(policy, instance), int(instance.num_batches.sum()) * _SAVED_S
+    compiled = takes_compiled(engine, able=able, kernels="kv-cache", saved_s=saved_s)
+    run = run_compiled if compiled else run_reference
     return run(instance, policy, name, believed, rng, limits or CacheLimits())
 
 
@@ -229,26 +226,14 @@ def believed_batches(instance: CacheInstance, predicted: IntArray | None, delta:
         return instance.num_batches
     hoped = integer_vector(predicted, "predicted", minimum=1, maximum=10**9)
     if len(hoped) != len(instance):
-        raise InputError(
-            "predicted",
-            f"{len(hoped)} predictions for {len(instance)} requests",
-            "give one per request",
-        )
+        what = f"{len(hoped)} predictions for {len(instance)} requests"
+        raise InputError("predicted", what, "give one per request")
     fitting = instance.memory + 1 - instance.first_need
     return frozen(np.minimum(instance.batches(hoped + delta), fitting))
 
 
 def _name(policy: CachePolicy) -> str:
     return str(getattr(policy, "__name__", type(policy).__name__))
-
-
-def _runner(engine: Engine | str, policy: CachePolicy, instance: CacheInstance) -> Runner:
-    saved_s = int(instance.num_batches.sum()) * _SAVED_S
-    if not takes_compiled(
-        engine, able=_is_compiled(policy, instance), kernels="kv-cache", saved_s=saved_s
-    ):
-        return run_reference
-    return run_compiled
 
 
 def _is_compiled(policy: CachePolicy, instance: CacheInstance) -> bool:

@@ -96,7 +96,10 @@ def evaluate_predictor(
     positive = points.remaining <= look_ahead
     base_rate = float(positive.mean())
     curve = calibration(found.probability, positive)
-    stage_2 = _stage_2_errors(found, points.remaining, look_ahead)
+    # If p̂ = 0, the mean is undefined and the prediction is H.
+    stage_2 = np.abs(np.where(found.probability > 0, found.mean, look_ahead) - points.remaining)
+    ended = points.remaining[positive]
+    gated = composite(found, look_ahead)
     window = np.minimum(points.remaining, look_ahead)
     errors = np.abs(expected_steps(found, look_ahead) - window)
     auc = roc_auc(found.probability, positive)
@@ -114,15 +117,13 @@ def evaluate_predictor(
         brier_base_rate=base_rate * (1 - base_rate),
         calibration_error=calibration_error(curve),
         conditional_mae=_mean(stage_2[positive]),
-        conditional_mae_constant=_mean(_around_median(points.remaining[positive])),
+        conditional_mae_constant=_mean(np.abs(ended - np.median(ended)) if len(ended) else ended),
         composite_mae=float(errors.mean()),
         composite_mae_none=float((look_ahead - window).mean()),
         composite_rmse=_root_mean_square(errors),
         composite_rmse_none=_root_mean_square(look_ahead - window),
-        gated_mae=float(
-            np.abs(np.minimum(composite(found, look_ahead), look_ahead) - window).mean()
-        ),
-        gate_open_share=float((composite(found, look_ahead) <= look_ahead).mean()),
+        gated_mae=float(np.abs(np.minimum(gated, look_ahead) - window).mean()),
+        gate_open_share=float((gated <= look_ahead).mean()),
         call_us=call_us,
         request_us=request_us,
         calibration=curve,
@@ -196,7 +197,9 @@ def _answers(
 ) -> Estimates:
     """Estimate all points, group by group of requests; each group's lengths are then revealed."""
     parts = []
-    for turn in _turns(len(evaluated), online):
+    size = online or len(evaluated)
+    for begin in range(0, len(evaluated), size):
+        turn = np.arange(begin, min(begin + size, len(evaluated)))
         first, last = np.searchsorted(points.requests, (turn[0], turn[-1] + 1))
         for start in range(first, last, _AT_ONCE):
             some = slice(start, min(start + _AT_ONCE, last))
@@ -204,12 +207,6 @@ def _answers(
         if online:
             asked.finished(turn, evaluated.output_tokens[turn])
     return Estimates(*(np.concatenate(stage) for stage in zip(*parts, strict=True)))
-
-
-def _turns(count: int, size: int) -> Iterator[IntArray]:
-    everything = np.arange(count)
-    for start in range(0, count, size or count):
-        yield everything[start : start + (size or count)]
 
 
 def _times(asked: CheckedPredictor, points: Walk, look_ahead: int) -> tuple[float, float]:
@@ -235,22 +232,7 @@ def _seconds(asked: CheckedPredictor, points: Walk, which: IntArray, look_ahead:
     return perf_counter() - began
 
 
-def _stage_2_errors(found: Estimates, remaining: IntArray, look_ahead: int) -> FloatArray:
-    # If p̂ = 0, the mean is undefined and the prediction is H.
-    errors: FloatArray = np.abs(
-        np.where(found.probability > 0, found.mean, look_ahead) - remaining
-    )
-    return errors
-
-
-def _around_median(values: IntArray) -> FloatArray:
-    if not len(values):
-        return np.zeros(0)
-    distances: FloatArray = np.abs(values - np.median(values))
-    return distances
-
-
-def _mean(values: FloatArray) -> float | None:
+def _mean(values: FloatArray | IntArray) -> float | None:
     return float(values.mean()) if len(values) else None
 
 

@@ -192,7 +192,9 @@ def geometric_fit(lengths: IntArray, where: str = "output_tokens") -> GeometricF
         )
     p = 1 / float(lengths.mean())
     distance = ks_to_geometric(lengths)
-    distances = _distances_of_samples(len(lengths), p)
+    rng = np.random.default_rng(_SEED)
+    samples = (rng.geometric(p, len(lengths)) for _ in range(SAMPLES))
+    distances = np.array([ks_to_geometric(sample) for sample in samples])
     farther = int(np.count_nonzero(distances >= distance))
     return GeometricFit(
         count=len(lengths),
@@ -209,12 +211,6 @@ def _residual(lengths: IntArray, age: int) -> float | None:
     """Return the mean residual life at an age, divided by the mean length."""
     left = lengths[lengths > age] - age
     return float(left.mean() / lengths.mean()) if len(left) else None
-
-
-def _distances_of_samples(count: int, p: float) -> FloatArray:
-    rng = np.random.default_rng(_SEED)
-    found = [ks_to_geometric(rng.geometric(p, count)) for _ in range(SAMPLES)]
-    return np.array(found)
 
 
 def ages_of(lengths: IntArray, bins: int = BINS) -> list[AgeInterval]:

@@ -168,8 +168,7 @@ def gated_steps(
     """Return ŷ from n, c and s, shape (k,), rounded up; ``H + 1`` if the gate is closed."""
     steps = (left + (longer - ended) * look_ahead + longer - 1) // np.maximum(longer, 1)
     closed = (longer == 0) | (ended * gate[1] < longer * gate[0])
-    predicted: IntArray = np.where(closed, look_ahead + 1, steps)
-    return predicted
+    return np.where(closed, look_ahead + 1, steps)
 
 
 def stages(counts: IntArray, look_ahead: int) -> tuple[IntArray, IntArray, IntArray]:

@@ -71,14 +71,12 @@ class Estimator(Protocol):
         look_ahead : int
             ``H >= 1``.
         """
-        ...
 
     def finished(self, requests: IntArray, outputs: IntArray) -> None:
         """Learn from requests that have just finished: their output lengths [tokens].
 
         Optional: a predictor that learns nothing needs no such method.
         """
-        ...
 
 
 def composite(estimates: Estimates, look_ahead: int) -> IntArray:
@@ -101,10 +99,7 @@ def expected_steps(estimates: Estimates, look_ahead: int) -> FloatArray:
     """
     probability, mean = estimates
     within = np.where(probability > 0, mean, 0.0)
-    expected: FloatArray = np.clip(
-        probability * within + (1 - probability) * look_ahead, 1, look_ahead
-    )
-    return expected
+    return np.clip(probability * within + (1 - probability) * look_ahead, 1, look_ahead)
 
 
 def checked_estimates(answer: object, count: int, look_ahead: int, where: str) -> Estimates:
@@ -148,7 +143,6 @@ class Predictor(Protocol):
     @property
     def name(self) -> str:
         """Name in the record of a run; by default the name of the class."""
-        ...
 
     def remaining(self, requests: IntArray, ages: IntArray, look_ahead: int) -> IntArray:
         """Return the predicted remaining steps, including the next one.
@@ -171,14 +165,12 @@ class Predictor(Protocol):
             while ``h < ŷ`` (eq. 7), so an expected length ``ŷ`` is rounded up. Integers outside
             ``1..H+1`` are clipped to this range; negative ones are rejected.
         """
-        ...
 
     def finished(self, requests: IntArray, outputs: IntArray) -> None:
         """Learn from requests that have just finished: their output lengths [tokens].
 
         Optional: a predictor that learns nothing needs no such method.
         """
-        ...
 
 
 @dataclass(frozen=True)

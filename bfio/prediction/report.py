@@ -76,8 +76,7 @@ def roc_curve(
 
 
 def _from_zero(counts: IntArray) -> FloatArray:
-    rates: FloatArray = np.append(0.0, counts / counts[-1])
-    return rates
+    return np.append(0.0, counts / counts[-1])
 
 
 def brier_score(probabilities: FloatArray, positive: BoolArray) -> float:

@@ -134,9 +134,8 @@ def improvement_ratio(
         remedy = f"use {LEAST_G} or more"
         raise InputError("workers", f"{workers}: Theorem 1 needs log G >= 4", remedy)
     if len(set(sizes)) < 2:
-        raise InputError(
-            "sizes", "all sizes are equal, so every policy is balanced", "give two sizes"
-        )
+        what = "all sizes are equal, so every policy is balanced"
+        raise InputError("sizes", what, "give two sizes")
     check_policy(policy)
     rng, total = np.random.default_rng(seed), [0, 0]
     made = choose(policy).make()

@@ -1,6 +1,6 @@
 """Hypothesis strategies that draw problems and step states, and functions that build them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -232,10 +232,17 @@ def latency_problem(
     convention: str = "C",
 ) -> LatencyProblem:
     """Return a problem from (arrival, prompt, output) triples."""
-    columns = np.array(requests, dtype=np.int64).reshape(-1, 3)
-    return LatencyProblem(
-        memory, columns[:, 0], columns[:, 1], columns[:, 2], Convention(convention)
-    )
+    arrival, prompt, output = np.array(requests, dtype=np.int64).reshape(-1, 3).T
+    return LatencyProblem(memory, arrival, prompt, output, Convention(convention))
+
+
+def _requests(draw: st.DrawFn, number: int, new: Callable[[], Any]) -> list[tuple[int, int, int]]:
+    """Draw requests, each by ``new`` or equal to an earlier one."""
+    requests: list[tuple[int, int, int]] = []
+    for _ in range(number):
+        again = draw(st.booleans()) and requests
+        requests.append(draw(st.sampled_from(requests)) if again else new())
+    return requests
 
 
 @st.composite
@@ -264,17 +271,15 @@ def latency_problems(
     # The smallest request has a peak of 1 token under B and of 2 under A and C.
     memory = draw(st.integers(2, max_memory))
     shared = draw(st.integers(1, memory - 1)) if common_prompt else None
-    requests: list[tuple[int, int, int]] = []
-    for _ in range(draw(st.integers(min_requests, max_requests))):
-        again: bool = draw(st.booleans())
-        if requests and again:
-            requests.append(draw(st.sampled_from(requests)))
-            continue
+
+    def new() -> tuple[int, int, int]:
         prompt = shared or draw(st.integers(1, memory - 1))
         longest = memory - prompt + (convention is Convention.PRINTED)
         output = draw(st.integers(1, min(longest, max_output)))
         arrival = 0 if all_at_once else draw(st.sampled_from((0, 0, 0, 1, 2, 5, 12)))
-        requests.append((arrival, prompt, output))
+        return arrival, prompt, output
+
+    requests = _requests(draw, draw(st.integers(min_requests, max_requests)), new)
     return latency_problem(memory, requests, convention.value)
 
 
@@ -284,9 +289,7 @@ def makespan_problem(
     """Return a problem from (arrival, prompt, output) triples; C = 0 and t_l = 1 by default."""
     columns = np.array(requests, dtype=np.int64).reshape(-1, 3)
     times = {"step_overhead": Fraction(0), "token_time": Fraction(1)}
-    return MakespanProblem(
-        workers, slots, columns[:, 0], columns[:, 1], columns[:, 2], **(times | options)
-    )
+    return MakespanProblem(workers, slots, *columns.T, **(times | options))
 
 
 @st.composite
@@ -303,15 +306,10 @@ def makespan_problems(
         Largest ``G``.
     """
     objective = draw(st.sampled_from(list(MakespanObjective)))
-    requests: list[tuple[int, int, int]] = []
     arrivals = draw(st.sampled_from(((0,), (0, 0, 1, 2), (0, 3, 7))))
-    for _ in range(draw(st.integers(min_requests, max_requests))):
-        again: bool = draw(st.booleans())
-        if requests and again:
-            requests.append(draw(st.sampled_from(requests)))
-            continue
-        arrival, prompt = draw(st.sampled_from(arrivals)), draw(st.integers(1, 6))
-        requests.append((arrival, prompt, draw(st.integers(1, 3))))
+    one = (st.sampled_from(arrivals), st.integers(1, 6), st.integers(1, 3))
+    number = draw(st.integers(min_requests, max_requests))
+    requests = _requests(draw, number, lambda: tuple(map(draw, one)))
     times = [Fraction(0), Fraction(1), Fraction(1, 3), Fraction(5), Fraction("0.25")]
     workers = draw(st.integers(1, max_workers))
     conserves: bool = draw(st.booleans())

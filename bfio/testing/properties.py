@@ -57,20 +57,15 @@ class Property:
     assumes: str
 
 
+@dataclass(eq=False)
 class _Broken(Exception):  # noqa: N818  # a finding, turned into Refuted at the end
     """A counterexample; its message is built at the end, because shrinking raises many of them."""
 
-    def __init__(
-        self,
-        size: int,
-        instance: str,
-        did: str,
-        right: Callable[[], str],
-        instead: Property | None,
-    ) -> None:
-        self.size, self.instance, self.did, self.right = size, instance, did, right
-        #: The violated property, if it is not the checked one.
-        self.instead = instead
+    size: int
+    instance: str
+    did: str
+    right: Callable[[], str]
+    instead: Property | None  #: The violated property, if it is not the checked one.
 
 
 class _Made:
@@ -353,15 +348,8 @@ def check_ties(made: _Made, state: DecodeState) -> None:
         an equal worker of lower index gets none.
     """
     answer = made.valid(state)
-    kinds = [
-        (size, need, *row)
-        for size, need, row in zip(
-            state.sizes.tolist(),
-            state.needs.tolist(),
-            state.contributions.tolist(),
-            strict=True,
-        )
-    ]
+    of_requests = (state.sizes, state.needs, state.contributions)
+    kinds = list(zip(*(values.tolist() for values in of_requests), strict=True))
     for i, later in enumerate(answer):
         equals = [j for j in range(i) if kinds[j] == kinds[i] and answer[j] is None]
         if later is not None and equals:

@@ -124,19 +124,10 @@ def contract_violation(state: DecodeState, answer: object) -> str | None:
 def in_words(state: DecodeState) -> str:
     """Return the workers and the waiting requests of a state in one line."""
     waits = f"{_listed(state.sizes)}" if state.num_waiting else "none"
-    parts = [
-        f"loads {_listed(state.loads)}",
-        f"free slots {_listed(state.free_slots)}",
-        *(
-            f"{word} {_listed(values)}"
-            for word, values in (
-                ("running", state.running),
-                ("queued", state.queued),
-                ("queued tokens", state.queued_tokens),
-            )
-            if values.any()
-        ),
-    ]
+    parts = [f"loads {_listed(state.loads)}", f"free slots {_listed(state.free_slots)}"]
+    for name in ("running", "queued", "queued_tokens"):
+        if (values := getattr(state, name)).any():
+            parts.append(f"{name.replace('_', ' ')} {_listed(values)}")
     if not (state.room >= NO_LIMIT // 2).all():
         parts.append(f"free memory {_listed(state.room)}")
     if (state.projected_loads != state.loads[:, None]).any():

@@ -23,7 +23,7 @@ from bfio.decode.options import (
     RunOptions,
     WindowKnows,
 )
-from bfio.decode.policy_registry import ChosenPolicy, choose
+from bfio.decode.policy_registry import choose
 from bfio.decode.simulation import simulate
 from bfio.workloads.workload import Workload
 from bfio.worst_cases.case import MAX_REQUESTS, Found, against, check_counts, refused_as_random
@@ -138,9 +138,7 @@ class BarrierSpace:
 
     def problem(self, requests: Sequence[Request]) -> MakespanProblem:
         """Return the instance with rows of prompt and output."""
-        prompt, output = (
-            np.array(column, dtype=np.int64) for column in zip(*requests, strict=True)
-        )
+        prompt, output = np.array(requests, dtype=np.int64).T
         overhead, token = self.criterion.times
         return MakespanProblem(
             workers=self.workers,
@@ -204,8 +202,11 @@ class BarrierTarget:
         self._known = member(Known, known, "known")
         self._dispatch = member(Dispatch, dispatch, "dispatch")
         chosen = choose(policy)
-        name = chosen.name
-        _check(chosen)
+        if chosen.spec.draws and not chosen.is_own:
+            raise refused_as_random(policy)
+        if chosen.spec.pauses:
+            remedy = "use a policy that does not pause"
+            raise InputError("policy", f"{policy} pauses requests", remedy)
         if self._known is not Known.NOTHING and chosen.look_ahead() == 0:
             what = f"{policy} does not look ahead, so it reads no lengths"
             raise InputError("known", what, "use nothing, or a policy that looks ahead")
@@ -216,7 +217,7 @@ class BarrierTarget:
             said.append("bound at arrival")
         self.name = ", ".join(said)
         #: Whether free slots go to the oldest requests, independent of known lengths.
-        self.is_oldest_first = name in _OLDEST_FIRST and self._dispatch is Dispatch.POOLED
+        self.is_oldest_first = chosen.name in _OLDEST_FIRST and self._dispatch is Dispatch.POOLED
         self._optima: dict[tuple[object, ...], Schedule] = {}
 
     def program(self, problem: MakespanProblem) -> MakespanProgram:
@@ -256,15 +257,6 @@ class BarrierTarget:
     def better(self, problem: MakespanProblem) -> Schedule:
         """Return `optimum`: small instances are solved immediately."""
         return self.optimum(problem)
-
-
-def _check(chosen: ChosenPolicy) -> None:
-    """Raise an error for built-in policies with random runs, and for policies with pauses."""
-    if chosen.spec.draws and not chosen.is_own:
-        raise refused_as_random(chosen.text)
-    if chosen.spec.pauses:
-        what = f"{chosen.text} pauses requests"
-        raise InputError("policy", what, "use a policy that does not pause")
 
 
 def _optimum(problem: MakespanProblem, order: Sequence[int]) -> Schedule:

@@ -32,11 +32,12 @@ because none is longer and none starts later. So if i fits at some round, i also
 round, and only the round before the start must be tested.
 """
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from math import gcd
-from typing import Any
+from typing import Any, TypeAlias
 
 from bfio.worst_cases.cache import CacheSpace, CacheTarget
 from bfio.worst_cases.case import Case, Found, Ratio, Target, Watch, exceeds, unwatched
@@ -86,8 +87,9 @@ def build(
     _same_outputs(model, requests, longest, last)
     _in_order(model, requests, keys)
     tokens = _tokens(model, keys, prompt, convention)
-    _memory(model, tokens, requests, memory)
-    _greedy(model, tokens, requests, memory, last)
+    horizon = range(1 + max(round_ for _, _, round_ in tokens))
+    _memory(model, tokens, horizon, requests, memory)
+    _greedy(model, tokens, horizon, requests, memory, last)
     cost, other = (_total(v, keys) for v in (model.x, model.y))
     a, b = ratio
     model.objective = pyo.Objective(expr=a * other - b * cost, sense=pyo.minimize)
@@ -125,61 +127,49 @@ def _in_order(model: Any, requests: int, keys: list[tuple[int, int, int]]) -> No
         model.sorted.add(model.starts[i - 1] <= model.starts[i])
 
 
-class _Tokens:
-    """Tokens of each request at each round, as terms of the program."""
-
-    def __init__(self, last: int) -> None:
-        self.rounds = range(last + 1)
-        self.terms: dict[tuple[str, int, int], list[Any]] = {}
-
-    def of(self, who: str, i: int, round_: int) -> list[Any]:
-        """Return the terms of one request at a round."""
-        return self.terms.get((who, i, round_), [])
+#: Tokens of each request at each round, as terms of the program: of ``x``, of ``y``, and of ``x``
+#: if every request started one round ``earlier``.
+_Tokens: TypeAlias = dict[tuple[str, int, int], list[Any]]
 
 
 def _tokens(
     model: Any, keys: list[tuple[int, int, int]], prompt: int, convention: Convention
 ) -> _Tokens:
-    ends = [t + convention.last_age(o) for _, o, t in keys]
-    tokens = _Tokens(max(ends))
+    tokens: _Tokens = defaultdict(list)
     for i, o, t in keys:
         for age in range(convention.first_age, convention.last_age(o) + 1):
-            for who, round_, variable in _places(model, i, o, t, age):
-                term = (prompt + age) * variable
-                tokens.terms.setdefault((who, i, round_), []).append(term)
+            mine, other = ((prompt + age) * variable[i, o, t] for variable in (model.x, model.y))
+            tokens["x", i, t + age].append(mine)
+            tokens["y", i, t + age].append(other)
+            tokens["earlier", i, t + age - 1].append(mine)
     return tokens
 
 
-def _places(model: Any, i: int, o: int, t: int, age: int) -> Iterator[tuple[str, int, Any]]:
-    """Yield the round of an age: in both schedules, and for a start one round earlier."""
-    yield "x", t + age, model.x[i, o, t]
-    yield "y", t + age, model.y[i, o, t]
-    yield "earlier", t + age - 1, model.x[i, o, t]
-
-
-def _memory(model: Any, tokens: _Tokens, requests: int, memory: int) -> None:
+def _memory(model: Any, tokens: _Tokens, rounds: range, requests: int, memory: int) -> None:
     """(3) Both schedules fit the memory."""
     model.memory = pyo.ConstraintList()
     for who in ("x", "y"):
-        for round_ in tokens.rounds:
-            terms = [term for i in range(requests) for term in tokens.of(who, i, round_)]
+        for round_ in rounds:
+            terms = [term for i in range(requests) for term in tokens[who, i, round_]]
             if terms:
                 model.memory.add(pyo.quicksum(terms) <= memory)
 
 
-def _greedy(model: Any, tokens: _Tokens, requests: int, memory: int, last: int) -> None:
+def _greedy(
+    model: Any, tokens: _Tokens, rounds: range, requests: int, memory: int, last: int
+) -> None:
     """(4) to (6): every request starts as soon as it fits."""
     later = range(1, requests)
     model.together = pyo.Var(later, domain=pyo.Binary)
-    model.block = pyo.Var(later, tokens.rounds, domain=pyo.Binary)
+    model.block = pyo.Var(later, rounds, domain=pyo.Binary)
     model.greedy, model.tied = pyo.ConstraintList(), pyo.ConstraintList()
     model.blocked = pyo.ConstraintList()
     for i in later:
-        for round_ in tokens.rounds:
-            before = [term for j in range(i) for term in tokens.of("x", j, round_)]
-            held = pyo.quicksum(before + tokens.of("earlier", i, round_))
+        for round_ in rounds:
+            before = [term for j in range(i) for term in tokens["x", j, round_]]
+            held = pyo.quicksum(before + tokens["earlier", i, round_])
             model.blocked.add(held >= (memory + 1) * model.block[i, round_])
-        blocks = pyo.quicksum(model.block[i, round_] for round_ in tokens.rounds)
+        blocks = pyo.quicksum(model.block[i, round_] for round_ in rounds)
         model.greedy.add(model.together[i] + blocks >= 1)
         gap = model.starts[i] - model.starts[i - 1]
         model.tied.add(gap <= last * (1 - model.together[i]))

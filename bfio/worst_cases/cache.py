@@ -147,9 +147,7 @@ class CacheSpace:
 
     def problem(self, memory: int, requests: Sequence[Request]) -> LatencyProblem:
         """Return the instance with a memory and rows of arrival and output."""
-        arrival, output = (
-            np.array(column, dtype=np.int64) for column in zip(*requests, strict=True)
-        )
+        arrival, output = np.array(requests, dtype=np.int64).T
         prompt = np.full(len(requests), self.prompt, dtype=np.int64)
         return LatencyProblem(memory, arrival, prompt, output, self.convention)
 
@@ -164,7 +162,8 @@ class CacheSpace:
 
     def neighbour(self, problem: LatencyProblem, rng: np.random.Generator) -> LatencyProblem:
         """Return an instance with a changed memory, request, or output of equal requests."""
-        memory, (arrivals, outputs) = problem.memory, _columns(problem)
+        memory, arrivals = problem.memory, problem.arrival.tolist()
+        outputs = problem.output.tolist()
         move, i, j = (int(rng.integers(most)) for most in (5, self.requests, self.requests))
         step = int(rng.choice([-2, -1, 1, 2]))
         if move == 0:
@@ -189,10 +188,6 @@ class CacheSpace:
             for a, o in zip(arrivals, outputs, strict=True)
         )
         return self.problem(memory, sorted(rows))
-
-
-def _columns(problem: LatencyProblem) -> tuple[list[int], list[int]]:
-    return problem.arrival.tolist(), problem.output.tolist()
 
 
 def _listed(

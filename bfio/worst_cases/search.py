@@ -107,6 +107,9 @@ def local(
 ) -> Found:
     """Search for a large ratio by annealing; only the ratio found is certified.
 
+    A neighbour is accepted if its ratio is larger, or at random. After `_PATIENCE` steps without
+    improvement, the search restarts from a random instance.
+
     Parameters
     ----------
     target : Target
@@ -121,48 +124,30 @@ def local(
         Is called before every instance but the first.
     """
     rng = np.random.default_rng(seed)
-    walk = _Walk(target, space, rng, space.draw(rng))
+
+    def judged(problem: ProblemData) -> Case:
+        return against(target, problem, target.better(problem))
 
     def found() -> Found:
-        return Found(walk.best, "local", str(space), walk.tried, walk.tried, is_maximal=False)
+        return Found(best, "local", str(space), tried, tried, is_maximal=False)
 
+    best = here = judged(space.draw(rng))
+    idle, tried = 0, 1
     for step in range(1, steps):
         watch(found)
-        share = (step * _ROUNDS % steps) / steps
-        walk.step(_HOT * (_COLD / _HOT) ** share)
-    return found()
-
-
-class _Walk:
-    """Current instance of the annealing, and the best instance found."""
-
-    def __init__(
-        self, target: Target, space: Space, rng: np.random.Generator, start: ProblemData
-    ) -> None:
-        self._target, self._space, self._rng = target, space, rng
-        self.tried = self._idle = 0
-        self.best = self._here = self._case(start)
-
-    def step(self, temperature: float) -> None:
-        """Evaluate a neighbour and accept it if its ratio is larger, or at random.
-
-        After `_PATIENCE` steps without improvement, restart from a random instance.
-        """
-        problem = self._space.neighbour(self._here.problem, self._rng)
-        restarts = self._idle >= _PATIENCE
+        temperature = _HOT * (_COLD / _HOT) ** ((step * _ROUNDS % steps) / steps)
+        problem = space.neighbour(here.problem, rng)
+        restarts = idle >= _PATIENCE
         if restarts:
-            problem, self._idle = self._space.draw(self._rng), 0
-        case = self._case(problem)
-        self._idle += 1
-        gain = _logarithm(case) - _logarithm(self._here)
-        if restarts or gain >= 0 or self._rng.random() < math.exp(gain / temperature):
-            self._here = case
-        if exceeds((case.cost, case.least), (self.best.cost, self.best.least)):
-            self.best, self._idle = case, 0
-
-    def _case(self, problem: ProblemData) -> Case:
-        self.tried += 1
-        return against(self._target, problem, self._target.better(problem))
+            problem, idle = space.draw(rng), 0
+        case = judged(problem)
+        idle, tried = idle + 1, tried + 1
+        gain = _logarithm(case) - _logarithm(here)
+        if restarts or gain >= 0 or rng.random() < math.exp(gain / temperature):
+            here = case
+        if exceeds((case.cost, case.least), (best.cost, best.least)):
+            best, idle = case, 0
+    return found()
 
 
 def _logarithm(case: Case) -> float:

@@ -1,5 +1,6 @@
 """The memory of the adaptive policy: settings, observations, and the simulated twin machine."""
 
+from itertools import zip_longest
 from typing import NamedTuple
 
 import numpy as np
@@ -194,8 +195,9 @@ def new_memory(
     counts[DUE] = max(1, total // FIRST_REHEARSAL)
     counts[CURRENT], counts[DECIDED_AT] = FIRST_SETTING, -2
     K, M = len(SETTINGS), REMEMBERED * total + MOST_WAITING
-    twin = _twin(num_workers, slots, look_ahead)
-    n = len(twin.pool)
+    n = (1 + LIVES) * total + MOST_WAITING
+    requests, machine = Workload(*np.ones((2, n), dtype=np.int64)), Cluster(num_workers, slots)
+    twin = new_state(requests, machine, RunOptions(), look_ahead=look_ahead)
     return Memory(
         _rule(look_ahead, parameters),
         Seen(
@@ -216,9 +218,7 @@ def new_memory(
         ),
         twin,
         Chunks(twin, keep_trajectory=True).new(1),
-        np.zeros(K),
-        np.zeros(K),
-        np.zeros(K),
+        *np.zeros((3, K)),
         *_zeros(2, max(most_waiting, MOST_WAITING)),
     )
 
@@ -230,27 +230,17 @@ def _zeros(*shape: int) -> IntArray:
 def _rule(look_ahead: int, parameters: TwoStageParameters) -> Rule:
     steps, penalty = np.array(SETTINGS, dtype=np.int64).T
     others = [near(k) if k in COARSE else () for k in range(len(SETTINGS))]
-    near_each = np.full((len(SETTINGS), max(map(len, others))), -1)
-    for k, each in enumerate(others):
-        near_each[k, : len(each)] = each
     return Rule(
         steps=steps.copy(),
         penalty=penalty.copy(),
         coarse=np.array(COARSE),
-        near=near_each,
+        near=np.array(list(zip_longest(*others, fillvalue=-1))).T.copy(),
         reward=_zeros(look_ahead + 1),
         overflow=_zeros(look_ahead + 1),
         threshold=parameters.threshold,
         candidates=parameters.candidates or 0,
         product_key=int(parameters.key == "product"),
     )
-
-
-def _twin(num_workers: int, slots: int, look_ahead: int) -> State:
-    """Return the state of the twin: a machine in which each request gains a token per step."""
-    n = (1 + LIVES) * num_workers * slots + MOST_WAITING
-    requests = Workload(np.ones(n, dtype=np.int64), np.ones(n, dtype=np.int64))
-    return new_state(requests, Cluster(num_workers, slots), RunOptions(), look_ahead=look_ahead)
 
 
 def statistics(memory: Memory) -> dict[str, object]:

@@ -94,12 +94,9 @@ class Batching:
         batches = [self._batch(g, step) for g in range(len(self._queues))]
         totals = np.array([sum(batch) for batch in batches], dtype=np.int64)
         if not totals.any():
+            where = f"policy {self._name}, step {step}"
             what = "requests have slots, but all batches are empty"
-            raise InputError(
-                f"policy {self._name}, step {step}",
-                what,
-                "let one worker process at least one token",
-            )
+            raise InputError(where, what, "let one worker process at least one token")
         read, resting = self._chunks(batches, step)
         paces = self._paces(state)
         state.machine.overhead_s[:] = paces * (
@@ -127,10 +124,9 @@ class Batching:
 
     def _join(self, state: State) -> None:
         """Append the requests that start at this step to the queues of their workers."""
+        requests = state.requests
         for request in state.lists.started[: state.counters[ADMITTED]].tolist():
-            prompt, output = (
-                int(column[request]) for column in (state.requests.prompt, state.requests.output)
-            )
+            prompt, output = int(requests.prompt[request]), int(requests.output[request])
             task = _Task(request, prompt, prompt, output)
             self._queues[int(state.marks.worker[request])].append(task)
 
@@ -269,11 +265,8 @@ def _wrong_prompts(run: Run, chunks: Chunks, stints: Stints, rests: RestsOfStint
     np.add.at(computed, chunks.request, chunks.tokens)
     np.maximum.at(last, chunks.request, chunks.step)
     wrong = computed > run.prompt_tokens
-    for who, start, end, own in zip(
-        *(column.tolist() for column in (stints.request, stints.start, stints.end)),
-        rests,
-        strict=True,
-    ):
+    columns = (column.tolist() for column in (stints.request, stints.start, stints.end))
+    for who, start, end, own in zip(*columns, rests, strict=True):
         first_token = next((stop for begin, stop in own if begin == start), start)
         if first_token < end:
             is_done = computed[who] >= run.prompt_tokens[who] and last[who] < first_token

@@ -106,8 +106,7 @@ class RuleTable(dict[str, Rule]):
 def count(at_step: IntArray, steps: int) -> IntArray:
     """Return how many entries of ``at_step`` equal each step; other steps are ignored."""
     inside = at_step[(at_step >= 0) & (at_step < steps)]
-    counts: IntArray = np.bincount(inside, minlength=steps).astype(np.int64)
-    return counts
+    return np.bincount(inside, minlength=steps).astype(np.int64)
 
 
 def grouped(at_step: IntArray, who: IntArray, steps: int) -> list[list[int]]:
@@ -121,8 +120,7 @@ def grouped(at_step: IntArray, who: IntArray, steps: int) -> list[list[int]]:
 
 def running_total(at_step: IntArray, steps: int) -> IntArray:
     """Return the number of entries at each step or earlier."""
-    totals: IntArray = np.cumsum(count(at_step, steps))
-    return totals
+    return np.cumsum(count(at_step, steps))
 
 
 def profile(
@@ -146,8 +144,7 @@ def profile(
         at = emitted + np.cumsum(runs) - runs
     period = np.array(drift.increments, dtype=np.int64)
     gains = runs * period[at % len(period)]
-    loads: IntArray = prompt + np.concatenate(([0], np.cumsum(gains, dtype=np.int64)))
-    return loads
+    return prompt + np.concatenate(([0], np.cumsum(gains, dtype=np.int64)))
 
 
 #: Largest number of drawn events.
@@ -227,11 +224,8 @@ def in_order(rows: Iterable[Row], where: str, whose: str, count: int) -> Iterato
                 place, f"the time of the event is {time} s", "give a finite time >= 0"
             )
         if time < before:
-            raise InputError(
-                place,
-                f"an event at {time} s follows an event at {before} s",
-                "sort events by time",
-            )
+            what = f"an event at {time} s follows an event at {before} s"
+            raise InputError(place, what, "sort events by time")
         if integer(index, place) >= count:
             raise InputError(place, f"{whose} {index} is not one of the {count}", "count from 0")
         before = time

@@ -60,8 +60,7 @@ def peaks(workload: Workload, drift: Drift, leaves: bool, pauses: bool = False) 
     if pauses and drift.reading is DriftReading.GLOBAL_STEP:
         misses = True
     gains = steps * max(drift.increments) if misses else drift.largest_gains(steps)
-    peaks: IntArray = workload.prompt_tokens + gains
-    return peaks
+    return workload.prompt_tokens + gains
 
 
 @compilable
@@ -162,10 +161,9 @@ def _overflow(replay: Replay) -> int:
     oldest_gone: dict[tuple[int, int], tuple[int, int, int]] = {}
     begun: dict[tuple[int, int], int] = {}
     drift = replay.run.options.drift
-    ends = zip(replay.stints.cause.tolist(), replay.stints.emitted.tolist(), strict=True)
-    for (request, worker, start, end, loads), (cause, emitted) in zip(
-        replay.walk(), ends, strict=True
-    ):
+    causes, emissions = replay.stints.cause.tolist(), replay.stints.emitted.tolist()
+    rows = zip(replay.walk(), causes, emissions, strict=True)
+    for (request, worker, start, end, loads), cause, emitted in rows:
         begun[start, worker] = begun.get((start, worker), 0) + int(loads[0])
         if cause in (Cause.RECOMPUTATION, Cause.SWAP):
             grown = profile(drift, int(loads[-1]), end - 1, 2, emitted - 1)[1]
@@ -208,12 +206,11 @@ def _check(
     too_large = np.flatnonzero(largest > most)
     if len(too_large):
         first = int(too_large[0])
-        raise InputError(
-            f"request {first}",
+        what = (
             f"needs up to {largest[first]} tokens of memory, but the largest worker has {most} "
-            f"({len(too_large)} such requests)",
-            "give more memory, or leave such requests out",
+            f"({len(too_large)} such requests)"
         )
+        raise InputError(f"request {first}", what, "give more memory, or leave such requests out")
 
 
 def _idle(

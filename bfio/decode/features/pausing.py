@@ -130,11 +130,9 @@ def take_back(state: State, request: int, load: int) -> None:
 def check_at_least_one_runs(state: State, resting: IntArray, policy: str) -> None:
     """Raise InputError if all active requests rest, so that no request emits a token."""
     if len(resting) == state.counters[ACTIVE]:
-        raise InputError(
-            f"policy {policy}, step {int(state.counters[STEP])}",
-            "all active requests rest and none starts",
-            "let at least one request run",
-        )
+        what = "all active requests rest and none starts"
+        remedy = "let at least one request run"
+        raise InputError(f"policy {policy}, step {int(state.counters[STEP])}", what, remedy)
 
 
 def checked_rests(
@@ -150,11 +148,8 @@ def checked_rests(
     for place in rests:
         is_whole = isinstance(place, int | np.integer) and not isinstance(place, bool)
         if not is_whole or not 0 <= place <= most:
-            raise InputError(
-                where,
-                f"rest {shown(place)} is not the index of an active request",
-                f"use indices 0..{most} in active",
-            )
+            what = f"rest {shown(place)} is not the index of an active request"
+            raise InputError(where, what, f"use indices 0..{most} in active")
         if active.rested[place] >= max_pauses:
             what = (
                 f"active request {place} has rested {counted(int(active.rested[place]), 'step')}"
@@ -168,11 +163,9 @@ def checked_rests(
 def check_nobody_rests(answer: object, policy: str, step: int) -> None:
     """Raise InputError if a decision pauses requests but the policy is not a pausing policy."""
     if isinstance(answer, Decision) and answer.rests:
-        raise InputError(
-            f"policy {policy}, step {step}",
-            "pauses requests, but declares no max_pauses",
-            "give it an attribute max_pauses, the most steps in a row",
-        )
+        what = "pauses requests, but declares no max_pauses"
+        remedy = "give it an attribute max_pauses, the most steps in a row"
+        raise InputError(f"policy {policy}, step {step}", what, remedy)
 
 
 RULES = RuleTable()

@@ -411,13 +411,9 @@ class PrefillReplay:
 def _prefill(replay: Replay) -> int:
     """Check that requests become ready and expire by the rules of the prefill tier."""
     run, tier = replay.run, replay.run.options.prefill
-    found = (run.ready_s, run.held_s, run.expiries)
-    if tier is None or run.arrival_s is None or any(entry is None for entry in found):
-        return int(any(entry is not None for entry in found) or tier is not None)
-    ready_s, held_s, expiries = run.ready_s, run.held_s, run.expiries
-    assert ready_s is not None
-    assert held_s is not None
-    assert expiries is not None
+    ready_s, held_s, lost = run.ready_s, run.held_s, run.expiries
+    if tier is None or run.arrival_s is None or ready_s is None or held_s is None or lost is None:
+        return int(any(entry is not None for entry in (tier, ready_s, held_s, lost)))
     ids = replay.revealed
     shortest = tier.overhead_s + (tier.token_time_s + tier.transfer_time_s) * run.prompt_tokens
     early = ready_s[ids] < (run.arrival_s + shortest)[ids] * (1 - ROUNDING)
@@ -433,7 +429,7 @@ def _prefill(replay: Replay) -> int:
     scale = 1e3 * ROUNDING * run.start_s.max(initial=1.0)
     for of, at in ((ready_s, times), (held_s, held)):
         wrong += number(np.abs(of - at)[ids] > scale)
-    rows = [tuple(row) for row in expiries.tolist() if row[2] < len(times_of_tier(replay))]
+    rows = [tuple(row) for row in lost.tolist() if row[2] < len(times_of_tier(replay))]
     return wrong + int(rows != expected.expiries)
 
 

@@ -255,11 +255,8 @@ class Prefixes:
         state, requests = self._state, self._requests
         if state.counters[STEP] != self._step:
             # The caches have changed since.
-            raise InputError(
-                "cached_tokens",
-                "is read after the step for which it is valid",
-                "read it while the policy decides",
-            )
+            what = "is read after the step for which it is valid"
+            raise InputError("cached_tokens", what, "read it while the policy decides")
         if not state.settings.caches:
             return frozen(np.zeros((len(requests), len(state.workers.load)), np.int64))
         return frozen(matched_tokens(state.prefixes, requests, state.requests.prompt[requests]))
@@ -344,9 +341,8 @@ def _prefixes(replay: Replay) -> int:
     stints = replay.stints
     waited = np.flatnonzero(stints.was_waiting)
     order = waited[np.lexsort((stints.request[waited], stints.start[waited]))]
-    for request, worker, step in zip(
-        *(column[order].tolist() for column in stints[:3]), strict=True
-    ):
+    columns = (column[order].tolist() for column in stints[:3])
+    for request, worker, step in zip(*columns, strict=True):
         while losses and losses[0][0] <= step:
             caches[losses.popleft()[1]].clear()
         expected[step] += _found_and_kept(replay.workload, request, caches[worker], kept[worker])
@@ -382,11 +378,9 @@ def _check(
         return
     blocks = workload.prompt_blocks
     if blocks is None:
-        raise InputError(
-            "prefix_cache",
-            f"the requests of {workload.name} have no block hashes",
-            "use a trace with hash_ids or block_hashes, or no prefix cache",
-        )
+        what = f"the requests of {workload.name} have no block hashes"
+        remedy = "use a trace with hash_ids or block_hashes, or no prefix cache"
+        raise InputError("prefix_cache", what, remedy)
     kept = cluster.worker_prefix_blocks()
     if kept.min() == 0:
         raise InputError("prefix_cache", "holds no block of 512 tokens", "give 512 tokens or more")
@@ -404,10 +398,6 @@ def _idle(
             yield f"{policy.name} {said}"
 
 
-def _record(state: State) -> dict[str, object]:
-    return {} if state.settings.caches else {"prefix_hit_tokens": None}
-
-
 def _malformed(run: Run, cluster: Cluster) -> int:
     hits = run.prefix_hit_tokens
     return int(hits is not None and hits.shape != (run.steps,))
@@ -419,7 +409,7 @@ FEATURE = Feature(
     after="speed",
     check=_check,
     idle=_idle,
-    record=_record,
+    record=lambda state: {} if state.settings.caches else {"prefix_hit_tokens": None},
     malformed=_malformed,
     rules=RULES,
     metrics=METRICS,

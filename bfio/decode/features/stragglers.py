@@ -47,11 +47,8 @@ def _factors(events: Iterable[tuple[str, WorkerEvent]]) -> Iterator[float]:
     """Yield the slowdown factors of events."""
     for place, (_, _, factor) in events:
         if not 0 < real(factor, place) <= MAX_FACTOR:
-            raise InputError(
-                place,
-                f"slowdown factor {factor} is out of range",
-                f"give one in (0, {MAX_FACTOR:g}]",
-            )
+            what = f"slowdown factor {factor} is out of range"
+            raise InputError(place, what, f"give one in (0, {MAX_FACTOR:g}]")
         yield factor
 
 

@@ -228,17 +228,13 @@ def _idle(
         )
 
 
-def _record(state: State) -> dict[str, object]:
-    return {} if state.reports.is_on else {"refused": None}
-
-
 FEATURE = Feature(
     "telemetry",
     setting=lambda _, options: f"telemetry {options.telemetry.text}" if options.telemetry else "",
     after="arrivals",
     check=_check,
     idle=_idle,
-    record=_record,
+    record=lambda state: {} if state.reports.is_on else {"refused": None},
     metrics=METRICS,
     rank=4,
 )

@@ -115,10 +115,8 @@ def bound_by_score(
     factors = ScoreWeights.of(parameters.alpha, beta, weights[:columns], has_benefit=has_worth)
     extra = [0] * G if worth is None else worth[0].tolist()
     time = [1] * G if state.token_time is None else state.token_time.tolist()
-    loads = [
-        [load * time[g] for load in row]
-        for g, row in enumerate(state.window_loads(columns).tolist())
-    ]
+    rows = enumerate(state.window_loads(columns).tolist())
+    loads = [[load * time[g] for load in row] for g, row in rows]
     envelope = [max(column) for column in zip(*loads, strict=True)]
     contribution = state.contributions[0, :columns].tolist()
 

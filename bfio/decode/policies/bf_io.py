@@ -230,12 +230,9 @@ class BFIO(LooksAhead):
         # Load or compile kernels now, so that the time of the first solve excludes it.
         prepare_kernels()
         self._solve = _solver(options)
-        self._num_trivial = 0
+        self._num_trivial = self._num_proven = self._num_clocked = self._num_kept = 0
         self._seconds: list[float] = []
         self._ticks: list[int] = []
-        self._num_proven = 0
-        self._num_clocked = 0
-        self._num_kept = 0
         self._tie_rules: set[TieRule] = set()
 
     def __call__(self, state: DecodeState) -> list[int | None]:
@@ -315,8 +312,7 @@ class BFIO(LooksAhead):
         self._num_clocked += clocked
         if ticks is not None:
             self._ticks.append(ticks)
-        usable = found is not None and not violations(problem, found)
-        if found is None or not usable:
+        if found is None or violations(problem, found):
             self._tie_rules.add(TieRule.BACKEND)
             return start
         self._num_proven += proven

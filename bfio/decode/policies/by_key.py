@@ -164,8 +164,7 @@ def prompt_tokens(state: DecodeState) -> IntArray:
         return state.loads + state.queued_tokens
     active = state.active
     prompts = np.bincount(active.worker, active.prompt, state.num_workers).astype(np.int64)
-    total: IntArray = prompts + state.queued_tokens
-    return total
+    return prompts + state.queued_tokens
 
 
 SPECS = (

@@ -71,9 +71,8 @@ class Pausing:
         waits = state.num_waiting > 0 and bool(state.free_slots.any())
         if self._base is None:
             return self._program(state)
-        assignment: list[int | None] = [None] * state.num_waiting
-        if waits:
-            assignment = list(self._base(state))
+        answer = self._base(state) if waits else [None] * state.num_waiting
+        assignment: list[int | None] = list(answer)
         if self.max_pauses == 0:
             return Decision(assignment)
         starts = [i for i, worker in enumerate(assignment) if worker is not None]
@@ -90,9 +89,8 @@ class Pausing:
     def _program(self, state: DecodeState) -> Decision:
         if state.reserves:
             what = "does not support overflow=reserve, because the program counts loads, not peaks"
-            raise InputError(
-                "policy pausing:base=program", what, "use another base or overflow rule"
-            )
+            where = "policy pausing:base=program"
+            raise InputError(where, what, "use another base or overflow rule")
         none = np.zeros(0, dtype=np.int64)
         runs, assignment = self._solved(self._problem(state, none, none, admits=True))
         return _decision(list(assignment), runs)

@@ -40,8 +40,7 @@ def ring(num_workers: int, virtual_nodes: int) -> tuple[IntArray, IntArray]:
 
 def first_nodes(places: IntArray, keys: IntArray) -> IntArray:
     """Return, for each key, the index of the first node at or after the key's ring position."""
-    nodes: IntArray = np.searchsorted(places, positions(keys)) % max(1, len(places))
-    return nodes
+    return np.searchsorted(places, positions(keys)) % max(1, len(places))
 
 
 #: Largest total of loads, `bfio.decode.engine.MAX_STEP_TOKENS`.

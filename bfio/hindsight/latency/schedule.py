@@ -66,9 +66,8 @@ def good_starts(form: NormalForm, decodes: int, deadline: float = math.inf) -> I
     if max(rounds, total) > MAX_ROUNDS:
         return _best_served(form, simple, deadline)
     first = np.lexsort((form.prompt, form.duration, form.arrival)).astype(np.int64)
-    annealing = _Annealing(form, first, total + 1, np.random.default_rng(0))
-    annealing.run(decodes, deadline)
-    return annealing.starts if annealing.value <= simple.sum() else simple
+    value, starts = _annealed(form, first, total + 1, decodes, deadline)
+    return starts if value <= simple.sum() else simple
 
 
 def _best_served(form: NormalForm, simple: IntArray, deadline: float) -> IntArray:
@@ -99,44 +98,30 @@ def fewest_rounds(form: NormalForm) -> int:
     return int(max(max(durations, default=0), -(-sum(areas) // form.memory)))
 
 
-class _Annealing:
-    """Annealing over orders by swaps and insertions, in pieces that allow stopping."""
+def _annealed(
+    form: NormalForm, order: IntArray, rounds: int, decodes: int, deadline: float
+) -> tuple[int, IntArray]:
+    """Anneal over orders by swaps and insertions, in pieces that allow stopping.
 
-    def __init__(
-        self, form: NormalForm, order: IntArray, rounds: int, generator: np.random.Generator
-    ) -> None:
-        self._form = form
-        self._order = order
-        self._used = np.zeros(rounds, np.int64)
-        self._generator = generator
-        self.starts = np.zeros(len(order), np.int64)
-        self.value, looks = place_in_order(order, form, self._used, self.starts)
-        self._current = self.value
-        self._work = looks + rounds
-
-    def run(self, decodes: int, deadline: float) -> None:
-        """Try orders in four cooling cycles."""
-        # Four short cooling cycles give better results than a long one on the test instances.
-        period = max(min(decodes, _MAX_WORK // self._work) // 4, 1)
-        piece = max(_PIECE_WORK // self._work, 1)
-        hottest = 1.0 + 0.02 * self.value / len(self._order)
-        for begin in range(0, min(decodes, 4 * period), piece):
-            if is_over(deadline):
-                return
-            count = min(piece, min(decodes, 4 * period) - begin)
-            self._current, self.value = search_orders(
-                self._order,
-                self._form,
-                self._used,
-                begin,
-                count,
-                period,
-                hottest,
-                self._current,
-                self.value,
-                self.starts,
-                self._generator,
-            )
+    Returns the least sum of starts, and the starts; ``order`` is overwritten.
+    """
+    generator = np.random.default_rng(0)
+    used, starts = np.zeros(rounds, np.int64), np.zeros(len(order), np.int64)
+    value, looks = place_in_order(order, form, used, starts)
+    current, work = value, looks + rounds
+    # Four short cooling cycles give better results than a long one on the test instances.
+    period = max(min(decodes, _MAX_WORK // work) // 4, 1)
+    piece = max(_PIECE_WORK // work, 1)
+    hottest = 1.0 + 0.02 * value / len(order)
+    for begin in range(0, min(decodes, 4 * period), piece):
+        if is_over(deadline):
+            break
+        count = min(piece, min(decodes, 4 * period) - begin)
+        cooling = (begin, count, period, hottest)
+        current, value = search_orders(
+            order, form, used, *cooling, current, value, starts, generator
+        )
+    return value, starts
 
 
 @entry_point

@@ -116,14 +116,8 @@ class States(NamedTuple):
     @staticmethod
     def root(n: int, bound: int) -> "States":
         """Return the state in which no request has started."""
-        states = States.empty(1, n)
-        states.starts[:] = -1
-        states.mark[:] = 0
-        states.bound[:] = bound
-        states.reach[:] = bound
-        states.total[:] = 0
-        states.started[:] = 0
-        return states
+        starts, marks = np.full((1, n), -1, np.int32), np.zeros((1, MARK_WORDS), np.int64)
+        return States(starts, marks, *np.array([[bound], [bound], [0], [0]]))
 
     @staticmethod
     def joined(parts: list["States"]) -> "States":
@@ -581,7 +575,8 @@ class RoundSearch:
             twin=_twins(form),
             of_age=cells.of_age,
             cost=priced.cost,
-            least=_least_costs(priced.cost),
+            # Minimum cost of a start at t or later.
+            least=np.minimum.accumulate(priced.cost[:, ::-1], axis=1)[:, ::-1].copy(),
             prices=priced.prices,
             dearest=priced.dearest,
             loss=cell_losses(cells, priced),
@@ -666,19 +661,16 @@ class RoundSearch:
         share = min(room, 4 * room // len(pieces) + 100_000)
 
         def of_piece(piece: slice) -> States | None:
-            return self._expand_piece(states.select(piece), now, cutoff, share)
+            children = States.empty(share, self._form.num_requests)
+            written = expand(now, cutoff, states.select(piece), self._tables, children)
+            # A copy, which releases the unused rows.
+            return None if written < 0 else children.select(np.arange(written))
 
         expanded = list(self._pool.map(of_piece, pieces))
         children = [piece for piece in expanded if piece is not None]
         if len(children) < len(expanded) or sum(len(piece.bound) for piece in children) > room:
             return None
         return States.joined(children)
-
-    def _expand_piece(self, states: States, now: int, cutoff: int, room: int) -> States | None:
-        children = States.empty(room, self._form.num_requests)
-        written = expand(now, cutoff, states, self._tables, children)
-        # A copy, which releases the unused rows.
-        return None if written < 0 else children.select(np.arange(written))
 
     def _drop_improvable(self, states: States, alive: BoolArray, now: int) -> None:
         def drop(piece: slice) -> None:
@@ -709,8 +701,7 @@ def _group_pieces(mark: IntArray, piece: int) -> Iterator[slice]:
     targets = np.arange(piece, len(mark), piece)
     cuts = np.unique(change[np.minimum(np.searchsorted(change, targets), len(change) - 1)])
     cuts = cuts if len(change) else change
-    bounds = [0, *cuts.tolist(), len(mark)]
-    for begin, end in pairwise(bounds):
+    for begin, end in pairwise([0, *cuts.tolist(), len(mark)]):
         yield slice(begin, end)
 
 
@@ -719,9 +710,3 @@ def _twins(form: NormalForm) -> IntArray:
     kinds = np.stack((form.prompt, form.duration, form.arrival), axis=1)
     same = (kinds[1:] == kinds[:-1]).all(axis=1)
     return np.concatenate(([-1], np.where(same, np.arange(len(same)), -1))).astype(np.int64)
-
-
-def _least_costs(cost: IntArray) -> IntArray:
-    """Return the minimum cost of a start at t or later, shape (n, rounds + 1)."""
-    least: IntArray = np.minimum.accumulate(cost[:, ::-1], axis=1)[:, ::-1].copy()
-    return least

@@ -118,24 +118,15 @@ def hindsight_of_run(
         work_conserving=work_conserving,
         memory=None if cluster.memory is None else cluster.worker_memory(),
     )
-    return _as_schedule(run, problem)
+    starts, workers = tuple(run.start_step.tolist()), tuple(run.worker.tolist())
+    for name, amount in violations(problem, starts, workers).items():
+        remedy = "use another objective, work_conserving=False or revealed=as-seen"
+        raise InputError(f"run of {run.policy}", f"breaks {name} by {amount}", remedy)
+    return RunSchedule(problem, starts, workers, objective_value(problem, starts, workers))
 
 
 def _decimal(seconds: float) -> Fraction:
     return Fraction(repr(seconds))
-
-
-def _as_schedule(run: Run, problem: MakespanProblem) -> RunSchedule:
-    starts, workers = tuple(run.start_step.tolist()), tuple(run.worker.tolist())
-    broken = violations(problem, starts, workers)
-    if broken:
-        name, amount = next(iter(broken.items()))
-        raise InputError(
-            f"run of {run.policy}",
-            f"breaks {name} by {amount}",
-            "use another objective, work_conserving=False or revealed=as-seen",
-        )
-    return RunSchedule(problem, starts, workers, objective_value(problem, starts, workers))
 
 
 def clocked_schedule(run: Run, workload: Workload) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -154,41 +145,33 @@ def clocked_schedule(run: Run, workload: Workload) -> tuple[tuple[int, ...], tup
     _check(run, workload)
     starts = run.start_s[run.start_step]
     if (run.duration_s != 1).any() or (starts != np.rint(starts)).any():
-        raise InputError(
-            f"run of {run.policy}",
-            "event times are not step numbers",
-            "use step_overhead 1, token_time 0 and whole arrival times",
-        )
+        what = "event times are not step numbers"
+        remedy = "use step_overhead 1, token_time 0 and whole arrival times"
+        raise InputError(f"run of {run.policy}", what, remedy)
     return tuple(starts.astype(np.int64).tolist()), tuple(run.worker.tolist())
 
 
 def _check(run: Run, workload: Workload) -> None:
     where = f"run of {run.policy}"
     if len(workload) != run.num_requests:
-        raise InputError(
-            where,
-            f"{run.num_requests} requests, but the workload has {len(workload)}",
-            "give the workload of this run",
-        )
-    if run.cancelled:
-        raise InputError(where, "requests were cancelled", "simulate without cancellations")
-    if not run.is_drained:
-        raise InputError(where, "the run did not drain", "simulate without a step limit")
-    if run.options.drift != LLM:
-        raise InputError(where, "loads do not grow by a token per step", "use the llm drift")
-    if not run.cluster.keeps_one_pace:
-        raise InputError(where, "workers differ in speed", "use equal workers")
-    if run.options.stragglers != NO_EVENTS:
-        raise InputError(where, "workers were slow at times", "simulate without stragglers")
-    if run.cluster.token_budget is not None:
-        what = "the workers that decode compute the prompts as well"
-        raise InputError(where, what, "simulate without token_budget")
-    if run.rests is not None and len(run.rests):
-        what = f"active requests were paused {len(run.rests)} times"
-        raise InputError(f"run of {run.policy}", what, "use a policy that does not pause")
-    if len(run.interruptions):
-        failed = run.options.failures != NO_EVENTS
-        remedy = "simulate without failures" if failed else 'use overflow="reserve"'
-        raise InputError(where, "requests were interrupted", remedy)
-    if run.cluster.mean_time_s != 0:
-        raise InputError(where, "step times depend on the mean load", "use mean_time_s = 0")
+        what = f"{run.num_requests} requests, but the workload has {len(workload)}"
+        raise InputError(where, what, "give the workload of this run")
+    cluster, options = run.cluster, run.options
+    prompts = "the workers that decode compute the prompts as well"
+    num_rests = 0 if run.rests is None else len(run.rests)
+    paused = f"active requests were paused {num_rests} times"
+    slow, failed = options.stragglers != NO_EVENTS, options.failures != NO_EVENTS
+    reserve = "simulate without failures" if failed else 'use overflow="reserve"'
+    for is_so, what, remedy in (
+        (run.cancelled, "requests were cancelled", "simulate without cancellations"),
+        (not run.is_drained, "the run did not drain", "simulate without a step limit"),
+        (options.drift != LLM, "loads do not grow by a token per step", "use the llm drift"),
+        (not cluster.keeps_one_pace, "workers differ in speed", "use equal workers"),
+        (slow, "workers were slow at times", "simulate without stragglers"),
+        (cluster.token_budget is not None, prompts, "simulate without token_budget"),
+        (num_rests, paused, "use a policy that does not pause"),
+        (len(run.interruptions), "requests were interrupted", reserve),
+        (cluster.mean_time_s != 0, "step times depend on the mean load", "use mean_time_s = 0"),
+    ):
+        if is_so:
+            raise InputError(where, what, remedy)

@@ -14,7 +14,9 @@ bounds their completions. A narrow search finds schedules, a wide search proves 
 
 import math
 from dataclasses import dataclass
+from itertools import accumulate
 from math import gcd
+from operator import mul
 
 import numpy as np
 
@@ -200,9 +202,7 @@ class StepSearchResult:
 
 def is_searchable(form: SearchForm, known: int) -> bool:
     """Whether states and costs fit 64-bit integers, and the layers fit the memory."""
-    ways = 1
-    for count in form.count.tolist():
-        ways *= count + 1
+    ways = math.prod(count + 1 for count in form.count.tolist())
     return (
         # A state does not distinguish lanes, so the workers must be equal.
         form.problem.is_symmetric
@@ -289,11 +289,10 @@ class StepSearch:
         row[0] = 0 if later else data.last_arrival
         row[1] = int(form.count @ data.radix)
         store.rows[0] = row
-        store.cost[0] = store.when[0] = 0
-        store.parent[0] = -1
+        store.cost[0] = store.when[0] = store.head[0] = 0
+        store.parent[0] = store.after[0] = -1
         store.status[0] = OPEN
         store.reach[0] = first_reach(row[HEAD:], data, self._scratch)
-        store.after[0], store.head[0] = -1, 0
         remember(0, store)
 
     def _narrow(self, chosen: IntArray, width: int, store: Store) -> IntArray:
@@ -344,10 +343,7 @@ def _num_layers(form: SearchForm) -> int:
 
 
 def _data(form: SearchForm, most_successors: int) -> Data:
-    radix, unit = [], 1
-    for count in form.count.tolist()[::-1]:
-        radix.append(unit)
-        unit *= count + 1
+    *radix, _ = accumulate((n + 1 for n in form.count.tolist()[::-1]), mul, initial=1)
     return Data(
         form.arrival,
         form.load,
@@ -370,9 +366,7 @@ def _store(form: SearchForm, width: int, layers: int) -> Store:
     slots = form.lanes * form.slots
     each = 8 * (HEAD + slots + 8 + 8) + 8 * (slots + form.lanes)
     room = int(min(_BYTES // each, 40 * width + 200_000, width * layers * 60 + 1000))
-    table = 1
-    while table < 3 * room:
-        table *= 2
+    table = 1 << (3 * room - 1).bit_length()
 
     def column(*shape: int) -> IntArray:
         return np.empty((room, *shape), dtype=np.int64)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
 from math import inf
+from operator import itemgetter
 
 import numpy as np
 
@@ -37,6 +38,8 @@ from formulations.results import BoundKind, Termination, own_solver
 from formulations.scalars import MAX_RATIONAL
 
 Schedule = tuple[tuple[int, ...], tuple[int, ...]]
+#: Called with each improved schedule.
+Tell = Callable[[InHand[Schedule]], None]
 
 
 def best_list(problem: MakespanProblem) -> tuple[int, Schedule]:
@@ -54,10 +57,9 @@ def best_list(problem: MakespanProblem) -> tuple[int, Schedule]:
         sorted(num, key=lambda i: -sum(rows[i])),
         sorted(num, key=lambda i: -rows[i][1] * (2 * rows[i][0] + rows[i][1] - 1)),
     )
-    schedules = [list_schedule(problem, order) for order in orders]
-    values = [objective_value(problem, *schedule) for schedule in schedules]
-    best = min(range(len(orders)), key=lambda k: values[k])
-    return values[best], schedules[best]
+    schedules = (list_schedule(problem, order) for order in orders)
+    found = [(objective_value(problem, *schedule), schedule) for schedule in schedules]
+    return min(found, key=itemgetter(0))
 
 
 @cache
@@ -241,11 +243,7 @@ def _parts(problem: MakespanProblem) -> list[list[int]]:
 
 
 def _solved_part(
-    problem: MakespanProblem,
-    deadline: Deadline,
-    seed: int,
-    tell: Callable[[InHand[Schedule]], None],
-    searches: bool,
+    problem: MakespanProblem, deadline: Deadline, seed: int, tell: Tell, searches: bool
 ) -> InHand[Schedule]:
     began, limit = time.perf_counter(), deadline.left
     with deadline.interrupting():
@@ -257,7 +255,9 @@ def _solved_part(
     if hand.is_closed or not searches:
         return hand
     if is_searchable(form, form.cost(hand.objective)):
-        _search(form, hand, began + _search_share(form) * limit, tell)
+        # CP-SAT gets more of the time if idling is free on many slots.
+        crowded = form.slots > 1 and form.lanes > 2 and not form.conserving
+        _search(form, hand, began + (_MANY if crowded else _FEW) * limit, tell)
     if not hand.is_closed and problem.num_requests <= _FEW_REQUESTS:
         # The incumbent is kept if there are too many schedules or no time is left.
         with suppress(CapabilityError, OutOfTime), deadline.interrupting():
@@ -267,12 +267,7 @@ def _solved_part(
     return hand
 
 
-def _fill(
-    form: SearchForm,
-    hand: InHand[Schedule],
-    deadline: Deadline,
-    tell: Callable[[InHand[Schedule]], None],
-) -> None:
+def _fill(form: SearchForm, hand: InHand[Schedule], deadline: Deadline, tell: Tell) -> None:
     """Insert the requests where they cost least, in several orders."""
     for objective, schedule in filled(form, deadline):
         if objective < hand.objective:
@@ -282,18 +277,7 @@ def _fill(
             return
 
 
-def _search_share(form: SearchForm) -> float:
-    """Return the search's share of the time; CP-SAT gets more if idling is free on many slots."""
-    crowded = form.slots > 1 and form.lanes > 2
-    return _MANY if crowded and not form.conserving else _FEW
-
-
-def _search(
-    form: SearchForm,
-    hand: InHand[Schedule],
-    deadline: float,
-    tell: Callable[[InHand[Schedule]], None],
-) -> None:
+def _search(form: SearchForm, hand: InHand[Schedule], deadline: float, tell: Tell) -> None:
     """Search with increasing widths."""
     search = StepSearch(form)
     for width, most in STAGES:

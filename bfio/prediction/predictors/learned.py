@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from bfio.common.options import CheckedOptions, option, whole
+from bfio.common.statistics import evenly_spaced
 from bfio.prediction.length_history import walk
 from bfio.prediction.predictor import Estimates, PredictionTask, PredictorSpec
-from formulations.arrays import BoolArray, FloatArray, IntArray
+from formulations.arrays import FloatArray, IntArray
 from formulations.errors import InputError
 
 
@@ -65,7 +66,9 @@ class RecentLengths:
     def add(self, prompts: IntArray, outputs: IntArray) -> None:
         """Add finished requests, shape (n,) each [tokens]."""
         for output in outputs.tolist():
-            self._average(output)
+            if self._averages is None:
+                self._averages = np.full(len(EWMA_WEIGHTS), float(output))
+            self._averages += np.array(EWMA_WEIGHTS) * (output - self._averages)
         self._outputs = (self._outputs + outputs.tolist())[-self._window :]
         self._prompts = (self._prompts + prompts.tolist())[-self._window :]
         if self._averages is not None:
@@ -77,11 +80,6 @@ class RecentLengths:
     def features(self) -> FloatArray:
         """Return the statistics, shape (NUM_RECENT,); 0 before any request has finished."""
         return self._features
-
-    def _average(self, output: int) -> None:
-        if self._averages is None:
-            self._averages = np.full(len(EWMA_WEIGHTS), float(output))
-        self._averages += np.array(EWMA_WEIGHTS) * (output - self._averages)
 
 
 def walked_features(prompts: IntArray, outputs: IntArray) -> FloatArray:
@@ -153,14 +151,12 @@ class TwoStages:
         with self._one_thread():
             if 0 < self._share < 1:
                 leaf = _points_of_a_leaf(requests)
-                self._classifier = HistGradientBoostingClassifier(
-                    min_samples_leaf=leaf, **settings
-                )
-                self._classifier.fit(inputs, positive)
+                model = HistGradientBoostingClassifier(min_samples_leaf=leaf, **settings)
+                self._classifier = model.fit(inputs, positive)
             if self._share > 0:
                 leaf = _points_of_a_leaf(requests[positive])
-                self._regressor = HistGradientBoostingRegressor(min_samples_leaf=leaf, **settings)
-                self._regressor.fit(inputs[positive], remaining[positive])
+                model = HistGradientBoostingRegressor(min_samples_leaf=leaf, **settings)
+                self._regressor = model.fit(inputs[positive], remaining[positive])
 
     def estimate(self, inputs: FloatArray) -> Estimates:
         """Return both stages for the points of `inputs_of`, in one pass through the trees."""
@@ -199,9 +195,7 @@ def _training_points(
 ) -> tuple[FloatArray, IntArray, IntArray]:
     """Return features, remaining steps and request of each point at ages 0, K, ...."""
     points = walk(outputs, EVERY)
-    chosen: IntArray | BoolArray = np.arange(len(points.ages))
-    if len(chosen) > MOST_POINTS:
-        chosen = np.linspace(0, len(chosen) - 1, MOST_POINTS).astype(np.int64)
+    chosen = evenly_spaced(len(points.ages), MOST_POINTS)
     requests = points.requests[chosen]
     recent = walked_features(prompts, outputs)[requests]
     inputs = inputs_of(prompts[requests], points.ages[chosen], recent)

@@ -107,8 +107,7 @@ class SurvivalPredictor:
     def remaining(self, requests: IntArray, ages: IntArray, look_ahead: int) -> IntArray:
         """Return the composite estimate, rounded up, in ``1..H+1``; shape (n,)."""
         table = self.table(look_ahead)
-        left: IntArray = table[self.kinds[requests], np.minimum(ages, LONGEST - 1)]
-        return left
+        return table[self.kinds[requests], np.minimum(ages, LONGEST - 1)]
 
     def estimate(self, requests: IntArray, ages: IntArray, look_ahead: int) -> Estimates:
         """Return both stages, from all past outputs; ``p̂`` is 0 beyond the longest output."""
@@ -213,10 +212,7 @@ class PromptMemory:
         """Return the composite estimate, rounded up, in ``1..H+1``; shape (n,)."""
         known, sums = self._sums(requests, ages, look_ahead)
         own = gated_steps(*sums, look_ahead, self._everyone.history.gate)
-        steps: IntArray = np.where(
-            known, own, self._everyone.remaining(requests, ages, look_ahead)
-        )
-        return steps
+        return np.where(known, own, self._everyone.remaining(requests, ages, look_ahead))
 
     def estimate(self, requests: IntArray, ages: IntArray, look_ahead: int) -> Estimates:
         """Return both stages."""
