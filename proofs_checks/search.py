@@ -138,13 +138,17 @@ R = TypeVar("R")
 def plain(instance: Any) -> Any:
     """Return an instance as plain data: fields by name, tuples as lists, fractions as pairs.
 
-    The fields of a part of a dataclass are among those of the whole.
+    The fields of a dataclass within a dataclass are among those of the whole; their names must
+    differ.
     """
     if is_dataclass(instance):
         data: Data = {}
         for field in fields(instance):
-            part = plain(getattr(instance, field.name))
-            data |= part if isinstance(part, dict) else {field.name: part}
+            part = getattr(instance, field.name)
+            own = plain(part) if is_dataclass(part) else {field.name: plain(part)}
+            if both := data.keys() & own.keys():
+                raise TypeError(f"two fields are called {min(both)}")
+            data |= own
         return data
     if isinstance(instance, tuple | list):
         return [plain(part) for part in instance]
@@ -154,9 +158,12 @@ def plain(instance: Any) -> Any:
 def as_arguments(verify: Verifier) -> Callable[[Any], Data]:
     """Return what turns an instance into plain data for a verifier.
 
-    A dataclass has its fields, a tuple the names of the verifier's arguments; another instance is
-    its only argument.
+    For a function under `proofs_checks.evidence.verifier`, a dataclass has its fields, a tuple the
+    names of the function's arguments, and another instance is its only argument. For any other
+    function, it is `plain`.
     """
+    if not hasattr(verify, "__wrapped__"):
+        return plain
     names = [argument.name for argument in arguments_of(verify)]
 
     def turned(instance: Any) -> Data:
@@ -174,7 +181,7 @@ def _of_parts(function: Callable[..., R]) -> Callable[[Any], R]:
     with suppress(ValueError):
         arguments = arguments_of(function)
         if len(arguments) > 1 or any(a.kind is Parameter.VAR_POSITIONAL for a in arguments):
-            return lambda instance: function(*instance)
+            return lambda given: function(*(given if isinstance(given, tuple) else (given,)))
     return function
 
 

@@ -137,7 +137,7 @@ def test_metrics_are_functions_of_a_part() -> None:
         bfio.compare(LOAD, "fcfs", CLUSTER, metrics="avg_gp")
     assert len(str(caught.value)) < 160
     for value, told in ((float("nan"), "returned nan; return a number, or None"),
-                        (10**5000, "raised OverflowError: .*; correct the metric")):  # fmt: skip
+                        (10**5000, "returned a number beyond floats; return a")):  # fmt: skip
         bad = bfio.compare(LOAD, "fcfs", CLUSTER, metrics=lambda part, value=value: value)
         with pytest.raises(InputError, match=told):
             bad.documents()

@@ -9,6 +9,7 @@ from contextlib import contextmanager, redirect_stdout
 from importlib import import_module
 from math import isfinite
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from bfio.cli.command import DONE
@@ -291,12 +292,11 @@ def picture_place(file: str | None) -> Path | None:
         raise InputError(
             "--plot", f"folder {place.parent} does not exist", "create it, or use another"
         )
-    # Open the file to test it: permissions do not show a full or virtual file system.
+    # Create a file beside it, as writing does: permissions do not show a virtual file system.
     try:
-        is_new = not (place.exists() or place.is_symlink())
-        place.open("ab").close()
-        if is_new:
-            place.unlink()
+        NamedTemporaryFile(dir=place.resolve().parent).close()
+        if place.exists() and not place.is_file():
+            raise OSError("it is no file")
     except (OSError, ValueError) as error:
         what = f"{place} cannot be written ({getattr(error, 'strerror', None) or error})"
         remedy = "name a file in a writable folder"

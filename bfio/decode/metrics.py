@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from math import isfinite
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -631,12 +631,15 @@ def own_metric(name: str, function: Callable[[RunPart], Value]) -> Metric[RunPar
         where = f"metric {name}"
         with users_code(where, remedy="correct the metric"):
             value = function(part)
-            plain = value.item() if isinstance(value, np.generic) else value
-            is_number = isinstance(plain, _NUMBERS) and not isinstance(plain, bool)
-            # `isfinite` raises an error if the number is too large for a float.
-            if plain is not None and not (is_number and isfinite(plain)):
-                remedy = "return a number, or None if undefined"
-                raise InputError(where, f"returned {value!r:.40}", remedy)
+        plain = value.item() if isinstance(value, np.generic) else value
+        is_number = isinstance(plain, _NUMBERS) and not isinstance(plain, bool)
+        remedy = "return a number, or None if undefined"
+        try:
+            is_finite = is_number and isfinite(cast(Any, plain))
+        except OverflowError:
+            raise InputError(where, "returned a number beyond floats", remedy) from None
+        if plain is not None and not is_finite:
+            raise InputError(where, f"returned {value!r:.40}", remedy)
         return float(plain) if isinstance(plain, Fraction | Decimal) else plain
 
     lines = (getattr(function, "__doc__", None) or "a user's own").strip().splitlines()

@@ -120,10 +120,8 @@ class Table:
         _refuse_unknown(f"{self.place}: ratios", self.ratios, self.values, wrong)
         if self.ratios and not self.baseline:
             raise InputError(f"{self.place}: ratios", "ratios need a baseline", "name a baseline")
-        known, wrong = (
-            [*self.rows, *self.values, "source"],
-            "{!r} is neither in rows nor in values",
-        )
+        known = [*self.rows, *self.values, "source"]
+        wrong = "{!r} is neither in rows nor in values"
         for entry in self.published:
             _refuse_unknown(f"{self.place}: published", entry, known, wrong)
 

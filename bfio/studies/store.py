@@ -184,8 +184,8 @@ def _read_only_address(path: Path) -> str:
     """Return the SQLite address for reading a store.
 
     Readers and the writer share two small files next to the store, which only a connection that
-    may write deletes in the end. In a folder without write
-    permission there is no writer, and the store can be read as immutable.
+    may write deletes in the end. In a folder without write permission there is no writer, and the
+    store can be read as immutable.
     """
     log = path.with_name(f"{path.name}-wal")
     settled = not os.access(path.parent, os.W_OK) and not log.exists()

@@ -4,7 +4,7 @@ A process is sampled in floats. The cumulative times are then rounded to whole m
 kept exactly, so that later results do not depend on float rounding. Ties are possible.
 """
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from math import pi
 from typing import Protocol
@@ -92,7 +92,7 @@ class GammaRenewal:
         return exact_times(np.cumsum(gaps))
 
 
-class _OnClock:
+class _OnClock(ABC):
     """Base of processes whose rate is constant between the times of a clock."""
 
     def sample(self, num_requests: int, rng: np.random.Generator) -> ArrivalTimes:

@@ -213,11 +213,18 @@ class Workload:
         ----------
         which : IntArray or BoolArray
             Indices in increasing order, or a mask of shape (n,).
+
+        Raises
+        ------
+        InputError
+            If an index is no index of a request, or the mask has another length.
         """
-        mask = np.asarray(which)
-        is_mask = mask.dtype == np.bool_ and mask.shape == (len(self),)
-        indices = np.flatnonzero(mask) if is_mask else which
-        which = integer_vector(indices, "which", maximum=len(self) - 1)
+        if isinstance(which, np.ndarray) and which.dtype == np.bool_:
+            if which.shape != (len(self),):
+                what = f"a mask of shape {which.shape} for {len(self)} requests"
+                raise InputError("which", what, "give one entry per request")
+            which = np.flatnonzero(which)
+        which = integer_vector(which, "which", maximum=len(self) - 1)
         times = None
         if self.arrival_times is not None:
             times = ArrivalTimes.of(self.arrival_times).at(which).since_first()

@@ -97,6 +97,7 @@ def _files(tmp_path: Path) -> None:
     (tmp_path / "bad.csv").write_text("arrival_time_s,prompt_tokens,output_tokens\n0,x,1\n")
     (tmp_path / "my_bad_policy.py").write_text(USER_FILE)
     (tmp_path / "folder.png").mkdir()
+    (tmp_path / "full.png").symlink_to("/dev/full")
 
 
 @pytest.mark.parametrize(
@@ -136,6 +137,8 @@ def _files(tmp_path: Path) -> None:
         ((*HORIZON, "--plot", "no/such/plot.png"), "--plot: folder no/such does not exist"),
         ((*HORIZON, "--plot", "/proc/plot.png"), "--plot: /proc/plot.png cannot be written"),
         ((*HORIZON, "--plot", "folder.png"), "--plot: folder.png cannot be written"),
+        # The device takes writing, but a figure would replace it.
+        ((*HORIZON, "--plot", "full.png"), "--plot: full.png cannot be written (it is no file)"),
         ((*HORIZON, "--plot", "a\0b.png"), "cannot be written"),
         ((*HORIZON, "--skip-bad-rows"), "--skip-bad-rows has no effect without --trace"),
         ((*HORIZON, "--columns", "prompt=a,output=b"), "--columns has no effect without --trace"),

@@ -83,6 +83,7 @@ def test_running_on_a_worker_that_is_down_is_caught() -> None:
         (((-1.0, 0, "fail"),), "event 0: the time of the event is -1.0 s"),
         (((float("nan"), 0, "fail"),), "event 0: the time of the event is nan s"),
         (((1.0, 2, "fail"),), "worker 2 is not one of the 2"),
+        (((1.0, -1, "fail"),), "worker -1 is not one of the 2"),
         (((1.0, 0, "die"),), "'die' is not an event"),
         (((1.0, 0),), "event 0: (1.0, 0) is not time_s,worker,event; write e.g. 12.5,0,fail"),
         ((("1.0", 0, "fail"),), "failures, event 0: expected a number, found '1.0'"),

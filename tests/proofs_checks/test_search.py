@@ -109,6 +109,7 @@ def test_a_function_of_several_arguments_takes_the_parts_of_an_instance() -> Non
     assert examine("ascending", "pairs", pairs, lambda *ab: max(ab) == ab[1]).tally.failed == 1
     assert examine("a != b", "pairs", pairs, lambda ab: len(set(ab)) == 2).tally.failed == 1
     assert examine("not empty", "pairs", pairs, bool, lambda a, b: a > b).tally.applied == 1
+    assert examine("negative", "0..2", range(3), lambda *n: n < (0,)).failures == (0, 1, 2)
 
 
 def test_examining_counts_what_applies() -> None:

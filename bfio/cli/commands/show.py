@@ -76,18 +76,19 @@ def _run(args: argparse.Namespace) -> int:
     chosen = args.methods.split(",") if args.methods else methods
     answers: list[tuple[dict[str, Any], list[str]]] = []
 
-    def show(sizes: _Sizes, why: str, *, interrupted: bool) -> None:
+    def show(sizes: _Sizes | None, why: str = "") -> None:
+        """Print the answers, with the sizes of the program unless interrupted."""
         if args.json:
+            names = ("variables", "constraints")
             print_json(
                 {
                     "kind": kind.command,
                     "title": program.words.title,
                     "source": program.words.source,
-                    "variables": dict(sizes[0]),
-                    "constraints": dict(sizes[1]),
+                    **dict(zip(names, map(dict, sizes or ()), strict=False)),
                     "answers": [answer for answer, _ in answers],
                 }
-                | interruption(interrupted)
+                | interruption(sizes is None)
             )
             return
         print(f"{program.words.title}\n{program.words.source}\n")
@@ -96,10 +97,10 @@ def _run(args: argparse.Namespace) -> int:
         criterion = getattr(problem, "objective", None) or getattr(program, "objective", None)
         here = "" if criterion is None else f", here {criterion}"
         print(f"{'maximise' if program.maximised else 'minimise'}  {goal}{here}")
-        for text in (
-            [f"The program is not written: {why}."] if why else _described(program, *sizes)
-        ):
-            print(text)
+        if why:
+            print(f"The program is not written: {why}.")
+        elif sizes is not None:
+            print(*_described(program, *sizes), sep="\n")
         head = ["method", "value", "bound", "status", "time\n[ms]"]
         print_table("\nAnswers", head, [row for _, row in answers])
         for proof, proven_by in _proofs(answers).items():
@@ -108,8 +109,8 @@ def _run(args: argparse.Namespace) -> int:
 
     for answer in _answers(chosen, lambda method: solve(method, seconds, args.seed)):
         answers.append(answer)
-        so_far.keep_shown(lambda: show(_NONE, "interrupted", interrupted=True), at_once=True)
-    show(*_sizes(program), interrupted=False)
+        so_far.keep_shown(lambda: show(None), at_once=True)
+    show(*_sizes(program))
     return DONE
 
 

@@ -12,6 +12,7 @@ from bfio.cli.output import drawn, picture_place, print_answer, print_json, prin
 from bfio.common.options import add_options
 from bfio.common.text import number
 from formulations.errors import InputError
+from formulations.words import counted
 
 if TYPE_CHECKING:
     from bfio.from_trace import TraceProblem
@@ -185,7 +186,7 @@ def _convert(args: argparse.Namespace) -> None:
     write_trace(workload, args.out, overwrite=args.overwrite)
     document = {"file": args.out, "requests": len(workload)} | dict(workload.provenance)
     facts = ", ".join(f"{k} {_shown(v)}" for k, v in workload.provenance.items())
-    text = f"{args.out}: {len(workload)} requests\n{facts}"
+    text = f"{args.out}: {counted(len(workload), 'request')}\n{facts}"
     print_answer(args, document, lambda: print(text))
 
 

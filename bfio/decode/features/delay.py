@@ -19,6 +19,7 @@ from bfio.decode.machine.moves import (
 )
 from bfio.decode.options import Dispatch
 from bfio.decode.tally import running_tally, takes
+from formulations.words import counted
 
 if TYPE_CHECKING:
     from bfio.decode.machine.state import State
@@ -107,7 +108,7 @@ def _bound(replay: Replay) -> int:
 FEATURE = Feature(
     "delay",
     setting=lambda _, options: (
-        f"decisions delayed by {options.delay} steps" if options.delay else ""
+        f"decisions delayed by {counted(options.delay, 'step')}" if options.delay else ""
     ),
     rules=RULES,
     rank=6,

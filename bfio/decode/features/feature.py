@@ -22,7 +22,7 @@ from bfio.common.options import NUMBER, read_texts, split_options
 from bfio.decode.drift import Drift, DriftReading
 from bfio.decode.machine.counters import NOW
 from bfio.decode.options import NO_EVENTS, RANDOM, is_drawn
-from formulations.arrays import entries
+from formulations.arrays import MAX_TOKENS, entries
 from formulations.errors import InputError
 from formulations.scalars import integer, real
 
@@ -226,7 +226,7 @@ def in_order(rows: Iterable[Row], where: str, whose: str, count: int) -> Iterato
         if time < before:
             what = f"an event at {time} s follows an event at {before} s"
             raise InputError(place, what, "sort events by time")
-        if integer(index, place) >= count:
+        if not 0 <= integer(index, place, minimum=-MAX_TOKENS) < count:
             raise InputError(place, f"{whose} {index} is not one of the {count}", "count from 0")
         before = time
         yield place, row

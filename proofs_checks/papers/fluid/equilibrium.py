@@ -290,13 +290,13 @@ def _refuted(
             hypotheses=STABLE,
             kind=Kind.IDENTITY,
             defect=defect,
-            verify=verifier(equation, why),
+            verify=_verifier(equation, why),
         )(equation)
 
     return add
 
 
-def verifier(equation: Equation, why: Callable[[Case], str]) -> Verifier:
+def _verifier(equation: Equation, why: Callable[[Case], str]) -> Verifier:
     """Return a verifier that confirms that an equation fails for a case."""
 
     def verify(data: Data) -> str | None:
