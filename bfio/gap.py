@@ -324,11 +324,8 @@ class GapObserver:
     def __post_init__(self) -> None:
         """Validate."""
         if self.method not in PROVING_METHODS:
-            what, remedy = (
-                f"{self.method!r} cannot prove the optimum of a step",
-                ", ".join(PROVING_METHODS),
-            )
-            raise InputError("method", what, f"use one of {remedy}")
+            what = f"{self.method!r} cannot prove the optimum of a step"
+            raise InputError("method", what, f"use one of {', '.join(PROVING_METHODS)}")
         integer(self.every, "every", minimum=1)
         integer(self.keep, "keep")
         HORIZON.checked(self.horizon, "horizon")

@@ -514,7 +514,7 @@ class StepTimeFit:
 
     def _repr_html_(self) -> str:
         """Return the constants as HTML for notebooks."""
-        title = f"{counted(len(self.steps), 'step')}"
+        title = counted(len(self.steps), "step")
         return html_table((title, "estimate (95 %)"), self.rows()) + html_paragraphs(self.notes)
 
 

@@ -101,13 +101,15 @@ def print_json(document: Any) -> None:
 def print_answer(args: argparse.Namespace, document: Any, show: Callable[[], object]) -> int:
     """Print a document with ``--json``, otherwise call the function that prints it as text.
 
+    A document that takes time to make may be given as a function that returns it.
+
     Returns
     -------
     int
         The exit status `DONE`.
     """
     if args.json:
-        print_json(document)
+        print_json(document() if callable(document) else document)
     else:
         show()
     return DONE

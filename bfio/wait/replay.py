@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bfio.common.checking import amounts, number
+from bfio.common.checking import amounts, covered, number
 from bfio.wait.run import Events, StageRun
 from formulations.arrays import BoolArray, IntArray
 
@@ -39,11 +39,7 @@ def held_memory(run: StageRun, events: Events) -> IntArray:
     completing = passed & (stage == run.instance.output[request])
     until[completing] = batch[completing] + 1
     tokens = run.instance.prompt[request] + stage
-    change = np.zeros(num + 1, dtype=np.int64)
-    np.add.at(change, batch[passed], tokens[passed])
-    np.add.at(change, until[passed], -tokens[passed])
-    total: IntArray = np.cumsum(change)[:num]
-    return total
+    return covered(batch[passed], until[passed], num, tokens[passed])
 
 
 def _histories(run: StageRun, events: Events) -> tuple[IntArray, IntArray, IntArray, IntArray]:

@@ -91,7 +91,7 @@ def fit_batches(
         print_remarks((), plots.found)
         print(json.dumps(engine))
 
-    print_answer(args, answer | {"versions": citable_versions()}, show)
+    print_answer(args, lambda: answer | {"versions": citable_versions()}, show)
     plots.check()
     return DONE
 
@@ -206,7 +206,7 @@ def _run(args: argparse.Namespace) -> int:
             print(f"or constants per worker: {own.flags}")
 
     document = {"file": args.file} | fit.to_mapping() | {"plots": plots.found} | sides
-    print_answer(args, document | {"versions": citable_versions()}, show)
+    print_answer(args, lambda: document | {"versions": citable_versions()}, show)
     plots.check()
     return DONE
 

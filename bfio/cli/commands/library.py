@@ -307,9 +307,11 @@ def _verify(args: argparse.Namespace) -> int:
 
     def show(*, interrupted: bool) -> None:
         seconds = time.perf_counter() - began
-        lines = verified_lines(chosen[: len(verdicts)], verdicts, seconds)
-        document = verified(verdicts, seconds) | interruption(interrupted)
-        print_answer(args, document, lambda: print(*lines, sep="\n"))
+        print_answer(
+            args,
+            lambda: verified(verdicts, seconds) | interruption(interrupted),
+            lambda: print(*verified_lines(chosen[: len(verdicts)], verdicts, seconds), sep="\n"),
+        )
 
     with progress_bar() as bar:
         task = bar.add_task("verify", total=len(chosen))

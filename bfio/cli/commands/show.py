@@ -79,13 +79,15 @@ def _run(args: argparse.Namespace) -> int:
     def show(sizes: _Sizes | None, why: str = "") -> None:
         """Print the answers, with the sizes of the program unless interrupted."""
         if args.json:
-            names = ("variables", "constraints")
+            written = {}
+            if sizes is not None:
+                written = {"variables": dict(sizes[0]), "constraints": dict(sizes[1])}
             print_json(
                 {
                     "kind": kind.command,
                     "title": program.words.title,
                     "source": program.words.source,
-                    **dict(zip(names, map(dict, sizes or ()), strict=False)),
+                    **written,
                     "answers": [answer for answer, _ in answers],
                 }
                 | interruption(sizes is None)

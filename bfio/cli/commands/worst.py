@@ -82,8 +82,11 @@ def _run(args: argparse.Namespace) -> int:
     from formulations.arrays import integer
 
     def show(found: "Found", *, interrupted: bool) -> None:
-        about = {"seed": args.seed, "versions": citable_versions()} | interruption(interrupted)
-        print_answer(args, found.to_mapping() | about, lambda: _print(found))
+        def document() -> dict[str, Any]:
+            about = {"seed": args.seed, "versions": citable_versions()}
+            return found.to_mapping() | about | interruption(interrupted)
+
+        print_answer(args, document, lambda: _print(found))
 
     target, space = args.act(args)
     found = worst_case(
