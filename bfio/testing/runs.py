@@ -222,6 +222,7 @@ def scenarios(
     delays: bool = False,
     prefill: bool = False,
     telemetry: bool = False,
+    crowded: bool = False,
 ) -> Scenario:
     """Draw a workload, a small machine, and options of a run from all features of the engine.
 
@@ -231,11 +232,17 @@ def scenarios(
         Whether all runs last until no request is left; otherwise some have a limit on steps.
     delays, prefill, telemetry : bool
         Whether to draw decision delays, prefill tiers, and delayed or lost load reports.
+    crowded : bool
+        Whether to draw small requests and little memory, so that memory often overflows.
     """
     arrivals = draw(st.sampled_from(["pool", "timed"]))
-    requests, drift = draw(workloads()), draw(drifts())
-    cluster = draw(clusters(int(peaks(requests, drift, leaves=True).max(initial=1))))
-    overflow = draw(st.sampled_from(["recompute", "swap", "reserve"]))
+    requests = draw(workloads(max_requests=10, max_prompt=5) if crowded else workloads())
+    drift = draw(drifts())
+    largest = int(peaks(requests, drift, leaves=True).max(initial=1))
+    cluster = draw(clusters(largest, max_workers=2 if crowded else 5))
+    if crowded:
+        cluster = replace(cluster, slots=4, memory=draw(st.integers(largest, largest + 4)))
+    overflow = draw(st.sampled_from(["recompute", "swap", "swap" if crowded else "reserve"]))
     events = draw(failures(cluster.workers))
     overflows = cluster.memory is not None and overflow != "reserve"
     leave = draw(cancellations(arrivals, requests))

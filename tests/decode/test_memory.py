@@ -58,6 +58,21 @@ def test_who_is_swapped_out_is_away_for_its_tokens(seconds: float, idle: float) 
     assert measure(run)["swapped_tokens"] == 6
 
 
+@pytest.mark.parametrize(("seconds", "idle"), [(0.0, 0.0), (0.47, 0.0), (1.0, 4.0)])
+def test_who_was_swapped_out_first_returns_first(seconds: float, idle: float) -> None:
+    """Requests 2 (8 tokens) and 1 (9 tokens) leave at step 1, in this order; 12 tokens hold one.
+
+    Step 1 lasts 4 s. After 0.47 s a token, request 2 alone is back then.
+    """
+    requests = workload([1, 4, 3], [2, 2, 2])
+    cluster = replace(SMALL, slots=3, memory=12)
+    every_step = Drift((5,), DriftReading.GLOBAL_STEP)
+    run = run_of(requests, cluster, overflow="swap", swap_time_s=seconds, drift=every_step)
+    assert run.interruptions[:, 0].tolist() == [2, 1]
+    assert run.last_start_step.tolist() == [0, 3, 2]
+    assert run.idle_before_s.tolist() == [0, 0, idle, 0]
+
+
 def test_a_worker_with_requests_on_the_host_takes_no_other() -> None:
     """The third, of one token, would fit beside the first at step 2; it starts at step 4."""
     requests = workload([4, 4, 1], [4, 4, 1])

@@ -62,6 +62,13 @@ def test_engine_agrees_with_naive_engine(policy: Policy | None, scenario: Scenar
     assert_agrees(policy or scenario.erratic_policy(), scenario)
 
 
+@pytest.mark.parametrize("policy", [first_come, None])
+@given(scenario=scenarios(delays=True, prefill=True, telemetry=True, crowded=True))
+def test_where_memory_overflows(policy: Policy | None, scenario: Scenario) -> None:
+    """Requests are preempted by recompute or swap, and come back, beside all other features."""
+    assert_agrees(policy or scenario.erratic_policy(), scenario)
+
+
 @given(scenario=crowded_tiers())
 def test_where_all_times_of_a_prefill_tier_meet(scenario: Scenario) -> None:
     """Ends of prefills, transfers, steps and caches, failures, and clients that give up."""
