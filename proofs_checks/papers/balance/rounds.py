@@ -153,7 +153,7 @@ def _lemma1_check(
         Only the proof's own tie-break, fewest workers at the maximum, forces the gap down.
     Correction: It holds for every assignment that is lexicographically smallest in (maximum load,
         number of workers at the maximum); the printed proof uses this tie-break and then claims
-        the bound for every optimum. What the theorem needs survives: balance.eq12.
+        the bound for every optimum. What the theorem needs survives: balance.round-law.
     """
     default = context.choose(_EQUAL, _MORE, _MORE)
     printed = _rounds(context, least_maximum, shapes or default)
@@ -176,34 +176,6 @@ def _lemma1_check(
         *(programs if searched else ()),
         examine("corrected statement", *corrected, gap_within_largest),
         printed=1 + bool(searched),
-    )
-
-
-@CLAIMS.step(
-    "balance.eq12", Mutation("the bound lowered to (G − 2)·s_max", bound=lambda G, s: (G - 2) * s)
-)
-def _imbalance_check(
-    context: Context, *, bound: Callable[[int, int], int] = lambda G, s: (G - 1) * s
-) -> Outcome:
-    """Imbalance of a round under BF-IO.
-
-    Source: BF-IO paper, eq. (12) (appendix C.1)
-    Statement: The imbalance of an optimal assignment of a round is at most (G − 1)·s_max, for
-        every realisation of the sizes.
-    Formula: Imb(BF-IO) ≤ (G − 1)·s_max
-    Assumes: G workers with B slots each; a round of G·B sizes in 1..s_max, all placed
-    Summary: All optima of a round have the same imbalance, G·M less a fixed total, so the bound
-        that holds for the tie-broken optimum holds for each: the theorem does not need Lemma 1 as
-        printed.
-    """
-    largest = context.choose(3, 5, 6)
-    shapes = context.choose(_EQUAL, _MORE, _MORE)
-    return examine(
-        "Imb ≤ (G − 1)·s_max",
-        f"every assignment of least maximum of every round with sizes 1..{largest}, slots "
-        f"{shapes}",
-        optimal_rounds(shapes, largest, least_maximum),
-        lambda slots, sizes, loads: imbalance(loads) <= bound(len(slots), max(sizes)),
     )
 
 

@@ -231,7 +231,7 @@ def _theorem_check(
         partition of a round is hardly better than any; σ_s√B stays constant, and the bound grows
         with √(log G) alone. As corrected it is met in every cell, with the proof's own constant,
         and the exact ratio grows as the theorem says; that the infimum over all instances obeys it
-        follows from balance.eq12, which needs no law.
+        follows from balance.round-law, which needs no law.
     Reading: with the constants of the proof, at finite B and G. BF-IO is read as in the proof, as
         the best partition of the G·B prompts of a round. If it may choose them from an overloaded
         pool, as (IO) does, the ratio is infinite for B ≥ (s_max − 1)² (own.overloaded-rounds), and
@@ -248,7 +248,7 @@ def _theorem_check(
 
     def holds(_: str, pmf: FloatArray, B: int, G: int) -> bool:
         largest = len(pmf) - 1
-        # The proof's bound on the ratio; BF-IO itself does better (balance.eq12).
+        # The proof's bound on the ratio; BF-IO itself does better (balance.round-law).
         ratio = expected_imbalance(pmf, B, G) / ((G - 1) * largest)
         kappa = deviation(pmf) / largest
         return ratio >= factor * improvement_bound(kappa, B, G) * (1 + 1e-9)

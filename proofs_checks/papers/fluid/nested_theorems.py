@@ -268,6 +268,7 @@ def _varying_check(context: Context, *, largest: bool = True) -> Outcome:
         the largest share p_k*.
     Formula: E[W_1] ≤ 2n_1 + Λ^π/(2(n_1−Λ^π)),  E[W_k] ≤ n_k + n_{k−1}p*(1−p*)/(2(n_k−n_{k−1}p*))
     Assumes: Λ^π < n_1; p_k(s) ≤ p_k* < n_k/n_{k−1}
+    Reading: constant rates, as in the proof of Theorem 2, are the case p_k(s) = p_k*.
     Summary: p* need not maximise p(1 − p): the bound grows with p because its denominator falls.
     """
     steps = context.choose(60, 300, 2000)

@@ -15,7 +15,6 @@ from proofs_checks.evidence import Findings, Outcome, dismiss_if, verifier
 from proofs_checks.papers.fluid.equilibrium import printed_exponent_bound
 from proofs_checks.papers.fluid.queues import (
     binomial_law,
-    mean_path,
     poisson_law,
     queue_laws,
     queue_path,
@@ -379,58 +378,15 @@ def _maximum_check(context: Context, *, late: int = 0) -> Outcome:
     return printed, corrected
 
 
-# Queues between segments: their means and tails.
+# Queues between segments: their tails.
 
 
 _MARGIN = 1e-9
 
 
-#: Limits on n_{k−1}: quick, normal, deep.
-_BELOW = (7, 12, 20)
-
-
-def _small(context: Context) -> list[Triple]:
-    small = [t for t in triples(context) if t[0] < context.choose(*_BELOW)]
-    return small[:: context.choose(3, 1, 1)]
-
-
-def _made_small(context: Context) -> str:
-    return (
-        f"all n_(k−1)·P < n_k < n_(k−1) < {context.choose(*_BELOW)} with P in eighths (at quick "
-        "effort every third), some with P in hundredths"
-    )
-
-
 def _laws(triple: Triple, steps: int) -> list[FloatArray]:
     before, threshold, share = triple
     return list(queue_laws([binomial_law(before, float(share))] * steps, threshold))
-
-
-@CLAIMS.step(
-    "fluid.theorem2-queues", Mutation("a tenth of the bound", part=0.1), hypotheses=BINOMIAL
-)
-def _means_check(context: Context, *, part: float = 1) -> Outcome:
-    """Mean queue before a segment.
-
-    Source: fluid paper, proof of Theorem 2 (appendix C)
-    Statement: The mean queue before segment k is bounded by n_k plus Kingman's term.
-    Formula: E[W_k] ≤ n_k + n_{k−1}P_k(1−P_k)/(2(n_k − n_{k−1}P_k))
-    Summary: Kingman's inequality, with room for the n_k of the dominator.
-    """
-    steps = context.choose(60, 300, 2000)
-
-    def holds(triple: Triple) -> bool:
-        before, threshold, share = triple
-        variance = before * share * (1 - share)
-        bound = threshold + float(variance / (2 * (threshold - before * share)))
-        return max(mean_path(_laws(triple, steps))) <= part * bound + _MARGIN
-
-    return examine(
-        "E[W_k^s] ≤ n_k + n_{k−1}P(1−P)/(2(n_k − n_{k−1}P))",
-        f"{_made_small(context)}; s up to {steps}; laws by convolution",
-        _small(context),
-        holds,
-    )
 
 
 @CLAIMS.step(
@@ -448,7 +404,8 @@ def _tail_check(context: Context, *, before_service: bool = False, faster: float
     Summary: W is what is left after the decision about a batch with segment k − 1.
     Reading: '<' in one place as '≤'; W after the decision, at batches with segment k − 1.
     """
-    steps = context.choose(40, 200, 1000)
+    steps, below = context.choose(40, 200, 1000), context.choose(7, 12, 20)
+    small = [triple for triple in triples(context) if triple[0] < below]
 
     def holds(triple: Triple) -> bool:
         theta, threshold = faster * drift_exponent(*triple), triple[1]
@@ -464,8 +421,11 @@ def _tail_check(context: Context, *, before_service: bool = False, faster: float
 
     seen = examine(
         "P(W_k^s ≥ c) ≤ e^{−θ_k(c − n_k)} for every c and s",
-        f"{_made_small(context)}; s up to {steps}; laws by convolution", _small(context), holds,
-    )  # fmt: skip
+        f"all n_(k−1)·P < n_k < n_(k−1) < {below} with P in eighths (at quick effort every "
+        f"third), some with P in hundredths; s up to {steps}; laws by convolution",
+        small[:: context.choose(3, 1, 1)],
+        holds,
+    )
     law = _laws((4, 3, Fraction(1, 2)), 60)[-1]
     return Findings(
         seen,
