@@ -8,7 +8,6 @@ from itertools import product
 import numpy as np
 
 from formulations.arrays import integer_matrix, integer_vector
-from formulations.errors import InputError
 from formulations.step import Objective, StepProblem, solve
 from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome, dismiss_if, verifier
@@ -83,8 +82,7 @@ def as_data(instance: OptimalRound) -> Data:
     """Return an instance as plain data, with an assignment that gives its loads."""
     slots, sizes, loads = instance
     groups = groups_with_loads([0] * len(slots), slots, sizes, loads)
-    if groups is None:
-        raise InputError("loads", "no assignment gives them", "mend the enumeration")
+    assert groups is not None
     return {"groups": groups}
 
 
@@ -344,11 +342,6 @@ def has_layers(workers: int, slots: int, counts: Sequence[int]) -> bool:
     return sum(count // workers for count in counts) >= slots
 
 
-def is_overloaded(workers: int, slots: int, counts: tuple[int, ...]) -> bool:
-    """Return whether the pool fills all slots without any one size (Definition 1)."""
-    return overloaded(counts, workers * slots)
-
-
 def smallest_overloaded(workers: int, slots: int, sizes: int) -> Iterator[Round]:
     """Yield the overloaded pools that lose this property if any request is removed."""
     free = workers * slots
@@ -374,11 +367,6 @@ def _above(context: Context, slots: Callable[[int, int], int]) -> Iterator[Round
     )
     for workers, sizes in shapes:
         yield from smallest_overloaded(workers, max(1, slots(sizes, workers)), sizes)
-
-
-def _generic(slots: int, counts: tuple[int, ...]) -> list[int]:
-    """Return sizes for which all multisets of up to B have different sums."""
-    return [(slots + 1) ** j for j in range(len(counts))]
 
 
 @CLAIMS.own(
@@ -432,8 +420,8 @@ def _perfect_check(
 
     def without_layers(G: int, K: int) -> bool:
         workers, B, counts = sharp_round(G, K)
-        case = workers, B + more, counts
-        return is_overloaded(*case) and not has_layers(*case)
+        slots = B + more
+        return overloaded(counts, workers * slots) and not has_layers(workers, slots, counts)
 
     sharp = examine(
         "an overloaded pool of K sizes has no such layers at B = T(K, G)",
@@ -445,7 +433,10 @@ def _perfect_check(
         "its least imbalance is positive for sizes 1, B + 1, (B + 1)², ...",
         "the same by all assignments, for the smallest (G, K)",
         [sharp_round(G, K) for G, K in ((2, 3), (3, 3), (2, 4), (4, 3))],
-        lambda G, B, counts: not is_perfect(G, B, counts, _generic(B, counts)),
+        # Multisets of up to B of these sizes have different sums.
+        lambda G, B, counts: (
+            not is_perfect(G, B, counts, [(B + 1) ** j for j in range(len(counts))])
+        ),
     )
     return layers, perfect, sharp, imbalanced
 

@@ -19,11 +19,10 @@ from proofs_checks.evidence import (
     dismiss_if,
     verifier,
 )
-from proofs_checks.papers.balance.average_gap import Pool, pool_estimates
+from proofs_checks.papers.balance.average_gap import Pool
 from proofs_checks.runs import Cell, blind_sizes, level_sizes, two_sizes
 from proofs_checks.search import examine
 from proofs_checks.statistics import (
-    Bounded,
     deviation,
     expected_imbalance,
     law,
@@ -45,14 +44,6 @@ POOLS: tuple[Pool, ...] = (
     (Cell(8, 64, 0.9, 11), two_sizes),
 )
 FCFS: tuple[Pool, ...] = ((Cell(8, 128, 0.2, 6), blind_sizes),)
-
-
-def improvement_estimates(
-    context: Context, pools: Sequence[Pool], share: float
-) -> tuple[Bounded, ...]:
-    """Estimate BF-IO's imbalance; the bound on the ratio follows if it is below (G − 1)s_max/p."""
-    effort = context.choose((8, 30), (30, 200), (60, 1000))
-    return pool_estimates(context, pools, share, effort, per_gap=False)
 
 
 #: Range of ``E[Imb]/(G·σ·√(B log G))`` for B ≥ 16, σ the deviation of a slot; √2 as G → ∞.

@@ -205,7 +205,6 @@ def read_common(data: Data) -> LatencyProblem:
 
 
 FROM_STATE = ("a common prompt s", "no pausing", "OFF optimal from the state of Algorithm 2 at t")
-PROOF = "KV-cache paper, proof of Theorem 5.3 (section 5.1)"
 
 
 # Off-Couple: Lemma 5.4, the inequality before Equation (7), and the use of (7).
