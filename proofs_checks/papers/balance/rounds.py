@@ -342,6 +342,11 @@ def has_layers(workers: int, slots: int, counts: Sequence[int]) -> bool:
     return sum(count // workers for count in counts) >= slots
 
 
+def is_overloaded(workers: int, slots: int, counts: tuple[int, ...]) -> bool:
+    """Return whether the pool fills all slots without any one size (Definition 1)."""
+    return overloaded(counts, workers * slots)
+
+
 def smallest_overloaded(workers: int, slots: int, sizes: int) -> Iterator[Round]:
     """Yield the overloaded pools that lose this property if any request is removed."""
     free = workers * slots
@@ -420,8 +425,8 @@ def _perfect_check(
 
     def without_layers(G: int, K: int) -> bool:
         workers, B, counts = sharp_round(G, K)
-        slots = B + more
-        return overloaded(counts, workers * slots) and not has_layers(workers, slots, counts)
+        case = workers, B + more, counts
+        return is_overloaded(*case) and not has_layers(*case)
 
     sharp = examine(
         "an overloaded pool of K sizes has no such layers at B = T(K, G)",

@@ -14,6 +14,7 @@ from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Findings, Outcome, dismiss_if, verifier
 from proofs_checks.papers.fluid.equilibrium import printed_exponent_bound
 from proofs_checks.papers.fluid.queues import (
+    MARGIN,
     binomial_law,
     poisson_law,
     queue_laws,
@@ -29,8 +30,6 @@ CLAIMS = Claims()
 
 #: ``n_{k−1}``, ``n_k`` and ``P_k``.
 Triple = tuple[int, int, Fraction]
-#: Margin above any rounding error.
-_DOUBT = 1e-9
 
 
 def cumulant(triple: Triple, theta: float) -> float:
@@ -98,7 +97,7 @@ def _lemma8_check(context: Context, *, factor: int = 8, from_zero: bool = False)
 
     def bounded(triple: Triple) -> bool:
         # θ exceeds a number iff g is not positive there.
-        return cumulant(triple, float(factor * drift(triple) / triple[0])) <= _DOUBT
+        return cumulant(triple, float(factor * drift(triple) / triple[0])) <= MARGIN
 
     def increases(before: int, share: Fraction) -> bool:
         least = 1 if from_zero else int(before * share) + 1
@@ -133,7 +132,7 @@ def verify_bound(before: int, threshold: int, share: list[int]) -> str:
     p = Fraction(*share)
     dismiss_if(not 0 < p < 1 or not before > threshold > before * p)
     bound = printed_exponent_bound(before, threshold, p)
-    dismiss_if(cumulant((before, threshold, p), float(bound)) <= _DOUBT)
+    dismiss_if(cumulant((before, threshold, p), float(bound)) <= MARGIN)
     return (
         f"n_(k−1) = {before}, n_k = {threshold}, P = {p}: g({float(bound):.4f}) > 0, so θ = "
         f"{drift_exponent(before, threshold, p):.4f} is below 8(n_k − n_(k−1)P)/n_k = "
@@ -160,7 +159,7 @@ def _bound_check(context: Context, *, swapped: bool = False) -> Outcome:
     domain = _domain(context)
 
     def over(triple: Triple, denominator: int) -> bool:
-        return cumulant(triple, float(8 * drift(triple) / denominator)) <= _DOUBT
+        return cumulant(triple, float(8 * drift(triple) / denominator)) <= MARGIN
 
     printed = domain.refute(
         "θ_k ≥ 8(n_k − n_{k−1}P)/n_k", holds=lambda t: over(t, t[0] if swapped else t[1])
@@ -187,7 +186,7 @@ def _eq17_check(context: Context, *, largest: bool = True) -> Outcome:
     def holds(before: int, threshold: int, shares: tuple[Fraction, ...]) -> bool:
         star = drift_exponent(before, threshold, max(shares) if largest else min(shares))
         # With θ* every transfer's generating function is at most 1.
-        return all(cumulant((before, threshold, p), star) <= _DOUBT for p in shares) and all(
+        return all(cumulant((before, threshold, p), star) <= MARGIN for p in shares) and all(
             star <= drift_exponent(before, threshold, p) for p in shares
         )
 
@@ -381,9 +380,6 @@ def _maximum_check(context: Context, *, late: int = 0) -> Outcome:
 # Queues between segments: their tails.
 
 
-_MARGIN = 1e-9
-
-
 def _laws(triple: Triple, steps: int) -> list[FloatArray]:
     before, threshold, share = triple
     return list(queue_laws([binomial_law(before, float(share))] * steps, threshold))
@@ -415,7 +411,7 @@ def _tail_check(context: Context, *, before_service: bool = False, faster: float
             tails = tail(seen)
             # A bound above 1 is trivial.
             bounds = np.exp(np.minimum(theta * (threshold - np.arange(len(tails))), 0.0))
-            if (tails > bounds + _MARGIN).any():
+            if (tails > bounds + MARGIN).any():
                 return False
         return True
 

@@ -12,7 +12,13 @@ import numpy as np
 from proofs_checks.claim import C, Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Outcome, dismiss_if, verifier
 from proofs_checks.papers.fluid.equilibrium import stage_sum
-from proofs_checks.papers.fluid.queues import mean_path, poisson_law, queue_laws, reflected_laws
+from proofs_checks.papers.fluid.queues import (
+    MARGIN,
+    mean_path,
+    poisson_law,
+    queue_laws,
+    reflected_laws,
+)
 from proofs_checks.papers.fluid.runs import (
     Setting,
     outstanding,
@@ -90,9 +96,6 @@ def mean_queues(single: SingleClass, batches: int) -> list[float]:
 def strict_bound(threshold: int, come: Fraction) -> Fraction:
     """Return ``2n + λΔT/(2(n − λΔT))``: the bound on the mean queue with strict (9)."""
     return 2 * threshold + come / (2 * (threshold - come))
-
-
-MARGIN = 1e-9
 
 
 # The critical case.
