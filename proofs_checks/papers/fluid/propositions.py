@@ -36,7 +36,6 @@ from proofs_checks.papers.fluid.runs import (
     canonical,
     exponent_estimate,
     random_policy,
-    random_setting,
     reference,
     sundry_policies,
     wait_replicas,
@@ -389,12 +388,9 @@ def _proposition2_check(context: Context, *, restarts_too: bool = False) -> Outc
     rng = context.rng
 
     def runs() -> Iterator[StageRun]:
-        for _ in range(context.choose(8, 80, 1000)):
-            setting = random_setting(rng, context.choose(16, 40, 100))
-            duration = setting.requests[-1][0] + 1
-            for policy in sundry_policies(setting, rng):
-                memory = max(p + o for p, o in setting.classes) + int(rng.integers(0, 20))
-                yield reference(setting.instance(memory), policy, duration)
+        for setting, policy in sundry_policies(context, context.choose(8, 80, 1000)):
+            memory = max(p + o for p, o in setting.classes) + int(rng.integers(0, 20))
+            yield reference(setting.instance(memory), policy, setting.requests[-1][0] + 1)
         for seed in range(context.choose(2, 10, 100)):
             busy = poisson_instance(canonical(), 30, int(rng.integers(10**9)))
             yield reference(busy, FirstComeFirstServed())

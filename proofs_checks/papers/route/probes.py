@@ -136,11 +136,8 @@ def best_by_enumeration(
     sizes: Sequence[int], capacity: int, margins: Sequence[int], weights: ScoreWeights
 ) -> int:
     """Return the best score of all non-empty subsets of up to ``capacity`` requests."""
-    return max(
-        score([sum(s)] * len(margins), margins, weights)
-        for c in range(1, capacity + 1)
-        for s in combinations(sizes, c)
-    )
+    sums = reachable_sums(sizes, capacity)
+    return max(score([x] * len(margins), margins, weights) for x in sums)
 
 
 def choices(context: Context, look_ahead: int) -> Iterator[tuple[list[int], int, list[int], int]]:
