@@ -1,5 +1,6 @@
 """The checker of the batch program and a brute-force oracle, independent of the solvers."""
 
+import math
 from collections.abc import Sequence
 from itertools import product
 from numbers import Integral
@@ -93,10 +94,7 @@ def brute_force(problem: BatchProblem) -> tuple[int, Batch]:
         If there are too many batches.
     """
     caps = [min(cap, problem.budget) for cap in problem.caps.tolist()]
-    count = 1
-    for cap in caps:
-        count *= cap + 1
-    if count > _MAX_BATCHES:
+    if math.prod(cap + 1 for cap in caps) > _MAX_BATCHES:
         raise CapabilityError(
             "method", f"more than {_MAX_BATCHES:,} batches to enumerate", 'use method="cp-sat"'
         )

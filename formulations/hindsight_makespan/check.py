@@ -4,6 +4,7 @@ Both read the problem data only and share no code with the solvers.
 """
 
 import math
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -147,11 +148,9 @@ def _slots(
     problem: MakespanProblem, starts: Sequence[int], workers: Sequence[int]
 ) -> dict[str, int]:
     """Return the violated slot limits, checked once per interval between starts and ends."""
-    changes: dict[int, dict[int, int]] = {}
+    changes: defaultdict[int, Counter[int]] = defaultdict(Counter)
     for start, output, worker in zip(starts, problem.output.tolist(), workers, strict=True):
-        of_worker = changes.setdefault(worker, {})
-        of_worker[start] = of_worker.get(start, 0) + 1
-        of_worker[start + output] = of_worker.get(start + output, 0) - 1
+        changes[worker].update({start: 1, start + output: -1})
     violated = {}
     for worker in sorted(changes):
         running = 0
@@ -191,19 +190,15 @@ def _memory(
 
 def _idling(problem: MakespanProblem, starts: Sequence[int]) -> dict[str, int]:
     """Return the steps at which a request waits although a slot is free, and the amounts."""
-    waits: dict[int, int] = {}
-    runs: dict[int, int] = {}
-    rows = zip(problem.arrival.tolist(), starts, problem.output.tolist(), strict=True)
-    for arrival, start, output in rows:
-        waits[arrival] = waits.get(arrival, 0) + 1
-        waits[start] = waits.get(start, 0) - 1
-        runs[start] = runs.get(start, 0) + 1
-        runs[start + output] = runs.get(start + output, 0) - 1
+    outputs = problem.output.tolist()
+    waits, runs = Counter(problem.arrival.tolist()), Counter(starts)
+    waits.subtract(starts)
+    runs.subtract(start + output for start, output in zip(starts, outputs, strict=True))
     waiting = running = 0
     violated = {}
     for step in sorted(set(waits) | set(runs)):
-        waiting += waits.get(step, 0)
-        running += runs.get(step, 0)
+        waiting += waits[step]
+        running += runs[step]
         missed = min(waiting, problem.total_slots - running)
         if missed > 0:
             violated[f"work_conserving[{step}]"] = missed

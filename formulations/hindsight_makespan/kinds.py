@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from formulations.arrays import IntArray
 from formulations.errors import CapabilityError
 from formulations.hindsight_makespan.check import objective_value
 from formulations.hindsight_makespan.problem import Held, MakespanObjective, MakespanProblem, fits
@@ -192,17 +191,13 @@ def most_busy_steps(problem: MakespanProblem) -> int:
     cost = objective_value(problem, *list_schedule(problem))
     least_peaks = -(-problem.work // problem.workers)
     steps = entries = 0
-    for entry in _load_entries(problem.prompt, problem.output):
+    rows = zip(problem.prompt.tolist(), problem.output.tolist(), strict=True)
+    for entry in sorted(s + j for s, o in rows for j in range(o)):
         entries += entry
         if per_step * (steps + 1) + per_token * max(least_peaks, entries) > cost:
             break
         steps += 1
     return steps
-
-
-def _load_entries(prompt: IntArray, output: IntArray) -> list[int]:
-    rows = zip(prompt.tolist(), output.tolist(), strict=True)
-    return sorted(s + j for s, o in rows for j in range(o))
 
 
 def lanes(problem: MakespanProblem) -> tuple[int, int]:

@@ -27,18 +27,15 @@ from formulations.pausing.problem import PausingProblem, PricedPausing
 
 def shortest_step(problem: PausingProblem) -> int:
     """Return a lower bound on each step's time [1/scale s], from the requests that must run."""
-    loads = np.zeros(problem.num_workers, dtype=np.int64)
-    must = problem.must_run
-    np.add.at(loads, problem.worker[must], problem.load[must])
+    loads = problem.active_loads(problem.must_run)
     return int((problem.overheads + problem.rates * loads).max())
 
 
 def longest_step(problem: PausingProblem) -> int:
     """Return an upper bound on the time of every step [1/scale s]."""
-    loads = np.zeros(problem.num_workers, dtype=np.int64)
-    np.add.at(loads, problem.worker, problem.load)
     largest = np.concatenate([[0], np.cumsum(-np.sort(-problem.waiting))])
-    return int((problem.overheads + problem.rates * (loads + largest[problem.capacity])).max())
+    loads = problem.active_loads() + largest[problem.capacity]
+    return int((problem.overheads + problem.rates * loads).max())
 
 
 @dataclass(frozen=True)
@@ -56,10 +53,7 @@ class Relaxation:
     @cached_property
     def base(self) -> IntArray:
         """Tokens of the requests that must run on each worker, shape (G,)."""
-        loads = np.zeros(self.problem.num_workers, dtype=np.int64)
-        must = self.problem.must_run
-        np.add.at(loads, self.problem.worker[must], self.problem.load[must])
-        return loads
+        return self.problem.active_loads(self.problem.must_run)
 
     @cached_property
     def optional(self) -> IntArray:

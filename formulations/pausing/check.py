@@ -46,16 +46,10 @@ def violations(
     }
     if strangers:
         return strangers
-    violated = {
-        f"must_run[{j}]": 1
-        for j, must in enumerate(problem.must_run.tolist())
-        if must and not runs[j]
-    }
-    violated |= {
-        f"required[{i}]": 1
-        for i, must in enumerate(problem.must_start.tolist())
-        if must and assignment[i] is None
-    }
+    must_run, must_start = problem.must_run.tolist(), problem.must_start.tolist()
+    violated = {f"must_run[{j}]": 1 for j, m in enumerate(must_run) if m and not runs[j]}
+    started = zip(must_start, assignment, strict=True)
+    violated |= {f"required[{i}]": 1 for i, (m, g) in enumerate(started) if m and g is None}
     violated |= _limits(problem, assignment)
     time, tokens = time_and_tokens(problem, runs, assignment)
     if tokens == 0:

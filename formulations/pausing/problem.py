@@ -172,11 +172,15 @@ class PausingProblem(ProblemData):
     @cached_property
     def room(self) -> IntArray:
         """Free tokens of each worker, shape (G,); negative for a worker above its limit."""
-        held = np.zeros(self.num_workers, dtype=np.int64)
-        np.add.at(held, self.worker, self.load)
         if self.token_capacity is None:
             return frozen(np.full(self.num_workers, int(self.waiting.sum())))
-        return frozen(self.token_capacity - held)
+        return frozen(self.token_capacity - self.active_loads())
+
+    def active_loads(self, chosen: BoolArray | slice = slice(None)) -> IntArray:
+        """Return the tokens of active requests on each worker, shape (G,); by default of all."""
+        loads = np.zeros(self.num_workers, dtype=np.int64)
+        np.add.at(loads, self.worker[chosen], self.load[chosen])
+        return loads
 
     def ratio(self, time: int, tokens: int) -> Fraction:
         """Return the seconds per token of a step of ``time`` units that emits ``tokens``."""
@@ -394,9 +398,15 @@ class PausingResult(Solved):
 
     def solution_text(self) -> str:
         """Return paused requests, started requests and frozen workers in one line."""
-        assert self.runs is not None
-        assert self.assignment is not None
-        return _text(self.problem, self.runs, self.assignment)
+        runs, assignment = self.runs, self.assignment
+        assert runs is not None
+        assert assignment is not None
+        rest = [str(j) for j, run in enumerate(runs) if not run]
+        starts = [f"{i}->{g}" for i, g in enumerate(assignment) if g is not None]
+        parts = [f"rest: {', '.join(rest) or 'none'}", f"start: {', '.join(starts) or 'none'}"]
+        if idle := self.problem.frozen_workers(runs, assignment):
+            parts.append(f"frozen workers: {', '.join(map(str, idle))}")
+        return "; ".join(parts)
 
     def to_frame(self) -> Any:
         """Return the result as a pandas data frame."""
@@ -431,15 +441,3 @@ class PausingResult(Solved):
             "solver": dict(self.solver),
             "proof": self.proof,
         }
-
-
-def _text(
-    problem: PausingProblem, runs: tuple[bool, ...], assignment: tuple[int | None, ...]
-) -> str:
-    """Return a text with paused requests, started requests and frozen workers."""
-    rest = [str(j) for j, run in enumerate(runs) if not run]
-    starts = [f"{i}->{g}" for i, g in enumerate(assignment) if g is not None]
-    parts = [f"rest: {', '.join(rest) or 'none'}", f"start: {', '.join(starts) or 'none'}"]
-    if idle := problem.frozen_workers(runs, assignment):
-        parts.append(f"frozen workers: {', '.join(map(str, idle))}")
-    return "; ".join(parts)

@@ -42,7 +42,7 @@ def peak_bounds(problem: StepProblem) -> tuple[IntArray, IntArray]:
     its ``cap_g`` largest contributions.
     """
     times = problem.time_weights[:, None]
-    heaviest = (problem.base + _extreme_sums(problem, largest=True)) * times
+    heaviest = (problem.base + _sums(problem.contribution, largest=True)[problem.capacity]) * times
     return (problem.base * times).max(axis=0), heaviest.max(axis=0)
 
 
@@ -102,15 +102,8 @@ def most_benefit(problem: StepProblem, slot_prices: Sequence[int] = ()) -> int:
     most: int = paid + sum(own) + sum(others[:left])
     if slot_prices:
         return most
-    return min(most, int(_largest_sums(problem.benefit, problem.capacity).sum()))
-
-
-def _largest_sums(benefit: IntArray, capacity: IntArray) -> IntArray:
-    """Return the sum of the ``cap_g`` largest benefits of each worker, shape (G,)."""
-    ordered = -np.sort(-benefit, axis=0)
-    sums = np.vstack([np.zeros_like(ordered[:1]), ordered.cumsum(axis=0)])
-    chosen: IntArray = sums[capacity, np.arange(len(capacity))]
-    return chosen
+    best_of_each = _sums(problem.benefit, largest=True)[problem.capacity, np.arange(G)]
+    return min(most, int(best_of_each.sum()))
 
 
 def _bound_of_loads(problem: StepProblem) -> int:
@@ -153,7 +146,7 @@ def _peak_lower_bound(problem: StepProblem) -> IntArray:
     times = problem.time_weights[:, None]
     if problem.num_admitted == int(problem.capacity.sum()):
         # Every slot is filled, so worker g carries at least its cap_g smallest contributions.
-        forced = (problem.base + _extreme_sums(problem, largest=False)) * times
+        forced = (problem.base + _sums(problem.contribution)[problem.capacity]) * times
     else:
         forced = problem.base * times
     peak: IntArray = forced.max(axis=0)
@@ -174,14 +167,10 @@ def _largest_total(problem: StepProblem) -> IntArray:
     return total
 
 
-def _extreme_sums(problem: StepProblem, *, largest: bool) -> IntArray:
-    """Return the sum of the ``cap_g`` largest (or smallest) contributions per worker, (G, H+1)."""
-    ordered = np.sort(problem.contribution, axis=0)
-    if largest:
-        ordered = ordered[::-1]
-    sums = np.vstack([np.zeros_like(problem.base[:1]), ordered.cumsum(axis=0)])
-    chosen: IntArray = sums[problem.capacity]
-    return chosen
+def _sums(values: IntArray, *, largest: bool = False) -> IntArray:
+    """Return the sum of the 0, 1, ..., N smallest (or largest) values of each column."""
+    ordered = np.sort(values, axis=0)[:: -1 if largest else 1]
+    return np.vstack([np.zeros((1, values.shape[1]), np.int64), ordered.cumsum(axis=0)])
 
 
 @dataclass(frozen=True)

@@ -32,23 +32,21 @@ def violations(
         return {"assignment": abs(len(assignment) - problem.num_requests)}
     strangers = {
         f"worker[{i}]": 1
-        for i, worker in enumerate(assignment)
-        if worker is not None and not _is_worker(worker, problem.num_workers)
+        for i, g in enumerate(assignment)
+        if g is not None and not (type(g) is int and 0 <= g < problem.num_workers)
     }
     if strangers:
         return strangers
     loads = plain_loads(problem, assignment)
     violated = _slot_violations(problem, assignment) | _token_violations(problem, loads)
-    violated |= _required_violations(problem, assignment)
+    if problem.required is not None:
+        started = zip(problem.required.tolist(), assignment, strict=True)
+        violated |= {f"required[{i}]": 1 for i, (m, g) in enumerate(started) if m and g is None}
     if objective is not None:
         value = plain_objective(problem, loads) - plain_benefit(problem, assignment)
         if error := abs(objective - value):
             violated["objective"] = error
     return violated
-
-
-def _is_worker(worker: object, num_workers: int) -> bool:
-    return isinstance(worker, int) and not isinstance(worker, bool) and 0 <= worker < num_workers
 
 
 def plain_loads(problem: StepProblem, assignment: Sequence[int | None]) -> list[list[int]]:
@@ -106,13 +104,6 @@ def _token_violations(problem: StepProblem, loads: list[list[int]]) -> dict[str,
         for h, load in enumerate(loads[g])
         if load > limit
     }
-
-
-def _required_violations(problem: StepProblem, assignment: Sequence[int | None]) -> dict[str, int]:
-    if problem.required is None:
-        return {}
-    flags = problem.required.tolist()
-    return {f"required[{i}]": 1 for i, flag in enumerate(flags) if flag and assignment[i] is None}
 
 
 #: Largest number of assignments ``(G+1)^N`` that are enumerated.

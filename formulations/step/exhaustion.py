@@ -266,9 +266,14 @@ def priced_sums(sizes: IntArray, values: IntArray, most: int, limit: int) -> Int
     """
     best = np.full((most + 1, limit + 1), UNREACHABLE, dtype=np.int64)
     best[0] = 0
+    return with_requests(best, sizes, values)
+
+
+def with_requests(best: IntArray, sizes: IntArray, values: IntArray) -> IntArray:
+    """Add requests to a table of the largest value per count (rows) and sum (columns)."""
     for size, value in zip(sizes.tolist(), values.tolist(), strict=True):
-        if size <= limit:
+        if size < best.shape[1]:
             # Computed in full before it is stored, so each request is used at most once.
-            extended = best[:-1, : limit + 1 - size] + value
+            extended = best[:-1, : best.shape[1] - size] + value
             np.maximum(best[1:, size:], extended, out=best[1:, size:])
     return best

@@ -37,6 +37,7 @@ import numpy as np
 from formulations.arrays import BoolArray, IntArray
 from formulations.errors import InputError
 from formulations.step.bound import most_benefit, peak_bounds
+from formulations.step.exhaustion import with_requests
 from formulations.step.problem import Objective, StepProblem
 
 #: A share: step, worker, lower level (exclusive), upper level (inclusive), weight.
@@ -375,25 +376,14 @@ class PricedRound:
 
     def table(self, worker: int) -> IntArray:
         """Return the best priced value per number and sum of common requests."""
-        tau = int(self.windows.problem.time_weights[worker])
+        problem, sizes = self.windows.problem, self.windows.sizes
+        tau = int(problem.time_weights[worker])
         if tau not in self.tables:
-            most = int(self.windows.problem.capacity.max())
-            self.tables[tau] = _exact_sums(
-                self.windows.sizes, self.values(worker), most, self.reach
-            )
+            most = min(int(problem.capacity.max()), len(sizes))
+            best = np.full((most + 1, self.reach + 1), _UNREACHABLE, dtype=np.int64)
+            best[0, 0] = 0
+            self.tables[tau] = with_requests(best, sizes, self.values(worker))
         return self.tables[tau]
-
-
-def _exact_sums(sizes: IntArray, values: IntArray, most: int, reach: int) -> IntArray:
-    """Return the largest value of c requests of total size x, for all c <= most and x <= reach."""
-    best = np.full((min(most, len(sizes)) + 1, reach + 1), _UNREACHABLE, dtype=np.int64)
-    best[0, 0] = 0
-    for size, value in zip(sizes.tolist(), values.tolist(), strict=True):
-        if size <= reach:
-            # Computed in full before it is stored, so each request is used at most once.
-            extended = best[:-1, : reach + 1 - size] + value
-            np.maximum(best[1:, size:], extended, out=best[1:, size:])
-    return best
 
 
 def largest_objective(problem: StepProblem) -> int:

@@ -67,8 +67,7 @@ def wait_violations(problem: WaitProblem, thresholds: Sequence[int]) -> dict[str
         small for (9), ``memory`` the excess [tokens], ``thresholds[j]`` an entry that is not a
         positive integer.
     """
-    violated = _shape(thresholds, len(problem.fluid.classes))
-    if violated:
+    if violated := _shape(thresholds, len(problem.fluid.classes)):
         return violated
     classes, worker = problem.fluid.classes, problem.fluid.workers[0]
     memory = sum(
@@ -93,8 +92,7 @@ def nested_violations(problem: NestedProblem, thresholds: Sequence[int]) -> dict
         segment 1, or i = 2..L, is too small for (10), prefixed with ``groups[g].`` if there are
         several prompt lengths; ``memory`` is the excess [tokens].
     """
-    violated = _shape(thresholds, sum(len(group.ends) for group in problem.groups))
-    if violated:
+    if violated := _shape(thresholds, sum(len(group.ends) for group in problem.groups)):
         return violated
     parts, start = [], 0
     for group in problem.groups:
@@ -122,8 +120,7 @@ def time_varying_violations(
     For sinusoidal rates, upper bounds replace the suprema of (13), see `VaryingRates`.
     """
     group, profile = problem.group, problem.profile
-    violated = _shape(thresholds, len(group.ends))
-    if violated:
+    if violated := _shape(thresholds, len(group.ends)):
         return violated
     memory = _full(group, thresholds)
     time = problem.worker.d0 + problem.worker.d1 * memory

@@ -514,12 +514,8 @@ def _groups(problem: NestedProblem) -> list[dict[str, Any]]:
 def _buffer(buffer: SafetyBuffer) -> dict[str, Any]:
     """Return the parts of a buffer; null means unbounded."""
     return {
-        "exponents": _finite(buffer.exponents),
+        "exponents": [theta if isfinite(theta) else None for theta in buffer.exponents],
         "waiting": buffer.waiting,
         "deviation": buffer.deviation,
         "safe_memory": buffer.total,
     }
-
-
-def _finite(values: Sequence[float]) -> list[float | None]:
-    return [value if isfinite(value) else None for value in values]

@@ -112,19 +112,6 @@ def verify_admission(base: list[int], pool: list[int]) -> str:
     )
 
 
-def _steps(
-    context: Context, spare: int
-) -> tuple[int, list[tuple[tuple[int, ...], tuple[int, ...]]]]:
-    """Return the largest size, and loads and pools of steps with one free slot per worker."""
-    largest = context.choose(3, 5, 7)
-    return largest, [
-        (base, pool)
-        for G in (2, 3)
-        for base in product(range(3), repeat=G)
-        for pool in multisets(G + spare, largest)
-    ]
-
-
 @CLAIMS.own(
     "own.shortest-step",
     Mutation("no request to spare, so nothing to choose", spare=0),
@@ -144,11 +131,19 @@ def _admission_check(context: Context, *, spare: int = 2, free_choice: bool = Fa
     Summary: The program also chooses whom to admit, and large requests fill gaps as well as small
         ones.
     Reading: no sentence of the paper says it; what one might take it to say.
-    Correction: It holds for a fixed set of admitted requests (balance.throughput). Where the pool
-        offers a choice, (IO) may admit larger requests to level the loads, and the step gets
-        longer. Over a whole drained run the work is the same (own.work).
+    Correction: It holds for a fixed set of admitted requests, as the remark on eq. (8) in section
+        6.3 has it: there the imbalance is G times the largest load less a constant, so that less
+        of the one is less of the other. Where the pool offers a choice, (IO) may admit larger
+        requests to level the loads, and the step gets longer. Over a whole drained run the work is
+        the same (own.work).
     """
-    largest, cases = _steps(context, spare)
+    largest = context.choose(3, 5, 7)
+    cases = [
+        (base, pool)
+        for G in (2, 3)
+        for base in product(range(3), repeat=G)
+        for pool in multisets(G + spare, largest)
+    ]
     domain = context.domain(
         f"steps of 2 and 3 workers with one free slot, sizes up to {largest}, {spare} to spare",
         cases,
@@ -171,29 +166,6 @@ def _same_optima(base: tuple[int, ...], pool: tuple[int, ...], free_choice: bool
     }
 
 
-@CLAIMS.remark("balance.throughput", Mutation("whom to admit is free as well", free_choice=True))
-def _throughput_check(context: Context, *, free_choice: bool = False) -> Outcome:
-    """Less imbalance gives shorter steps.
-
-    Source: BF-IO paper, section 6.3, remark on eq. (8)
-    Statement: Since step duration is governed by the maximum load across workers, reducing
-        imbalance directly increases throughput.
-    Formula: Imbalance = G·max_g L_g − Σ_g L_g  ⇒  argmin Imbalance = argmin max_g L_g
-    Assumes: the same requests in service, so that Σ_g L_g and the tokens are given
-    Summary: For given requests the imbalance is G times the longest load less a constant, so less
-        of the one is less of the other.
-    Reading: of what a balancer does with given requests, as the sentence says. That (IO) also
-        chooses whom to admit is own.shortest-step.
-    """
-    largest, cases = _steps(context, int(free_choice))
-    return examine(
-        "for given requests least imbalance and least maximum load have the same allocations",
-        f"every step of 2 and 3 workers with one free slot, base loads 0..2, sizes 1..{largest}",
-        cases,
-        lambda base, pool: _same_optima(base, pool, free_choice),
-    )
-
-
 _HEAVY, _SHORT = Lengths(1000, 12), Lengths(1, 1)
 
 
@@ -207,16 +179,6 @@ def verify_round_robin(workers: int, heavies: int) -> str:
     share = -(-heavies // workers)
     dismiss_if(heavies >= workers * share)
     return f"G = {workers}, H = {heavies}: H/⌈H/G⌉ = {heavies}/{share} < {workers}"
-
-
-def heavy_peaks(policy: str, workers: int, heavies: int) -> int:
-    """Return the peak load at step 0 of the round-robin instance under a policy."""
-    workload = round_robin_bad(workers, heavies, heavy=_HEAVY, short=_SHORT)
-    run = small_run(
-        workload.prompt_tokens.tolist(), workload.output_tokens.tolist(), policy, workers, heavies,
-        steps=1,
-    )  # fmt: skip
-    return int(run.max_load[0])
 
 
 @CLAIMS.remark(
@@ -251,8 +213,11 @@ def _round_robin_check(
 
     def as_corrected(G: int, H: int) -> bool:
         share = -(-H // G)
-        # Short requests of one token shift the peaks by less than one heavy request.
-        piled = heavy_peaks(policy, G, H) // _HEAVY.prompt_tokens
+        workload = round_robin_bad(G, H, heavy=_HEAVY, short=_SHORT)
+        prompts, outputs = workload.prompt_tokens.tolist(), workload.output_tokens.tolist()
+        run = small_run(prompts, outputs, policy, G, H, steps=1)
+        # Short requests of one token shift the peak at step 0 by less than one heavy request.
+        piled = int(run.max_load[0]) // _HEAVY.prompt_tokens
         return G * share >= H and (G * share == H) == (H % G == 0) and piled == H
 
     corrected = examine(
@@ -395,17 +360,13 @@ def verify_fcfs(prompts: list[int], workers: int, slots: int) -> str:
     dismiss_if(not prompts or min(prompts) < 1 or workers < 1 or slots < 1)
     admitted = prompts[: workers * slots]
     by_index, by_free = (
-        first_loads(placements(rule, [1] * len(admitted), workers, slots), admitted, workers)
+        np.bincount(placements(rule, [1] * len(admitted), workers, slots), admitted, workers)
+        .astype(int)
+        .tolist()
         for rule in (lowest_index, most_free)
     )
     dismiss_if(by_index == by_free)
     return f"the text gives the loads {by_index}, Algorithm 2 gives {by_free}"
-
-
-def first_loads(placed: Sequence[int], prompts: Sequence[int], workers: int) -> list[int]:
-    """Return the sum of the prompts placed on each worker [tokens]."""
-    pairs = list(zip(prompts, placed, strict=True))
-    return [sum(prompt for prompt, g in pairs if g == worker) for worker in range(workers)]
 
 
 @CLAIMS.formula(

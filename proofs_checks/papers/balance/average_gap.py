@@ -53,18 +53,14 @@ def described(c: Cell, admission: Admission) -> str:
 
 
 def pool_estimates(
-    context: Context,
-    pools: Sequence[Pool],
-    share: float,
-    effort: tuple[int, int],
-    *,
-    per_gap: bool = True,
+    context: Context, pools: Sequence[Pool], share: float = 1, *, per_gap: bool = True
 ) -> tuple[Bounded, ...]:
     """Estimate BF-IO's mean gap, or mean imbalance, on each pool of prompt sizes.
 
     An estimate is accepted below ``share`` times s_max/p (for the imbalance, times G − 1).
     """
     name, bound = ("gap", "s_max/p") if per_gap else ("imbalance of BF-IO", "(G − 1)·s_max/p")
+    effort = context.choose((10, 40) if per_gap else (8, 30), (30, 200), (60, 1000))
     estimates = []
     for cell, admission in pools:
         gaps, imbalances = mean_gaps(cell, *effort, context.rng, admission)
@@ -77,13 +73,6 @@ def pool_estimates(
             )
         )
     return tuple(estimates)
-
-
-def gap_estimates(
-    context: Context, pools: Sequence[Pool], share: float = 1
-) -> tuple[Bounded, ...]:
-    """Estimate BF-IO's mean gap on each pool; accepted below ``share`` times s_max/p."""
-    return pool_estimates(context, pools, share, context.choose((10, 40), (30, 200), (60, 1000)))
 
 
 #: With two sizes the loads are fixed modulo s_max − 1 within a step. No harder pools are known.
@@ -127,7 +116,7 @@ def _lemma4_check(
         (Cell(32, 128, 0.3, 50), level_sizes),
         (Cell(8, 256, 0.2, 21), two_sizes),
     )
-    measured = gap_estimates(context, (*pools, *context.choose((), more, more)), share)
+    measured = pool_estimates(context, (*pools, *context.choose((), more, more)), share)
     return Findings(
         estimates=tuple(m.estimate for m in measured),
         summary="BF-IO's optimum is computed in closed form, on pools with plenty of every size "
@@ -339,7 +328,7 @@ def _lemma_check(
     every: list[Pool] = [(Cell(4, 64, 0.2, 10, drift), level_sizes) for drift in drifts]
     every += [(Cell(8, 64, 0.9, 11, drift), two_sizes) for drift in ((0,), *drifts)]
     every.append((Cell(8, 512, 0.2, 11, drifts[0]), two_sizes))
-    measured = gap_estimates(context, every if pools is None else pools, share)
+    measured = pool_estimates(context, every if pools is None else pools, share)
     return Findings(
         estimates=tuple(m.estimate for m in measured),
         summary="BF-IO's optimum in closed form, as for balance.lemma4, on pools of every size "

@@ -7,6 +7,7 @@ from fractions import Fraction
 from functools import partial
 from itertools import pairwise, product
 from math import isclose
+from statistics import fmean
 from typing import TypeAlias
 
 import numpy as np
@@ -276,8 +277,7 @@ def _metric_check(
 def mean_gap(run: Run, outputs: list[int]) -> float:
     """Return the mean of max − min, a deliberately different metric [tokens]."""
     del outputs
-    rows = step_loads(run).tolist()
-    return float(sum(map(gap, rows)) / len(rows))
+    return fmean(map(gap, step_loads(run).tolist()))
 
 
 @_metric("7", "avg_imbalance", Mutation("max − min in place of the sum", formula=mean_gap))
@@ -289,8 +289,7 @@ def average_imbalance(run: Run, outputs: list[int]) -> float:
     Reading: a mean over steps, not over time: a long step counts as a short one.
     """
     del outputs
-    rows = step_loads(run).tolist()
-    return float(sum(map(imbalance, rows)) / len(rows))
+    return fmean(map(imbalance, step_loads(run).tolist()))
 
 
 def per_step(run: Run, outputs: list[int]) -> float:
@@ -431,13 +430,13 @@ def _steps(context: Context) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]
             yield loads, (2,) * G
 
 
-def by_formula(loads: Sequence[int], running: Sequence[int], exponent: float = 0.7) -> float:
+def by_formula(loads: Sequence[int], running: Sequence[int]) -> float:
     """Return the energy (58) of a step by (56) and (57), each worker at its mean rate [J]."""
     duration = 1 + max(loads)
     total = 0.0
     for requests in running:
         share = min(6 * requests / duration / 12 / 0.45, 1.0)
-        total += (100 + 300 * share**exponent) * duration
+        total += (100 + 300 * share**0.7) * duration
     return total
 
 

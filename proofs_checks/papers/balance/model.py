@@ -215,13 +215,6 @@ def _cluster(constants: tuple[Fraction, Fraction], released: Cluster) -> Cluster
     return Cluster(2, 2, step_overhead_s=overhead, token_time_s=per_token)
 
 
-def step_times(run: Run, prompts: list[int], constants: tuple[Fraction, Fraction]) -> list[float]:
-    """Return ``C + t_l·max_g L_g(k)`` from each request's worker and start and end steps [s]."""
-    overhead, per_token = constants
-    loads = loads_by_definition(run, prompts, printed_weight)
-    return [float(overhead + per_token * max(row)) for row in loads]
-
-
 @CLAIMS.formula(
     "balance.eq6",
     Mutation("the mean load in place of the largest", mean=True),
@@ -254,10 +247,9 @@ def _time_check(context: Context, *, released: Cluster = _DEFAULT, mean: bool = 
     def holds(case: _Case, engine: str) -> bool:
         name, (prompts, outputs), constants = case
         run = full_run(prompts, outputs, name, _cluster(constants, released), engine)
-        expected = step_times(run, prompts, constants)
-        if mean:
-            means = (int(total) / run.cluster.workers for total in run.total_load)
-            expected = [float(constants[0]) + float(constants[1]) * load for load in means]
+        loads = loads_by_definition(run, prompts, printed_weight)
+        peaks = (Fraction(sum(row), len(row)) if mean else max(row) for row in loads)
+        expected = [float(constants[0] + constants[1] * peak) for peak in peaks]
         # Sums of two products in floating point equal the fractions up to rounding.
         return len(expected) == run.steps and all(
             isclose(a, b, rel_tol=1e-12)

@@ -8,7 +8,6 @@ from itertools import product
 import numpy as np
 
 from formulations.arrays import integer_matrix, integer_vector
-from formulations.errors import InputError
 from formulations.step import Objective, StepProblem, solve
 from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome, dismiss_if, verifier
@@ -83,8 +82,7 @@ def as_data(instance: OptimalRound) -> Data:
     """Return an instance as plain data, with an assignment that gives its loads."""
     slots, sizes, loads = instance
     groups = groups_with_loads([0] * len(slots), slots, sizes, loads)
-    if groups is None:
-        raise InputError("loads", "no assignment gives them", "mend the enumeration")
+    assert groups is not None
     return {"groups": groups}
 
 
@@ -153,7 +151,7 @@ def _lemma1_check(
         Only the proof's own tie-break, fewest workers at the maximum, forces the gap down.
     Correction: It holds for every assignment that is lexicographically smallest in (maximum load,
         number of workers at the maximum); the printed proof uses this tie-break and then claims
-        the bound for every optimum. What the theorem needs survives: balance.eq12.
+        the bound for every optimum. What the theorem needs survives: balance.round-law.
     """
     default = context.choose(_EQUAL, _MORE, _MORE)
     printed = _rounds(context, least_maximum, shapes or default)
@@ -176,34 +174,6 @@ def _lemma1_check(
         *(programs if searched else ()),
         examine("corrected statement", *corrected, gap_within_largest),
         printed=1 + bool(searched),
-    )
-
-
-@CLAIMS.step(
-    "balance.eq12", Mutation("the bound lowered to (G − 2)·s_max", bound=lambda G, s: (G - 2) * s)
-)
-def _imbalance_check(
-    context: Context, *, bound: Callable[[int, int], int] = lambda G, s: (G - 1) * s
-) -> Outcome:
-    """Imbalance of a round under BF-IO.
-
-    Source: BF-IO paper, eq. (12) (appendix C.1)
-    Statement: The imbalance of an optimal assignment of a round is at most (G − 1)·s_max, for
-        every realisation of the sizes.
-    Formula: Imb(BF-IO) ≤ (G − 1)·s_max
-    Assumes: G workers with B slots each; a round of G·B sizes in 1..s_max, all placed
-    Summary: All optima of a round have the same imbalance, G·M less a fixed total, so the bound
-        that holds for the tie-broken optimum holds for each: the theorem does not need Lemma 1 as
-        printed.
-    """
-    largest = context.choose(3, 5, 6)
-    shapes = context.choose(_EQUAL, _MORE, _MORE)
-    return examine(
-        "Imb ≤ (G − 1)·s_max",
-        f"every assignment of least maximum of every round with sizes 1..{largest}, slots "
-        f"{shapes}",
-        optimal_rounds(shapes, largest, least_maximum),
-        lambda slots, sizes, loads: imbalance(loads) <= bound(len(slots), max(sizes)),
     )
 
 
@@ -404,11 +374,6 @@ def _above(context: Context, slots: Callable[[int, int], int]) -> Iterator[Round
         yield from smallest_overloaded(workers, max(1, slots(sizes, workers)), sizes)
 
 
-def _generic(slots: int, counts: tuple[int, ...]) -> list[int]:
-    """Return sizes for which all multisets of up to B have different sums."""
-    return [(slots + 1) ** j for j in range(len(counts))]
-
-
 @CLAIMS.own(
     "own.overloaded-rounds",
     Mutation("one slot per worker", slots=lambda sizes, workers: 1),
@@ -473,7 +438,10 @@ def _perfect_check(
         "its least imbalance is positive for sizes 1, B + 1, (B + 1)², ...",
         "the same by all assignments, for the smallest (G, K)",
         [sharp_round(G, K) for G, K in ((2, 3), (3, 3), (2, 4), (4, 3))],
-        lambda G, B, counts: not is_perfect(G, B, counts, _generic(B, counts)),
+        # Multisets of up to B of these sizes have different sums.
+        lambda G, B, counts: (
+            not is_perfect(G, B, counts, [(B + 1) ** j for j in range(len(counts))])
+        ),
     )
     return layers, perfect, sharp, imbalanced
 

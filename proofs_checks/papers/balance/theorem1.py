@@ -19,11 +19,10 @@ from proofs_checks.evidence import (
     dismiss_if,
     verifier,
 )
-from proofs_checks.papers.balance.average_gap import Pool, pool_estimates
+from proofs_checks.papers.balance.average_gap import Pool
 from proofs_checks.runs import Cell, blind_sizes, level_sizes, two_sizes
 from proofs_checks.search import examine
 from proofs_checks.statistics import (
-    Bounded,
     deviation,
     expected_imbalance,
     law,
@@ -45,14 +44,6 @@ POOLS: tuple[Pool, ...] = (
     (Cell(8, 64, 0.9, 11), two_sizes),
 )
 FCFS: tuple[Pool, ...] = ((Cell(8, 128, 0.2, 6), blind_sizes),)
-
-
-def improvement_estimates(
-    context: Context, pools: Sequence[Pool], share: float
-) -> tuple[Bounded, ...]:
-    """Estimate BF-IO's imbalance; the bound on the ratio follows if it is below (G − 1)s_max/p."""
-    effort = context.choose((8, 30), (30, 200), (60, 1000))
-    return pool_estimates(context, pools, share, effort, per_gap=False)
 
 
 #: Range of ``E[Imb]/(G·σ·√(B log G))`` for B ≥ 16, σ the deviation of a slot; √2 as G → ∞.
@@ -231,7 +222,7 @@ def _theorem_check(
         partition of a round is hardly better than any; σ_s√B stays constant, and the bound grows
         with √(log G) alone. As corrected it is met in every cell, with the proof's own constant,
         and the exact ratio grows as the theorem says; that the infimum over all instances obeys it
-        follows from balance.eq12, which needs no law.
+        follows from balance.round-law, which needs no law.
     Reading: with the constants of the proof, at finite B and G. BF-IO is read as in the proof, as
         the best partition of the G·B prompts of a round. If it may choose them from an overloaded
         pool, as (IO) does, the ratio is infinite for B ≥ (s_max − 1)² (own.overloaded-rounds), and
@@ -248,7 +239,7 @@ def _theorem_check(
 
     def holds(_: str, pmf: FloatArray, B: int, G: int) -> bool:
         largest = len(pmf) - 1
-        # The proof's bound on the ratio; BF-IO itself does better (balance.eq12).
+        # The proof's bound on the ratio; BF-IO itself does better (balance.round-law).
         ratio = expected_imbalance(pmf, B, G) / ((G - 1) * largest)
         kappa = deviation(pmf) / largest
         return ratio >= factor * improvement_bound(kappa, B, G) * (1 + 1e-9)

@@ -20,14 +20,13 @@ from bfio.testing.balance import LEAST_G, C
 from formulations.arrays import FloatArray
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Examination, Findings, Outcome, dismiss_if, verifier
-from proofs_checks.papers.balance.average_gap import Pool
+from proofs_checks.papers.balance.average_gap import Pool, pool_estimates
 from proofs_checks.papers.balance.theorem1 import (
     FCFS,
     OVERLOADED,
     POOLS,
     constant,
     growth,
-    improvement_estimates,
     prompt_laws,
 )
 from proofs_checks.search import examine
@@ -256,7 +255,7 @@ def _check(
         stationary_cells(context),
         holds,
     )
-    measured = improvement_estimates(context, pools, share)
+    measured = pool_estimates(context, pools, share, per_gap=False)
     estimates = (
         growth(context, "p = 1/2", snapshot_law(prompt_laws()["uniform on 1..10"], 0.5)),
         *(m.estimate for m in measured),
@@ -373,7 +372,7 @@ def _theorem3_check(
     )
     uniform = prompt_laws()["uniform on 1..10"]
     every = [(replace(cell, increments=(0, 2)), admission) for cell, admission in POOLS]
-    measured = improvement_estimates(context, every if pools is None else pools, share)
+    measured = pool_estimates(context, every if pools is None else pools, share, per_gap=False)
     estimates = (
         growth(context, "increments 0, 2, p = 1/2", drift_law(uniform, 0.5, (0, 2), 0)),
         *(m.estimate for m in measured),

@@ -285,11 +285,6 @@ def unfinished(steps: int, replicas: int, starts: int, rng: np.random.Generator)
     return left
 
 
-def gap_bound(duration: int) -> float:
-    """Return ``9·√(2/T) + 15/T``."""
-    return 9 * sqrt(2 / duration) + 15 / duration
-
-
 @CLAIMS.own(
     "fluid.proposition5-batch",
     Mutation("one start in each iteration", starts=1),
@@ -328,7 +323,7 @@ def _batch_only_check(context: Context, *, starts: int = 2, share: float = 1) ->
             f"gap at T = {duration} (Thr* = 5)",
             unfinished(duration, replicas, starts, context.rng) / duration,
             "9√(2/T) + 15/T",
-            gap_bound(duration),
+            9 * sqrt(2 / duration) + 15 / duration,
         ).estimate
         for duration in horizons
     )

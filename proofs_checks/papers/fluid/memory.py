@@ -651,18 +651,6 @@ def buffer_suffices(case: TwoSegments, *, buffer: float = 1) -> bool:
     return case.exceeds(limit, when_full=False) <= 1 / case.inverse
 
 
-def _two_segments(
-    context: Context, rates: Sequence[tuple[tuple[int, int], ...]]
-) -> list[TwoSegments]:
-    return [
-        TwoSegments(prompt, output, 1, thresholds, pairs, batches, _INVERSE)
-        for prompt, output, thresholds, pairs, batches in product(
-            (1, 5), (1, 2), ((2, 1), (4, 3), (10, 9), (6, 4)), rates,
-            context.choose((60,), (60, 300), (60, 300, 1000)),
-        )
-    ]  # fmt: skip
-
-
 def _check(
     context: Context,
     *,
@@ -670,7 +658,13 @@ def _check(
     buffer: float = 1,
     fixed: bool = False,
 ) -> Outcome:
-    cases = _two_segments(context, rates)
+    cases = [
+        TwoSegments(prompt, output, 1, thresholds, pairs, batches, _INVERSE)
+        for prompt, output, thresholds, pairs, batches in product(
+            (1, 5), (1, 2), ((2, 1), (4, 3), (10, 9), (6, 4)), rates,
+            context.choose((60,), (60, 300), (60, 300, 1000)),
+        )
+    ]  # fmt: skip
     domain = context.domain(
         "l = 1, 5, l'_1 = 1, 2, four pairs of thresholds, some P_2, δ = 1/10; by convolution",
         cases,

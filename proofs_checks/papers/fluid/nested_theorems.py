@@ -30,7 +30,13 @@ from proofs_checks.claim import Claims, Context, Defect, Effort, Kind, Mutation
 from proofs_checks.evidence import Data, Findings, Outcome, dismiss_if, verifier
 from proofs_checks.papers.fluid.equilibrium import stage_sum
 from proofs_checks.papers.fluid.memory import TwoSegments, buffer_suffices, full_batch
-from proofs_checks.papers.fluid.queues import binomial_law, mean_path, poisson_law, queue_laws
+from proofs_checks.papers.fluid.queues import (
+    MARGIN,
+    binomial_law,
+    mean_path,
+    poisson_law,
+    queue_laws,
+)
 from proofs_checks.papers.fluid.runs import exponent_estimate
 from proofs_checks.papers.fluid.theorem1_proof import SingleClass, mean_queues
 from proofs_checks.search import examine, plain
@@ -255,7 +261,6 @@ def _theorem3_check(
     return scaling_check(context, experiments)
 
 
-_MARGIN = 1e-9
 # Time-varying rates.
 
 
@@ -268,6 +273,7 @@ def _varying_check(context: Context, *, largest: bool = True) -> Outcome:
         the largest share p_k*.
     Formula: E[W_1] ≤ 2n_1 + Λ^π/(2(n_1−Λ^π)),  E[W_k] ≤ n_k + n_{k−1}p*(1−p*)/(2(n_k−n_{k−1}p*))
     Assumes: Λ^π < n_1; p_k(s) ≤ p_k* < n_k/n_{k−1}
+    Reading: constant rates, as in the proof of Theorem 2, are the case p_k(s) = p_k*.
     Summary: p* need not maximise p(1 − p): the bound grows with p because its denominator falls.
     """
     steps = context.choose(60, 300, 2000)
@@ -279,12 +285,12 @@ def _varying_check(context: Context, *, largest: bool = True) -> Outcome:
         arrivals = [laws[(s // 7) % 2] for s in range(steps)]
         drift = threshold - before * star
         bound = threshold * largest + float(before * star * (1 - star) / (2 * drift))
-        return max(mean_path(queue_laws(arrivals, threshold))) <= bound + _MARGIN
+        return max(mean_path(queue_laws(arrivals, threshold))) <= bound + MARGIN
 
     def first(threshold: int, high: float, low: float) -> bool:
         laws = (poisson_law(high), poisson_law(low))
         means = mean_path(queue_laws([laws[(s // 7) % 2] for s in range(steps)], threshold))
-        return max(means) <= 2 * threshold + high / (2 * (threshold - high)) + _MARGIN
+        return max(means) <= 2 * threshold + high / (2 * (threshold - high)) + MARGIN
 
     pairs = [
         (before, n, (Fraction(a, 8), Fraction(b, 8)))
@@ -416,7 +422,7 @@ def _equality_check(
         room = n * (1 - share)
         if not room:
             return means[-1] < 3 * means[steps // 16]
-        return max(means) <= 2 * n + share * n / (2 * room) + _MARGIN
+        return max(means) <= 2 * n + share * n / (2 * room) + MARGIN
 
     as_printed = context.refute(
         "with ≤ in (14) the mean queue is O(1)",

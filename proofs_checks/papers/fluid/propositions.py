@@ -36,7 +36,6 @@ from proofs_checks.papers.fluid.runs import (
     canonical,
     exponent_estimate,
     random_policy,
-    random_setting,
     reference,
     sundry_policies,
     wait_replicas,
@@ -389,12 +388,9 @@ def _proposition2_check(context: Context, *, restarts_too: bool = False) -> Outc
     rng = context.rng
 
     def runs() -> Iterator[StageRun]:
-        for _ in range(context.choose(8, 80, 1000)):
-            setting = random_setting(rng, context.choose(16, 40, 100))
-            duration = setting.requests[-1][0] + 1
-            for policy in sundry_policies(setting, rng):
-                memory = max(p + o for p, o in setting.classes) + int(rng.integers(0, 20))
-                yield reference(setting.instance(memory), policy, duration)
+        for setting, policy in sundry_policies(context, context.choose(8, 80, 1000)):
+            memory = max(p + o for p, o in setting.classes) + int(rng.integers(0, 20))
+            yield reference(setting.instance(memory), policy, setting.requests[-1][0] + 1)
         for seed in range(context.choose(2, 10, 100)):
             busy = poisson_instance(canonical(), 30, int(rng.integers(10**9)))
             yield reference(busy, FirstComeFirstServed())
@@ -472,17 +468,6 @@ class ReservingCoins:
         return [i for i in present if self.rng.random() < 0.8] or present[:1]
 
 
-def _critical_maxima(context: Context, horizons: Sequence[int], load: float) -> FloatArray:
-    """Return ``max_s`` of the work that arrives in s seconds less 9·s, shape (R, H)."""
-    runs = context.choose(256, 512, 4096)
-    rng = context.rng
-    come = 3 * rng.poisson(load, (runs, horizons[-1])) + 6 * rng.poisson(
-        load, (runs, horizons[-1])
-    )
-    walk = np.maximum.accumulate(np.cumsum(come - 9, axis=1), axis=1)
-    return np.maximum(walk[:, [h - 1 for h in horizons]], 0).astype(np.float64)
-
-
 @CLAIMS.result(
     "fluid.proposition3",
     Mutation("an engine half as fast in the bound", speed=2),
@@ -549,39 +534,3 @@ def least_mean(seconds: int, load: float = 1.0) -> float:
     double[::2] = chances
     total = np.convolve(chances, double)
     return float(3 * (total * np.maximum(np.arange(len(total)) - 3 * seconds, 0)).sum())
-
-
-@CLAIMS.own(
-    "fluid.proposition3-exponents",
-    Mutation("four fifths of the load", load=0.8),
-    hypotheses=INSTANCE,
-    kind=Kind.STATISTICAL,
-)
-def _rates_check(context: Context, *, load: float = 1.0, memory: int = 9) -> Outcome:
-    """How fast latencies grow with memory M*.
-
-    Source: fluid paper, Proposition 3 (section 4.3), the exponent measured
-    Statement: On the instance with C = M* latency and TTFT of WAIT, and the least backlog of any
-        policy, grow with T, the last as its root.
-    Formula: backlog ~ T^{1/2};  E[Latency], E[TTFT] of WAIT ~ T^a, a > 0.2
-    Summary: Regressions over T = 64, 256, 1024, beside the proof of fluid.proposition3.
-    """
-    horizons = [64, 256, 1024]
-    estimates = [
-        exponent_estimate(
-            "exponent of the least mean backlog of any policy", horizons,
-            _critical_maxima(context, horizons, load), 8, "interval within 0.3 to 0.7",
-            lambda low, high: low >= 0.3 and high <= 0.7,
-        ),
-    ]  # fmt: skip
-    replicas = wait_replicas(canonical(memory), (1, 1), 1024, 64, context.rng)
-    units = replicas.instance(0).clock.units_per_second
-    for name, stages in (("latency", (1, 2)), ("TTFT", (1, 1))):
-        values = np.column_stack([replicas.delays(h * units, stages) for h in horizons])
-        estimates.append(
-            exponent_estimate(
-                f"exponent of the {name} of WAIT with C = M*", horizons, values, 8,
-                "lower end at least 0.2", lambda low, high: low >= 0.2,
-            )
-        )  # fmt: skip
-    return Findings(estimates=tuple(estimates))

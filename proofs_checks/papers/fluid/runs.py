@@ -117,14 +117,17 @@ def random_policy(seed: int) -> Callable[[StageState], list[int]]:
     return policy
 
 
-def sundry_policies(setting: Setting, rng: np.random.Generator) -> Iterator[StagePolicy]:
-    """Yield WAIT, Nested WAIT, FCFS with and without limits, and a random policy."""
-    yield setting.wait(rng.integers(1, 4, len(setting.classes)).tolist())
-    ends = sorted({output for _, output in setting.classes})
-    yield nested_policy(ends, rng.integers(1, 4, len(ends)).tolist())
-    yield FirstComeFirstServed()
-    yield FirstComeFirstServed(Favour.NEW, limit=int(rng.integers(1, 4)))
-    yield random_policy(int(rng.integers(10**9)))
+def sundry_policies(context: Context, number: int) -> Iterator[tuple[Setting, StagePolicy]]:
+    """Yield random settings with WAIT, Nested WAIT, FCFS, limited FCFS, and a random policy."""
+    rng = context.rng
+    for _ in range(number):
+        setting = random_setting(rng, context.choose(16, 40, 100))
+        yield setting, setting.wait(rng.integers(1, 4, len(setting.classes)).tolist())
+        ends = sorted({output for _, output in setting.classes})
+        yield setting, nested_policy(ends, rng.integers(1, 4, len(ends)).tolist())
+        yield setting, FirstComeFirstServed()
+        yield setting, FirstComeFirstServed(Favour.NEW, limit=int(rng.integers(1, 4)))
+        yield setting, random_policy(int(rng.integers(10**9)))
 
 
 # Many independent runs of WAIT as arrays. Checks compare some of them with the engine.
@@ -324,15 +327,10 @@ def _eq1_check(context: Context, *, paused_too: bool = False) -> Outcome:
     Summary: The engine charges the batch alone; what pauses costs memory, not time.
     Reading: a statement on the toolkit's engine; Figure 3 is fluid.figure3.
     """
-    rng = context.rng
-
-    def runs() -> Iterator[StageRun]:
-        for _ in range(context.choose(6, 60, 600)):
-            setting = random_setting(rng, context.choose(16, 40, 100))
-            for policy in sundry_policies(setting, rng):
-                yield reference(
-                    setting.instance(40), policy, setting.requests[-1][0] + 50, drain=True
-                )
+    runs = (
+        reference(setting.instance(40), policy, setting.requests[-1][0] + 50, drain=True)
+        for setting, policy in sundry_policies(context, context.choose(6, 60, 600))
+    )
 
     def lasts(run: StageRun) -> bool:
         events, instance = run.log.events(), run.instance
@@ -351,7 +349,7 @@ def _eq1_check(context: Context, *, paused_too: bool = False) -> Outcome:
         "τ = d0 + d1·(tokens of the batch)",
         "runs of WAIT, Nested WAIT, FCFS and coin-tossing policies, batches rebuilt from stage "
         "events",
-        runs(),
+        runs,
         lasts,
     )
     share = examine(

@@ -14,8 +14,8 @@ from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
 from proofs_checks.evidence import Findings, Outcome, dismiss_if, verifier
 from proofs_checks.papers.fluid.equilibrium import printed_exponent_bound
 from proofs_checks.papers.fluid.queues import (
+    MARGIN,
     binomial_law,
-    mean_path,
     poisson_law,
     queue_laws,
     queue_path,
@@ -30,8 +30,6 @@ CLAIMS = Claims()
 
 #: ``n_{k−1}``, ``n_k`` and ``P_k``.
 Triple = tuple[int, int, Fraction]
-#: Margin above any rounding error.
-_DOUBT = 1e-9
 
 
 def cumulant(triple: Triple, theta: float) -> float:
@@ -99,7 +97,7 @@ def _lemma8_check(context: Context, *, factor: int = 8, from_zero: bool = False)
 
     def bounded(triple: Triple) -> bool:
         # θ exceeds a number iff g is not positive there.
-        return cumulant(triple, float(factor * drift(triple) / triple[0])) <= _DOUBT
+        return cumulant(triple, float(factor * drift(triple) / triple[0])) <= MARGIN
 
     def increases(before: int, share: Fraction) -> bool:
         least = 1 if from_zero else int(before * share) + 1
@@ -134,7 +132,7 @@ def verify_bound(before: int, threshold: int, share: list[int]) -> str:
     p = Fraction(*share)
     dismiss_if(not 0 < p < 1 or not before > threshold > before * p)
     bound = printed_exponent_bound(before, threshold, p)
-    dismiss_if(cumulant((before, threshold, p), float(bound)) <= _DOUBT)
+    dismiss_if(cumulant((before, threshold, p), float(bound)) <= MARGIN)
     return (
         f"n_(k−1) = {before}, n_k = {threshold}, P = {p}: g({float(bound):.4f}) > 0, so θ = "
         f"{drift_exponent(before, threshold, p):.4f} is below 8(n_k − n_(k−1)P)/n_k = "
@@ -161,7 +159,7 @@ def _bound_check(context: Context, *, swapped: bool = False) -> Outcome:
     domain = _domain(context)
 
     def over(triple: Triple, denominator: int) -> bool:
-        return cumulant(triple, float(8 * drift(triple) / denominator)) <= _DOUBT
+        return cumulant(triple, float(8 * drift(triple) / denominator)) <= MARGIN
 
     printed = domain.refute(
         "θ_k ≥ 8(n_k − n_{k−1}P)/n_k", holds=lambda t: over(t, t[0] if swapped else t[1])
@@ -188,7 +186,7 @@ def _eq17_check(context: Context, *, largest: bool = True) -> Outcome:
     def holds(before: int, threshold: int, shares: tuple[Fraction, ...]) -> bool:
         star = drift_exponent(before, threshold, max(shares) if largest else min(shares))
         # With θ* every transfer's generating function is at most 1.
-        return all(cumulant((before, threshold, p), star) <= _DOUBT for p in shares) and all(
+        return all(cumulant((before, threshold, p), star) <= MARGIN for p in shares) and all(
             star <= drift_exponent(before, threshold, p) for p in shares
         )
 
@@ -379,58 +377,12 @@ def _maximum_check(context: Context, *, late: int = 0) -> Outcome:
     return printed, corrected
 
 
-# Queues between segments: their means and tails.
-
-
-_MARGIN = 1e-9
-
-
-#: Limits on n_{k−1}: quick, normal, deep.
-_BELOW = (7, 12, 20)
-
-
-def _small(context: Context) -> list[Triple]:
-    small = [t for t in triples(context) if t[0] < context.choose(*_BELOW)]
-    return small[:: context.choose(3, 1, 1)]
-
-
-def _made_small(context: Context) -> str:
-    return (
-        f"all n_(k−1)·P < n_k < n_(k−1) < {context.choose(*_BELOW)} with P in eighths (at quick "
-        "effort every third), some with P in hundredths"
-    )
+# Queues between segments: their tails.
 
 
 def _laws(triple: Triple, steps: int) -> list[FloatArray]:
     before, threshold, share = triple
     return list(queue_laws([binomial_law(before, float(share))] * steps, threshold))
-
-
-@CLAIMS.step(
-    "fluid.theorem2-queues", Mutation("a tenth of the bound", part=0.1), hypotheses=BINOMIAL
-)
-def _means_check(context: Context, *, part: float = 1) -> Outcome:
-    """Mean queue before a segment.
-
-    Source: fluid paper, proof of Theorem 2 (appendix C)
-    Statement: The mean queue before segment k is bounded by n_k plus Kingman's term.
-    Formula: E[W_k] ≤ n_k + n_{k−1}P_k(1−P_k)/(2(n_k − n_{k−1}P_k))
-    Summary: Kingman's inequality, with room for the n_k of the dominator.
-    """
-    steps = context.choose(60, 300, 2000)
-
-    def holds(triple: Triple) -> bool:
-        before, threshold, share = triple
-        variance = before * share * (1 - share)
-        bound = threshold + float(variance / (2 * (threshold - before * share)))
-        return max(mean_path(_laws(triple, steps))) <= part * bound + _MARGIN
-
-    return examine(
-        "E[W_k^s] ≤ n_k + n_{k−1}P(1−P)/(2(n_k − n_{k−1}P))",
-        f"{_made_small(context)}; s up to {steps}; laws by convolution",
-        _small(context),
-        holds,
-    )
 
 
 @CLAIMS.step(
@@ -448,7 +400,8 @@ def _tail_check(context: Context, *, before_service: bool = False, faster: float
     Summary: W is what is left after the decision about a batch with segment k − 1.
     Reading: '<' in one place as '≤'; W after the decision, at batches with segment k − 1.
     """
-    steps = context.choose(40, 200, 1000)
+    steps, below = context.choose(40, 200, 1000), context.choose(7, 12, 20)
+    small = [triple for triple in triples(context) if triple[0] < below]
 
     def holds(triple: Triple) -> bool:
         theta, threshold = faster * drift_exponent(*triple), triple[1]
@@ -458,14 +411,17 @@ def _tail_check(context: Context, *, before_service: bool = False, faster: float
             tails = tail(seen)
             # A bound above 1 is trivial.
             bounds = np.exp(np.minimum(theta * (threshold - np.arange(len(tails))), 0.0))
-            if (tails > bounds + _MARGIN).any():
+            if (tails > bounds + MARGIN).any():
                 return False
         return True
 
     seen = examine(
         "P(W_k^s ≥ c) ≤ e^{−θ_k(c − n_k)} for every c and s",
-        f"{_made_small(context)}; s up to {steps}; laws by convolution", _small(context), holds,
-    )  # fmt: skip
+        f"all n_(k−1)·P < n_k < n_(k−1) < {below} with P in eighths (at quick effort every "
+        f"third), some with P in hundredths; s up to {steps}; laws by convolution",
+        small[:: context.choose(3, 1, 1)],
+        holds,
+    )
     law = _laws((4, 3, Fraction(1, 2)), 60)[-1]
     return Findings(
         seen,

@@ -14,7 +14,7 @@ from bfio.wait.run import StageRun
 from formulations.fluid import FluidProblem, FluidWorker, equilibrium, knapsack, throughput
 from formulations.results import Termination
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Findings, Outcome, dismiss_if, verifier
+from proofs_checks.evidence import Outcome, dismiss_if, verifier
 from proofs_checks.papers.fluid.equilibrium import Case, random_cases, stage_sum
 from proofs_checks.papers.fluid.runs import Setting, reference
 from proofs_checks.search import examine
@@ -66,41 +66,6 @@ def _scaling_check(
     )
 
 
-@CLAIMS.own("fluid.memory-region", Mutation("C/d0 in place of it", fixed_too=False))
-def _region_check(context: Context, *, fixed_too: bool = True) -> Outcome:
-    """Stable region with limited memory.
-
-    Source: Ours, from (6)
-    Statement: The equilibrium fits into memory C if and only if A is at most C/(d0 + d1·C).
-    Formula: M* ≤ C  ⇔  A ≤ C/(d0 + d1·C)
-    Assumes: one engine of memory C ≥ 1, d0 > 0 and d1 ≥ 0; M* = ∞ where d1·A ≥ 1
-    Summary: So d1·A < 1 is the stability condition of unlimited memory only.
-    """
-
-    def fits(case: Case, memory: int) -> bool:
-        work, d1 = case.work_rate, case.d1
-        return d1 * work < 1 and case.fixed * work / (1 - d1 * work) <= memory
-
-    def allowed(case: Case, memory: int) -> bool:
-        worker = case.worker(memory)
-        limit = worker.capacity if fixed_too else memory / worker.d0
-        return case.work_rate <= limit
-
-    number = context.choose(60, 600, 6000)
-    cases = [
-        (Case(c.rows, c.fixed, max(1, c.inverse // int(context.rng.integers(1, 4)))), memory)
-        for c in random_cases(context.rng, number)
-        for memory in (1, 10, int(c.memory(c.counts)) or 1, int(c.memory(c.counts)) + 1, 10**6)
-    ]
-    seen = examine(
-        "M* ≤ C iff A ≤ C/(d0 + d1·C)",
-        "random cases with loads on both sides of 1; C from 1 to 10⁶ and next to M*",
-        cases,
-        lambda *pair: fits(*pair) == allowed(*pair),
-    )
-    return Findings(seen, numbers={"within": sum(fits(*pair) for pair in cases)})
-
-
 def best_admission(problem: FluidProblem) -> Fraction:
     """Maximise ``Σ x_j (l'_j + 1)`` within the memory by enumerating vertices.
 
@@ -128,6 +93,8 @@ def _admission_check(context: Context, *, unlimited: bool = False) -> Outcome:
         fluid throughput within memory C; it is Throughput* if and only if C is at least M*.
     Formula: max Σ x_j(l'_j+1)  s.t.  Σ x_j w_j ≤ C/(d0 + d1·C),  0 ≤ x_j ≤ λ_j
     Assumes: d1·A < 1; one engine of memory C
+    Reading: so A ≤ C/(d0 + d1·C) is the stable region of limited memory, d1·A < 1 that of
+        unlimited memory only.
     Summary: With too little memory Throughput* of (8) is out of reach.
     """
     problems = [

@@ -316,9 +316,7 @@ def verify_balance(steps: int, half: int) -> str:
     f"least half of it. {_READING[0].upper()}{_READING[1:]}",
     verify=verify_balance,
 )
-def _balance_check(
-    context: Context, *, largest: Fraction = Fraction(10), power: int = 1
-) -> Outcome:
+def _balance_check(context: Context, *, power: int = 1) -> Outcome:
     """Precise balance of the number.
 
     Source: KV-cache paper, Remark 6.3 (section 6)
@@ -333,7 +331,7 @@ def _balance_check(
         x, and greater for fewer short requests.
     """
     sizes = range(5, context.choose(12, 40, 200))
-    shares = [Fraction(k, 10) for k in (1, 2, 5, 10, 20, 50)] + [largest]
+    shares = [Fraction(k, 10) for k in (1, 2, 5, 10, 20, 50, 100)]
 
     def formula(steps: int, share: Fraction) -> bool:
         exact = ratio(steps, 10**10, int(share * 10**10))

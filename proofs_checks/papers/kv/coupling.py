@@ -144,14 +144,10 @@ class Moment:
         return off_couple(self.problem, self.online, offline, self.now)
 
 
-def small_problems(
-    context: Context, count: int, convention: Convention | None = None
-) -> Iterator[LatencyProblem]:
+def small_problems(context: Context, count: int) -> Iterator[LatencyProblem]:
     """Draw instances of 4 requests with a prompt of 1 that arrive in rounds 0 to 3."""
     for _ in range(count):
-        yield random_problem(
-            context.rng, least=4, most=4, memory=6, prompt=1, rounds=3, convention=convention
-        )
+        yield random_problem(context.rng, least=4, most=4, memory=6, prompt=1, rounds=3)
 
 
 #: Convention, M and last arrival for which a few hundred draws include violations of Lemma 5.4.
@@ -171,11 +167,9 @@ def filling_problems(
         yield convention, memory, tuple(outputs), tuple((arrivals - arrivals[0]).tolist())
 
 
-def moments(
-    context: Context, count: int, convention: Convention | None = None
-) -> Iterator[Moment]:
+def moments(context: Context, count: int) -> Iterator[Moment]:
     """Yield the rounds of `small_problems` whose runs are not optimal."""
-    return rounds_to_see(small_problems(context, count, convention))
+    return rounds_to_see(small_problems(context, count))
 
 
 def rounds_to_see(problems: Iterable[LatencyProblem]) -> Iterator[Moment]:
@@ -205,7 +199,6 @@ def read_common(data: Data) -> LatencyProblem:
 
 
 FROM_STATE = ("a common prompt s", "no pausing", "OFF optimal from the state of Algorithm 2 at t")
-PROOF = "KV-cache paper, proof of Theorem 5.3 (section 5.1)"
 
 
 # Off-Couple: Lemma 5.4, the inequality before Equation (7), and the use of (7).

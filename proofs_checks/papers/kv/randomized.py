@@ -226,9 +226,6 @@ def _room_check(context: Context, *, prompts: int = 1) -> Outcome:
     return printed, as_corrected
 
 
-PROOF = "KV-cache paper, proof of Theorem 6.4 (section 6)"
-
-
 # The proof of Theorem 6.4: the harmonic sum and the bound for every algorithm.
 
 

@@ -117,7 +117,8 @@ def _safety_check(context: Context, *, test: Test = equation_1) -> Outcome:
     Formula: (1) for all t′ ∈ [t, t_max(U)] at every t  ⇒  Σ (s + t − p_i) ≤ M at all times
     Assumes: outputs known; each request fits alone
     Summary: What starts later is tested against what runs, so testing up to the last new
-        completion is enough for all time.
+        completion is enough for all time. All complete: on an empty worker a request that fits
+        alone can always be started.
     Reading: also for mixed prompts, as the experiments use it.
     """
     problems = [
@@ -142,31 +143,6 @@ def _safety_check(context: Context, *, test: Test = equation_1) -> Outcome:
     return kept, twins
 
 
-@CLAIMS.remark("kv.progress", Mutation("o up to M − s + 1", beyond=1), hypotheses=COMMON)
-def _progress_check(context: Context, *, beyond: int = 0) -> Outcome:
-    """An empty worker starts something.
-
-    Source: KV-cache paper, section 3 (o_i ∈ [1, M − s])
-    Statement: A request with o ≤ M − s can always be started on an empty worker.
-    Formula: S = ∅, R ≠ ∅, o_i ≤ M − s  ⇒  U ≠ ∅
-    Summary: So every run ends.
-    Reading: used, not stated, in the paper.
-    """
-
-    def waits(data: Jobs) -> Iterator[bool]:
-        for length in range(1, data.memory - data.first[0] + 2 + beyond):
-            yield bool(selected(data.memory, (), [(data.first[0], length)]))
-
-    largest = context.choose(15, 40, 100)
-    cases = [Jobs(m, (0,), (s,), (1,)) for m in range(1, largest) for s in range(1, m + 1)]
-    return examine(
-        "an empty worker starts the shortest request",
-        f"every s and o that fit alone, up to M = {largest - 1}",
-        cases,
-        lambda data: all(waits(data)),
-    )
-
-
 # Equation (2).
 @CLAIMS.formula(
     "kv.eq2",
@@ -182,7 +158,9 @@ def _largest_check(
     Source: KV-cache paper, Equation (2) and the text below it (section 4)
     Statement: Adding requests in ascending order of output while (1) holds solves (2).
     Formula: |U_greedy| = max {|U| : (1) for all t′}
-    Summary: With a common prompt a shorter request needs no more at any slot than a longer one.
+    Summary: With a common prompt a shorter request needs no more at any slot than a longer one, so
+        that once a request fails (1) no later one passes: the break of Algorithms 1 and 2 loses
+        nothing.
     """
 
     def largest(state: WorkerState) -> bool:
@@ -191,19 +169,6 @@ def _largest_check(
 
     what, made = "|U| of the ascending scan = max |U|", "random states, all subsets tried"
     return on_states(context, what, made, prompts, context.choose(300, 3000, 50_000), largest)
-
-
-@CLAIMS.formula("kv.break", Mutation("each its own prompt", prompts="mixed"), hypotheses=COMMON)
-def _break_check(context: Context, *, prompts: str = "common") -> Outcome:
-    """Break and continue are one with a common prompt.
-
-    Source: KV-cache paper, Algorithms 1 and 2 (`Break the for loop`)
-    Statement: Once a request fails (1), no later one passes, so the loop may stop.
-    Formula: (1) fails for U ∪ {i}, o_j ≥ o_i  ⇒  (1) fails for U ∪ {j}
-    Summary: What comes after a request that does not fit is no shorter.
-    """
-    what, number = "scanning on adds nothing", context.choose(500, 5000, 100_000)
-    return on_states(context, what, "random states", prompts, number, breaking_is_scanning_on)
 
 
 #: A statement about one state of the worker.

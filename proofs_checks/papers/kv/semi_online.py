@@ -1,6 +1,6 @@
 """Algorithm 1 with all arrivals at 0: Theorem 4.2, its limit, and the ratio 7/3."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import accumulate, combinations_with_replacement, product
@@ -10,7 +10,7 @@ import numpy as np
 
 from formulations.hindsight_latency import Convention, LatencyProblem, total_latency, violations
 from proofs_checks.claim import Claims, Context, Defect, Kind, Mutation
-from proofs_checks.evidence import Data, Examination, Findings, Outcome, dismiss_if, verifier
+from proofs_checks.evidence import Data, Findings, Outcome, dismiss_if, verifier
 from proofs_checks.papers.kv.model import (
     CONVENTIONS,
     Jobs,
@@ -30,10 +30,6 @@ from proofs_checks.papers.kv.overload import EqualRequests, started
 from proofs_checks.search import examine
 
 CLAIMS = Claims()
-
-
-#: Memory, common prompt, and outputs of requests that all arrive at 0.
-Outputs: TypeAlias = tuple[int, int, tuple[int, ...]]
 
 
 def read_everywhere(data: Data) -> list[tuple[LatencyProblem, list[int]]]:
@@ -79,22 +75,6 @@ def beaten_everywhere(memory: int, prompt: int, outputs: tuple[int, ...]) -> Dat
         columns.append(starts)
     rows = [list(row) for row in zip(outputs, *columns, strict=True)]
     return {"memory": memory, "prompt": prompt, "requests": rows}
-
-
-def beaten(made: str, instances: Iterable[Outputs]) -> Examination[Outputs]:
-    """Search for instances on which Algorithm 1 is beaten under every convention."""
-    better: list[Data] = []
-
-    def holds(instance: Outputs) -> bool:
-        example = beaten_everywhere(*instance)
-        if example is not None:
-            better.append(example)
-        return example is None
-
-    what = "total latency of Algorithm 1 = least, under one convention at least"
-    seen = examine(what, made, instances, holds)
-    example = f"exhaustive search: {made}"
-    return Examination(seen.tally, seen.failures, tuple(better), verify_optimality, example)
 
 
 #: Sort key of waiting requests.
@@ -175,9 +155,13 @@ def _theorem_check(
         for memory, prompt in product(memories, prompts)
         for outputs in combinations_with_replacement(range(1, memory - prompt + 1), size)
     ]
-    printed = beaten(
+    printed = context.refute(
+        "total latency of Algorithm 1 = least, under one convention at least",
         f"every instance of {size} requests, s in {list(prompts)}, M in {list(memories)}",
         instances,
+        lambda *instance: beaten_everywhere(*instance) or {},
+        holds=lambda *instance: beaten_everywhere(*instance) is None,
+        found="exhaustive search",
     )
 
     def optimal(problem: LatencyProblem) -> bool:
@@ -190,60 +174,6 @@ def _theorem_check(
         f"total latency of Algorithm 1 = least for up to {few} requests",
         f"every instance of {list(up_to)} requests, M up to {largest}, all s, conventions A, B, C",
         (p for m in memories for num in up_to for p in all_at_once((m,), range(1, m), num)),
-        optimal,
-    )
-    return printed, corrected
-
-
-def _equal(sizes: Sequence[int], longest: int, multiple: int) -> Iterator[Outputs]:
-    for num, output in product(sizes, range(1, longest + 1)):
-        for memory in range(output + 1, multiple * (output + 2)):
-            yield memory, 1, (output,) * num
-
-
-@CLAIMS.own(
-    "kv.theorem4.2-equal",
-    Mutation("up to three requests only", sizes=(2, 3)),
-    Mutation("four requests in the correction", few=4),
-    hypotheses=(*SEMI_ONLINE, "equal outputs"),
-    defect=Defect.INFERENCE,
-    verify=verify_optimality,
-)
-def _equal_check(context: Context, *, sizes: Sequence[int] = (6, 7), few: int = 3) -> Outcome:
-    """Algorithm 1 with equal outputs.
-
-    Source: KV-cache paper, Theorem 4.2, for equal outputs
-    Statement: Where all outputs are equal, Algorithm 1 is optimal.
-    Formula: o_1 = … = o_n  ⇒  AEL(I; Algorithm 1) = min_A AEL(I; A)
-    Summary: As many as possible at once end at once, and all their memory stands idle in the round
-        after; a steady start of fewer each round fills it. With long outputs it costs up to half
-        the throughput (kv.theorem5.3).
-    Reading: implied, not printed: a special case of the theorem. Small experiments suggest that it
-        holds: with outputs up to 4 five requests are the least that break it. A counterexample is
-        one under every convention, A, B and C.
-    Correction: It is for up to three requests: if three overlap when the first holds its most, m
-        tokens, their delays add up to 3m − M at least, else the last waits until the first has
-        left; Algorithm 1 attains the lesser, two apart by no more than they must. Four break it
-        under (1) and the rule of appendix B.1: with M = 11, s = 1, o = 5 Algorithm 1 starts them
-        at 0, 1, 6, 7 under (1); 0, 2, 5, 6 is better.
-    """
-    up_to = range(1, few + 1)
-    longest, multiple = context.choose((4, 3), (4, 3), (5, 4))
-    widest = context.choose(8, 10, 12)
-
-    def optimal(case: tuple[Outputs, Convention]) -> bool:
-        (memory, prompt, outputs), convention = case
-        data = jobs(problem_of(memory, [prompt] * len(outputs), outputs, convention))
-        return sum(algorithm(data)) == least_latency(data)
-
-    made = "equal requests with s = 1, small M, "
-    printed = beaten(
-        f"{made}o up to {longest}: {list(sizes)} requests", _equal(sizes, longest, multiple)
-    )
-    corrected = examine(
-        f"total latency of Algorithm 1 = least for up to {few} requests",
-        f"{made}o up to {widest}: {list(up_to)} requests, conventions A, B, C",
-        product(_equal(up_to, widest, 3), CONVENTIONS),
         optimal,
     )
     return printed, corrected
@@ -317,7 +247,8 @@ def _limit_check(
     Summary: As many as fit at once grow together, and the memory that all of them need at the end
         stands idle before; a steady start of fewer fills it at all times.
     Reading: the theorem in the regime that section 3 assumes. Refuted where a feasible schedule
-        takes 4/5 of its latency at most, however large M is, under each of A, B and C.
+        takes 4/5 of its latency at most, however large M is, under each of A, B and C. All outputs
+        are equal, so that equal outputs do not save the theorem.
     Correction: With equal outputs its total latency is at most 2·OPT + n on all instances tried:
         Algorithm 1 starts requests at more than half of the rate that any schedule can
         (kv.stability).
@@ -494,7 +425,7 @@ def verify_figure(outputs: list[int]) -> str:
     defect=Defect.SENTENCE,
     verify=verify_figure,
 )
-def _figure_check(context: Context, *, others: bool = True, arrival: int = 1) -> Outcome:
+def _figure_check(context: Context, *, arrival: int = 1) -> Outcome:
     """The optimum that waits.
 
     Source: KV-cache paper, Figure 4 (section 5.1)
@@ -509,7 +440,6 @@ def _figure_check(context: Context, *, others: bool = True, arrival: int = 1) ->
         earlier, so with anything else waiting the optimum does not wait.
     """
     largest = context.choose(4, 5, 6)
-    cases = list(product(range(4, largest + 1), repeat=3))
     alone = one_at_a_time([3, 1], [0, arrival])
 
     def tie(problem: LatencyProblem) -> bool:
@@ -519,17 +449,13 @@ def _figure_check(context: Context, *, others: bool = True, arrival: int = 1) ->
     printed = context.refute(
         "some optimum waits for P4",
         "P1 to P5 as in the figure, every o_1, o_2, o_5 > 3 in a small domain",
-        cases if others else [(3, 3, 3)],
+        product(range(4, largest + 1), repeat=3),
         found="exhaustive search",
     )
     corrected = examine(
         "P3 and P4 alone: both orders are optimal", "the two requests", [alone], tie
     )
     return printed, corrected
-
-
-#: Areas by ascending output, and starts in the same order.
-Run = tuple[Jobs, list[int], list[int]]
 
 
 def areas(data: Jobs) -> list[int]:

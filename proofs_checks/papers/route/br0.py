@@ -341,10 +341,10 @@ def _stage1_check(
         largest one if all fit, and the smallest one if none does.
     """
     cases = [
-        (slots, threshold, active, waiting)
-        for slots, threshold, active, waiting in _states(context)
+        state
+        for state in _states(context)
         # If all requests have the same size, fewer requests mean a smaller load.
-        if not alike or len(set(chain(*active, waiting))) == 1
+        if not alike or len(set(chain(*state[2], state[3]))) == 1
     ]
     domain = context.domain(
         "two workers with a few active requests, two waiting, small sizes", cases

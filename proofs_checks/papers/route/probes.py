@@ -136,11 +136,8 @@ def best_by_enumeration(
     sizes: Sequence[int], capacity: int, margins: Sequence[int], weights: ScoreWeights
 ) -> int:
     """Return the best score of all non-empty subsets of up to ``capacity`` requests."""
-    return max(
-        score([sum(s)] * len(margins), margins, weights)
-        for c in range(1, capacity + 1)
-        for s in combinations(sizes, c)
-    )
+    sums = reachable_sums(sizes, capacity)
+    return max(score([x] * len(margins), margins, weights) for x in sums)
 
 
 def choices(context: Context, look_ahead: int) -> Iterator[tuple[list[int], int, list[int], int]]:
@@ -162,19 +159,6 @@ _MADE = (
 )
 
 
-def _two_probes(context: Context, probes: int, look_ahead: int) -> Outcome:
-    """Compare the best of the probed sums next to the peak with all subsets."""
-    return examine(
-        "the better of two reachable sums is the best subset",
-        _MADE.format(look_ahead),
-        choices(context, look_ahead),
-        lambda sizes, cap, margins, beta: (
-            best_by_probes(sizes, cap, margins, discounted(margins, beta), probes)
-            == best_by_enumeration(sizes, cap, margins, discounted(margins, beta))
-        ),
-    )
-
-
 @CLAIMS.remark("route.two-probes", Mutation("the lower probe alone", probes=1))
 def _br_0_check(context: Context, *, probes: int = 2) -> Outcome:
     """Two probes are exact for BR-0.
@@ -187,22 +171,15 @@ def _br_0_check(context: Context, *, probes: int = 2) -> Outcome:
     Summary: The score is concave in Δ: no sum below the largest one up to its peak is better, none
         above the next one either.
     """
-    return _two_probes(context, probes, 0)
-
-
-@CLAIMS.own("own.two-probes", Mutation("the lower probe alone", probes=1))
-def _br_h_check(context: Context, *, probes: int = 2) -> Outcome:
-    """Two probes are exact for BR-H too.
-
-    Source: BalanceRoute paper, appendix D.4 (our extension to BR-H)
-    Statement: With loads held constant over the window two probes around the right end of the
-        maximising interval of F_H find the best subset, for any look-ahead, discount, α and β.
-    Formula: max_S F_H(S, g) = max{F_H(Δ⁻), F_H(Δ⁺)},  Δ⁻ ≤ D* < Δ⁺ next to D*
-    Assumes: contributions constant over the window; D* the right end of argmax F_H
-    Summary: The score is concave in Δ: no sum below the largest one up to its peak is better, none
-        above the next one either.
-    """
-    return _two_probes(context, probes, 4)
+    return examine(
+        "the better of two reachable sums is the best subset",
+        _MADE.format(0),
+        choices(context, 0),
+        lambda sizes, cap, margins, beta: (
+            best_by_probes(sizes, cap, margins, discounted(margins, beta), probes)
+            == best_by_enumeration(sizes, cap, margins, discounted(margins, beta))
+        ),
+    )
 
 
 @CLAIMS.remark("route.margin-probes", Mutation("the smallest margin only", kept=1))
@@ -215,7 +192,7 @@ def _margins_check(context: Context, *, kept: int | None = None) -> Outcome:
     Formula: max_S F_H(S, g) = max over h of max{F_H(Δ⁻(h)), F_H(Δ⁺(h))},  Δ⁻(h) ≤ m_g(h) < Δ⁺(h)
     Assumes: contributions constant over the window; β ≥ α
     Summary: The score is piecewise linear with kinks at the margins only, so one of them is its
-        peak. Which one can be told beforehand: two probes do (own.two-probes).
+        peak. Which one can be told beforehand: two probes do (own.kinks).
     Reading: with β ≥ α, as in all of the paper's settings: otherwise overflow is rewarded, and the
         largest sum of all is best.
     """
@@ -277,9 +254,10 @@ def _kink_check(context: Context, *, look_ahead: int = 3, probes: int = 2) -> Ou
     Formula: max_S F_H(S, g) = max{F_H(Δ⁻), F_H(Δ⁺)} around m_g(0)
     Assumes: contributions constant over the window; margins m_g(h) ≥ 1
     Summary: Several kinks leave the score concave; only the place to probe moves.
-    Correction: Around the right end D* of the maximising interval of F_H two probes are exact
-        (own.two-probes). The paper enumerates subsets for BR-H, or probes around every margin
-        (route.margin-probes); both are exact, neither is needed.
+    Correction: Around the right end D* of the maximising interval of F_H two probes are exact: the
+        score is concave in Δ, so that no sum below the largest one up to D* is better, and none
+        above the next one either. The paper enumerates subsets for BR-H, or probes around every
+        margin (route.margin-probes); both are exact, neither is needed.
     """
     cases = list(_cases(context, look_ahead))
     domain = context.domain(

@@ -20,7 +20,7 @@ from proofs_checks.papers.fluid.segments import (
 )
 from proofs_checks.papers.fluid.stability import verify_a1, verify_printed
 from proofs_checks.papers.fluid.theorem1 import verify_lemma6
-from proofs_checks.papers.fluid.theorem1_proof import verify_critical, verify_scaled, verify_walk
+from proofs_checks.papers.fluid.theorem1_proof import verify_critical, verify_scaled
 from proofs_checks.papers.fluid.thresholds import (
     verify_algorithm1,
     verify_algorithm2,
@@ -93,7 +93,6 @@ PAIRS: list[tuple[str, Verifier, dict[str, Any], dict[str, Any]]] = [
     ("algorithm2", verify_algorithm2, {"outputs": [1, 2]}, {"outputs": [1]}),
     ("figure6", verify_figure6, {"types": _TYPES}, {"types": [*_TYPES[:7], 1, 1, 1]}),
     ("theorem1-critical", verify_critical, {**UNIT, "output": 1, "batches": 2}, {"batches": 1}),
-    ("theorem1-critical-walk", verify_walk, {"rate": 4, "batches": 1}, {"rate": 1}),
     ("appendix-b-scaling", verify_scaled, {"rate": 1, "duration": 3, "scale": 4}, {"scale": 1}),
     # C = M* = 12 and n = 5 > ΔT = 19/4; a token more of memory may be enough.
     ("theorem1", theorem1.verify_theorem1,
