@@ -1,7 +1,7 @@
 """Certificates of lower bounds on the step program, and their verifier.
 
-A certificate covers problems whose loads and contributions are the same at every look-ahead step
-up to a common shift (always true for a single step). Their objective is a multiple of
+A certificate covers problems in which the imbalance of every look-ahead step is that of the first
+(docs/exact.md, the one-dimensional core). Their objective is a multiple of
 
     G·M − Σ_g b_g − T,
 

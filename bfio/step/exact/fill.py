@@ -1,8 +1,8 @@
 """The fill problem: fill slots under a common peak, the one-dimensional core of a step.
 
-If worker loads differ between look-ahead steps only by a shift common to all workers, and
-contributions only by a shift common to all requests, then the imbalance of each step equals that
-of the first, and the program becomes
+Let every request contribute its size plus a growth d(h) common to all, let ``b_g(h) + cap_g·d(h)``
+differ between look-ahead steps by a shift common to all workers, and let all slots fill unless
+d = 0. Then the imbalance of each step equals that of the first, and the program becomes
 
     min  G·M − Σ_g b_g − T   over the peak M and a choice of requests of total size T that
     gives worker g exactly ``cap_g`` of them (at most, if all are admitted), of sum ≤ M − b_g.
