@@ -151,6 +151,8 @@ class Kind(ABC):
         Class of the problems; its ``from_mapping`` reads them.
     minimised : bool
         Whether the objective is minimised.
+    formulation : type, optional
+        Class of the `Formulation` that is written for other solvers.
     fluid_program, fluid_objective : str
         Program of a fluid problem that is written for other solvers, and its objective; empty for
         other problems.
@@ -161,6 +163,7 @@ class Kind(ABC):
     unit: ClassVar[str]
     problem: ClassVar[Any]
     minimised: ClassVar[bool] = True
+    formulation: ClassVar[Any] = None
     fluid_program: ClassVar[str] = ""
     fluid_objective: ClassVar[FluidObjective] = FluidObjective.STAGES
 
@@ -200,7 +203,7 @@ class Kind(ABC):
 
     def program(self, problem: Any) -> Any | None:
         """Return the `Formulation` to write for other solvers; None if there is none."""
-        return None
+        return None if self.formulation is None else self.formulation(problem)
 
     def unit_of(self, problem: Any) -> str:
         """Return the unit of a problem's objective."""

@@ -131,25 +131,17 @@ class BestKnown:
         """
         required = ("objective", "solution", "found_by", "bound", "certificate", "proven_by")
         fields = check_keys(document, where, required, ("claim", "claimed_by"))
-        claimed = "claim" in fields
-        if claimed != ("claimed_by" in fields):
+        if ("claim" in fields) != ("claimed_by" in fields):
             raise InputError(
                 f"{where}.claim", "lacks claimed_by", "give claim and claimed_by, or neither"
             )
-        return cls(
-            objective=read_value(fields["objective"], f"{where}.objective"),
-            solution=fields["solution"],
-            found_by=Origin.from_mapping(fields["found_by"], f"{where}.found_by"),
-            bound=read_value(fields["bound"], f"{where}.bound"),
-            certificate=str(fields["certificate"]),
-            proven_by=Origin.from_mapping(fields["proven_by"], f"{where}.proven_by"),
-            claim=read_value(fields["claim"], f"{where}.claim") if claimed else None,
-            claimed_by=(
-                Origin.from_mapping(fields["claimed_by"], f"{where}.claimed_by")
-                if claimed
-                else None
-            ),
-        )
+        read: dict[str, Any] = {**fields, "certificate": str(fields["certificate"])}
+        origins = {"objective": "found_by", "bound": "proven_by", "claim": "claimed_by"}
+        for value, by in origins.items():
+            if value in fields:
+                read[value] = read_value(fields[value], f"{where}.{value}")
+                read[by] = Origin.from_mapping(fields[by], f"{where}.{by}")
+        return cls(**read)
 
     def to_mapping(self) -> dict[str, Any]:
         """Return the object as JSON."""
@@ -352,18 +344,9 @@ def _read(folder: Path) -> dict[str, Entry]:
     found = {}
     for k, line in enumerate(lines):
         fields = check_keys(line, f"entries[{k}]", _FIELDS)
-        name = fields["name"]
+        name, kind, family, about, source, digest = (fields[each] for each in _FIELDS)
         known = None if name not in best else BestKnown.from_mapping(best[name], name)
-        found[name] = Entry(
-            name=name,
-            kind_name=fields["kind"],
-            family=fields["family"],
-            about=fields["about"],
-            source=fields["source"],
-            digest=fields["digest"],
-            folder=folder,
-            best=known,
-        )
+        found[name] = Entry(name, kind, family, about, source, digest, folder, known)
     return found
 
 

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from bfio.workloads.lengths import in_range
+from bfio.workloads.lengths import Labelled, in_range
 from bfio.workloads.request_data import ArrivalTimes
 from bfio.workloads.trace_format import MAX_SECONDS
 from formulations.arrays import FloatArray, integer
@@ -45,19 +45,15 @@ class ArrivalProcess(Protocol):
 
 
 @dataclass(frozen=True)
-class Poisson:
+class Poisson(Labelled):
     """Independent exponential gaps of mean ``1 / rate`` seconds."""
 
     rate: float
+    _text = "poisson(rate={0.rate:g})"
 
     def __post_init__(self) -> None:
         """Check all fields; an invalid value raises InputError."""
         in_range("rate", self.rate, _LOWEST_RATE, _HIGHEST_RATE)
-
-    @property
-    def label(self) -> str:
-        """The process and its parameters as text, for tables and provenance."""
-        return f"poisson(rate={self.rate:g})"
 
     def sample(self, num_requests: int, rng: np.random.Generator) -> ArrivalTimes:
         """Return the first ``num_requests`` arrival times after time 0 [s]."""
@@ -66,7 +62,7 @@ class Poisson:
 
 
 @dataclass(frozen=True)
-class GammaRenewal:
+class GammaRenewal(Labelled):
     """Independent gamma gaps with mean ``1 / rate`` and coefficient of variation ``cv``.
 
     ``cv = 1`` is Poisson; above 1 arrivals cluster, below 1 they are more regular.
@@ -74,16 +70,12 @@ class GammaRenewal:
 
     rate: float
     cv: float
+    _text = "gamma(rate={0.rate:g}, cv={0.cv:g})"
 
     def __post_init__(self) -> None:
         """Check all fields; an invalid value raises InputError."""
         in_range("rate", self.rate, _LOWEST_RATE, _HIGHEST_RATE)
         in_range("cv", self.cv, 1e-3, 1e2)
-
-    @property
-    def label(self) -> str:
-        """The process and its parameters as text, for tables and provenance."""
-        return f"gamma(rate={self.rate:g}, cv={self.cv:g})"
 
     def sample(self, num_requests: int, rng: np.random.Generator) -> ArrivalTimes:
         """Return the first ``num_requests`` arrival times after time 0 [s]."""
@@ -113,7 +105,7 @@ class _OnClock(ABC):
 
 
 @dataclass(frozen=True)
-class OnOff(_OnClock):
+class OnOff(Labelled, _OnClock):
     """Poisson arrivals whose rate switches between two values (Markov-modulated).
 
     Parameters
@@ -129,6 +121,7 @@ class OnOff(_OnClock):
     rate_off: float
     mean_on_s: float
     mean_off_s: float
+    _text = "on-off(rates={0.rate_on:g}/{0.rate_off:g}, means={0.mean_on_s:g}/{0.mean_off_s:g} s)"
 
     def __post_init__(self) -> None:
         """Check all fields; an invalid value raises InputError."""
@@ -143,14 +136,6 @@ class OnOff(_OnClock):
         """Long-run arrivals per second."""
         arrivals = self.rate_on * self.mean_on_s + self.rate_off * self.mean_off_s
         return arrivals / (self.mean_on_s + self.mean_off_s)
-
-    @property
-    def label(self) -> str:
-        """The process and its parameters as text, for tables and provenance."""
-        return (
-            f"on-off(rates={self.rate_on:g}/{self.rate_off:g}, "
-            f"means={self.mean_on_s:g}/{self.mean_off_s:g} s)"
-        )
 
     def _clock(self, duration: float, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
         # Times of the state changes, and the expected number of arrivals until each.
@@ -231,7 +216,7 @@ class MarkovModulated(_OnClock):
 
 
 @dataclass(frozen=True)
-class Diurnal:
+class Diurnal(Labelled):
     """Poisson arrivals with a sinusoidal rate, over a day or any other period.
 
     The rate at time t is ``rate·(1 + amplitude·sin(2πt/period))``; times are drawn by thinning (P.
@@ -250,18 +235,13 @@ class Diurnal:
     rate: float
     amplitude: float
     period_s: float
+    _text = "diurnal(rate={0.rate:g}, amplitude={0.amplitude:g}, period={0.period_s:g} s)"
 
     def __post_init__(self) -> None:
         """Check all fields; an invalid value raises InputError."""
         in_range("rate", self.rate, _LOWEST_RATE, _HIGHEST_RATE)
         in_range("amplitude", self.amplitude, 0.0, 1.0)
         in_range("period_s", self.period_s, 1e-3, 1e9)
-
-    @property
-    def label(self) -> str:
-        """The process and its parameters as text, for tables and provenance."""
-        wave = f"amplitude={self.amplitude:g}, period={self.period_s:g} s"
-        return f"diurnal(rate={self.rate:g}, {wave})"
 
     def sample(self, num_requests: int, rng: np.random.Generator) -> ArrivalTimes:
         """Return the first ``num_requests`` arrival times after time 0 [s]."""
@@ -278,7 +258,7 @@ class Diurnal:
 
 
 @dataclass(frozen=True)
-class Surges(_OnClock):
+class Surges(Labelled, _OnClock):
     """Poisson arrivals with a base rate, and a higher rate during surges at fixed intervals.
 
     Parameters
@@ -294,6 +274,9 @@ class Surges(_OnClock):
     rate_surge: float
     every_s: float
     length_s: float
+    _text = (
+        "surges(rate={0.rate_base:g}, {0.rate_surge:g} for {0.length_s:g} s every {0.every_s:g} s)"
+    )
 
     def __post_init__(self) -> None:
         """Check all fields; an invalid value raises InputError."""
@@ -311,12 +294,6 @@ class Surges(_OnClock):
         """Long-run arrivals per second."""
         share = self.length_s / self.every_s
         return self.rate_surge * share + self.rate_base * (1 - share)
-
-    @property
-    def label(self) -> str:
-        """The process and its parameters as text, for tables and provenance."""
-        surge = f"{self.rate_surge:g} for {self.length_s:g} s every {self.every_s:g} s"
-        return f"surges(rate={self.rate_base:g}, {surge})"
 
     def _clock(self, duration: float, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
         periods = int(duration / (self.rate * self.every_s)) + 1

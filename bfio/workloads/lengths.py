@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -44,8 +44,19 @@ class LengthDistribution(Protocol):
         ...
 
 
+class Labelled:
+    """Base of laws whose label is a text with their parameters."""
+
+    _text: ClassVar[str]
+
+    @property
+    def label(self) -> str:
+        """The law and its parameters as text, for tables and provenance."""
+        return self._text.format(self)
+
+
 @dataclass(frozen=True)
-class Geometric:
+class Geometric(Labelled):
     """Geometric lengths ``P(o = k) = p (1 - p)^(k - 1)``, k = 1, 2, ..., ``p = 1 / mean``.
 
     This is the output distribution of BF-IO, section 5: a request ends with probability p at each
@@ -53,15 +64,11 @@ class Geometric:
     """
 
     mean: float
+    _text = "geometric(mean={0.mean:g})"
 
     def __post_init__(self) -> None:
         """Check all fields; an invalid value raises InputError."""
         in_range("mean", self.mean, 1.0, MAX_GEOMETRIC_MEAN)
-
-    @property
-    def label(self) -> str:
-        """The distribution and its parameters as text, for tables and provenance."""
-        return f"geometric(mean={self.mean:g})"
 
     def sample(self, num_samples: int, rng: np.random.Generator) -> IntArray:
         """Return independent samples, shape (num_samples,), each >= 1 [tokens]."""
@@ -69,7 +76,7 @@ class Geometric:
 
 
 @dataclass(frozen=True)
-class Lognormal:
+class Lognormal(Labelled):
     """Rounded lognormal lengths, cut off: ``min(ceil(Y), maximum)`` with normal ``log Y``.
 
     Parameters
@@ -85,6 +92,7 @@ class Lognormal:
     median: float
     sigma: float
     maximum: int = 1_000_000
+    _text = "lognormal(median={0.median:g}, sigma={0.sigma:g}, maximum={0.maximum})"
 
     def __post_init__(self) -> None:
         """Check all fields; an invalid value raises InputError."""
@@ -105,11 +113,6 @@ class Lognormal:
         thresholds = np.arange(1, self.maximum, dtype=np.float64)
         return 1.0 + float(self._survival(thresholds).sum())
 
-    @property
-    def label(self) -> str:
-        """The distribution and its parameters as text, for tables and provenance."""
-        return f"lognormal(median={self.median:g}, sigma={self.sigma:g}, maximum={self.maximum})"
-
     def sample(self, num_samples: int, rng: np.random.Generator) -> IntArray:
         """Return independent samples, shape (num_samples,), each >= 1 [tokens]."""
         drawn = np.exp(
@@ -129,11 +132,12 @@ class Lognormal:
 
 
 @dataclass(frozen=True)
-class Uniform:
+class Uniform(Labelled):
     """Uniform lengths on the integers of ``[lowest, highest]``."""
 
     lowest: int
     highest: int
+    _text = "uniform({0.lowest}, {0.highest})"
 
     def __post_init__(self) -> None:
         """Check all fields; an invalid value raises InputError."""
@@ -145,21 +149,17 @@ class Uniform:
         """Exact mean of the samples [tokens], up to float rounding."""
         return (self.lowest + self.highest) / 2
 
-    @property
-    def label(self) -> str:
-        """The distribution and its parameters as text, for tables and provenance."""
-        return f"uniform({self.lowest}, {self.highest})"
-
     def sample(self, num_samples: int, rng: np.random.Generator) -> IntArray:
         """Return independent samples, shape (num_samples,), each >= 1 [tokens]."""
         return rng.integers(self.lowest, self.highest, size=_count(num_samples), endpoint=True)
 
 
 @dataclass(frozen=True)
-class Homogeneous:
+class Homogeneous(Labelled):
     """Constant length, as in the first setting that BF-IO analyses (Theorem 1)."""
 
     value: int
+    _text = "homogeneous({0.value})"
 
     def __post_init__(self) -> None:
         """Check all fields; an invalid value raises InputError."""
@@ -169,11 +169,6 @@ class Homogeneous:
     def mean(self) -> float:
         """Exact mean of the samples [tokens], up to float rounding."""
         return float(self.value)
-
-    @property
-    def label(self) -> str:
-        """The distribution and its parameters as text, for tables and provenance."""
-        return f"homogeneous({self.value})"
 
     def sample(self, num_samples: int, rng: np.random.Generator) -> IntArray:
         """Return the constant, shape (num_samples,) [tokens]; ``rng`` is not used."""

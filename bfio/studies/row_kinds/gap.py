@@ -65,7 +65,7 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     return Planned(
         runs_digest(run),
         lambda: _compute(run, make(), context.want_log),
-        run.draws_with(look_ahead),
+        run.draws(look_ahead),
         run.setting(),
         *run.told(look_ahead=look_ahead),
         unread=run.unread,
