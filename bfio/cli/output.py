@@ -13,7 +13,7 @@ from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from bfio.cli.command import DONE
-from formulations.errors import InputError
+from formulations.errors import InputError, naming
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,18 +37,6 @@ def read_problem(name: str, parse: Callable[[str], T]) -> T:
     text = read_text(name)
     with naming(name):
         return parse(text)
-
-
-@contextmanager
-def naming(name: str, *fields: str) -> Iterator[None]:
-    """Prefix the place of errors with a file name: of all errors, or of those at given fields."""
-    try:
-        yield
-    except InputError as error:
-        field = error.where.partition(".")[0].partition("[")[0]
-        if fields and field not in fields:
-            raise
-        raise InputError(f"{name}: {error.where}", error.what, error.remedy) from None
 
 
 def read_text(name: str) -> str:

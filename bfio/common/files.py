@@ -46,3 +46,9 @@ def atomic_file(path: Path, *, overwrite: bool) -> Iterator[tuple[BinaryIO, Path
         # A read-only file system refuses even to remove what is not there.
         with suppress(OSError):
             partial.unlink()
+
+
+def write_file(path: Path, content: bytes, *, overwrite: bool = True) -> None:
+    """Write a whole file atomically; see `atomic_file` for errors."""
+    with atomic_file(path, overwrite=overwrite) as (stream, _):
+        stream.write(content)

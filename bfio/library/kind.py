@@ -15,7 +15,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 
-from formulations.errors import InputError, use_one_of
+from formulations.errors import InputError, check_known
 from formulations.fluid import FluidObjective
 from formulations.problem_data import check_keys, check_list, parse_json, shown
 from formulations.words import counted
@@ -292,7 +292,6 @@ def check_certificate(certificate: object, known: Mapping[str, tuple[str, ...]])
         If the document is not a valid certificate.
     """
     kind = str(certificate.get("kind")) if isinstance(certificate, Mapping) else ""
-    if kind not in known:
-        raise InputError("certificate.kind", f"{kind!r} is unknown", use_one_of(kind, known))
+    check_known("certificate.kind", kind, known)
     check_keys(certificate, "certificate", ("kind", *known[kind]))
     return kind

@@ -19,7 +19,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-from bfio.common.files import atomic_file
+from bfio.common.files import write_file
 from bfio.library.kind import (
     Value,
     canonical,
@@ -32,7 +32,7 @@ from bfio.library.kind import (
     written_value,
 )
 from bfio.library.kinds import KINDS, Kind
-from formulations.errors import InputError, did_you_mean, use_one_of
+from formulations.errors import InputError, check_known, did_you_mean
 from formulations.problem_data import check_keys, check_list, parse_json
 
 
@@ -195,12 +195,7 @@ class Entry:
     @property
     def kind(self) -> Kind:
         """The kind of problem, which reads, checks and verifies it."""
-        if self.kind_name not in KINDS:
-            raise InputError(
-                f"{self.name}.kind",
-                f"{self.kind_name!r} is unknown",
-                use_one_of(self.kind_name, KINDS),
-            )
+        check_known(f"{self.name}.kind", self.kind_name, KINDS)
         return KINDS[self.kind_name]
 
     @property
@@ -332,8 +327,7 @@ def write_best(
 
 def _write(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_file(path, overwrite=True) as (stream, _):
-        stream.write(content)
+    write_file(path, content)
 
 
 @lru_cache(maxsize=4)

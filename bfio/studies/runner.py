@@ -23,7 +23,7 @@ from bfio.studies.study import Study
 from bfio.studies.supervisor import Supervisor, finished
 from bfio.studies.worker import Order
 from formulations.arrays import integer
-from formulations.errors import InputError
+from formulations.errors import InputError, naming
 from formulations.named_objects import found_from
 
 if TYPE_CHECKING:
@@ -261,12 +261,8 @@ def plan(study: Study) -> list[Task]:
         If the kind of row is unknown, a row has invalid arguments, or the report names a value
         that no row of this kind has.
     """
-    with found_from(study.home):
-        try:
-            return _planned(study)
-        except InputError as error:
-            where = f"{study.file or study.name}: {error.where}"
-            raise InputError(where, error.what, error.remedy) from None
+    with found_from(study.home), naming(study.file or study.name):
+        return _planned(study)
 
 
 def _planned(study: Study) -> list[Task]:

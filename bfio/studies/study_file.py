@@ -14,7 +14,7 @@ from bfio.studies.report_plan import Figure, FigureKind, ReportPlan, Shown, Stat
 from bfio.studies.row import Limits, Value
 from bfio.studies.study import Grid, Smoke, Study
 from formulations.arrays import integer
-from formulations.errors import InputError, kind_of, use_one_of
+from formulations.errors import InputError, kind_of, naming, use_one_of
 from formulations.named_objects import load_object
 from formulations.problem_data import member
 
@@ -59,10 +59,8 @@ def read_study(path: Path) -> Study:
         ) from None
     except (ValueError, RecursionError) as error:
         raise InputError(str(path), f"is not valid TOML: {error}", "see docs/studies.md") from None
-    try:
+    with naming(str(path)):
         return _study(document, path)
-    except InputError as error:
-        raise InputError(f"{path}: {error.where}", error.what, error.remedy) from None
 
 
 def _study(document: Mapping[str, Any], path: Path) -> Study:

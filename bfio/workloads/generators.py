@@ -24,7 +24,7 @@ from bfio.workloads.arrivals import (
 from bfio.workloads.lengths import Geometric, Homogeneous, LengthDistribution, Lognormal, Uniform
 from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray, frozen, integer
-from formulations.errors import InputError, check_kind, use_one_of
+from formulations.errors import InputError, check_kind, check_known
 
 #: Memory per request for drawing and checking, including its arrival time [bytes].
 _REQUEST_BYTES = 200
@@ -295,8 +295,7 @@ def _parsed(text: str, where: str, laws: Mapping[str, type[Any]]) -> Any:
         name, texts = split_options(text, laws)
     except InputError as error:
         raise InputError(where, error.what, error.remedy) from None
-    if name not in laws:
-        raise InputError(where, f"{name!r} is unknown", use_one_of(name, laws))
+    check_known(where, name, laws)
     law = laws[name]
     kinds = {entry.name: _KINDS[entry.type] for entry in fields(law)}
     given = read_texts(kinds, texts, where)

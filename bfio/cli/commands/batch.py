@@ -28,7 +28,6 @@ from bfio.cli.options import (
 )
 from bfio.cli.output import (
     interruption,
-    naming,
     picture_place,
     plot_runs,
     print_answer,
@@ -52,7 +51,7 @@ from bfio.common.options import (
 )
 from bfio.common.provenance import version_and_commit
 from bfio.common.text import number
-from formulations.errors import InputError
+from formulations.errors import InputError, naming
 from formulations.scalars import exact_number, percent, plain_number
 from formulations.words import counted
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from bfio.cli.command import BAD_INPUT, DONE
 from bfio.cli.options import add_by_usage, add_work_limit
-from bfio.cli.output import naming, progress_bar, read_text
+from bfio.cli.output import progress_bar, read_text
 from bfio.cli.problem_command import is_exchange, problem_command, status_of
 from bfio.programs import STEP
-from formulations.errors import InputError
+from formulations.errors import InputError, naming
 
 #: Arguments passed to the solver unchanged.
 _PASSED = ("work_limit", "second", "slack")

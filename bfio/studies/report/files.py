@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bfio.common.files import atomic_file
+from bfio.common.files import write_file
 from bfio.studies.results import Results
 from bfio.studies.row import Row, Task, Value, canonical, label
 from formulations.errors import InputError
@@ -113,8 +113,7 @@ def write_text(path: Path, text: str) -> None:
     """
     with _translated(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_file(path, overwrite=True) as (stream, _):
-        stream.write(text.encode())
+    write_file(path, text.encode())
 
 
 def slug(number: int, title: str) -> str:

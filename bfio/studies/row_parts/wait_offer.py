@@ -36,7 +36,7 @@ from bfio.wait.policy import StageClock, StageInstance
 from bfio.workloads.generators import resample
 from bfio.workloads.workload import Workload, training_share
 from formulations.arrays import IntArray
-from formulations.errors import InputError
+from formulations.errors import InputError, naming
 from formulations.fluid import FluidProblem, FluidWorker, RequestClass, work_rate
 from formulations.scalars import MAX_TOKENS, exact_number
 from formulations.thresholds.problem import prompt_groups
@@ -103,11 +103,9 @@ def fluid_of(options: ClassOptions, context: RowContext) -> FluidProblem:
     """
     if options.fluid is None:
         raise refused("fluid", "missing", "name an input file of bfio fluid")
-    try:
+    with naming(options.fluid):
         found = FluidProblem.from_json(_text(context.folder / options.fluid))
         worker = found.single_worker()
-    except InputError as error:
-        raise InputError(f"{options.fluid}: {error.where}", error.what, error.remedy) from None
     return replace(found, workers=(options.worker(worker),))
 
 
