@@ -198,11 +198,8 @@ def chosen_rows(study: Study, args: argparse.Namespace) -> Study:
     rows = replace(sized, grids=grids, fixed=fixed, is_small=True).rows()
     rows = [row for row in rows if all(_holds(row, text) for text in args.only)]
     if not rows:
-        raise InputError(
-            "--only",
-            f"no row of {study.name} contains all these texts",
-            "omit the option, or use other texts",
-        )
+        what = f"no row of {study.name} contains all these texts"
+        raise InputError("--only", what, "omit the option, or use other texts")
     singles = [Grid({name: [value] for name, value in row.items()}) for row in rows]
     folder = args.data or study.folder
     # Part of a study may lack the baseline of a table, like its small size.

@@ -102,11 +102,8 @@ def time_decisions(
         stop=lambda: timed.is_done,
     )
     if not timed.is_done:
-        raise InputError(
-            policy_name(made),
-            f"the run ended after {len(timed.seconds)} of {decisions} decisions",
-            "lower decisions or raise pool",
-        )
+        what = f"the run ended after {len(timed.seconds)} of {decisions} decisions"
+        raise InputError(policy_name(made), what, "lower decisions or raise pool")
     return timed
 
 

@@ -216,9 +216,8 @@ def remake(result: Result, folder: Path, jobs: int) -> list[str]:
     least = int(result.origin.get("done", 1))
     if len(found.done) < least:
         what = f"{len(found.done)} rows are successful, but {least} were before"
-        raise InputError(
-            result.name, what, f"run again on a machine with less load; rows are stored in {store}"
-        )
+        remedy = f"run again on a machine with less load; rows are stored in {store}"
+        raise InputError(result.name, what, remedy)
     text = records_csv(found)
     old = read_records(result.path) if result.path.is_file() else []
     write_text(result.path, text)

@@ -203,11 +203,8 @@ def harvested(wanted: Harvest) -> tuple[StepProblem, ...]:
     how = {name: getattr(wanted, name) for name in names}
     decide = choose(wanted.policy, {"horizon": LONGEST}).make()
     if not collector.collect(requests, decide, wanted.size, **how):
-        raise InputError(
-            f"run of seed {wanted.seed}",
-            f"ended after {len(collector.warm)} warm steps",
-            "lower the number of warm steps",
-        )
+        what = f"ended after {len(collector.warm)} warm steps"
+        raise InputError(f"run of seed {wanted.seed}", what, "lower the number of warm steps")
     states = [*collector.cold, *collector.warm]
     return tuple(StepProblem.from_state(state, look_ahead=LONGEST) for state in states)
 

@@ -64,9 +64,8 @@ def read_text(name: str) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputError(
-            f"{name}: byte {error.start}", "is not UTF-8 text", "give a JSON text file"
-        ) from None
+        what = "is not UTF-8 text"
+        raise InputError(f"{name}: byte {error.start}", what, "give a JSON text file") from None
 
 
 def _bytes(path: Path) -> bytes:
@@ -279,9 +278,8 @@ def picture_place(file: str | None) -> Path | None:
         remedy = f"use a name that ends in {' or '.join(_PICTURES)}"
         raise InputError("--plot", f"{file} is not a picture", remedy)
     if not place.parent.is_dir():
-        raise InputError(
-            "--plot", f"folder {place.parent} does not exist", "create it, or use another"
-        )
+        what = f"folder {place.parent} does not exist"
+        raise InputError("--plot", what, "create it, or use another")
     # Create a file beside it, as writing does: permissions do not show a virtual file system.
     try:
         NamedTemporaryFile(dir=place.resolve().parent).close()
@@ -317,9 +315,6 @@ def output_folder(args: argparse.Namespace) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(
-            args.output,
-            f"cannot be created ({error.strerror})",
-            "choose another --output",
-        ) from None
+        what = f"cannot be created ({error.strerror})"
+        raise InputError(args.output, what, "choose another --output") from None
     return folder

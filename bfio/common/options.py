@@ -132,9 +132,8 @@ class Option:
         """
         is_flag = isinstance(given, bool)
         if is_flag != (self.kind is FLAG) or not isinstance(given, self.kind.types):
-            raise InputError(
-                where, f"{given!r} is not {with_article(self.kind.name)}", "write one"
-            )
+            what = f"{given!r} is not {with_article(self.kind.name)}"
+            raise InputError(where, what, "write one")
         return self.kind.from_value(given)
 
 

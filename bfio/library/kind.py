@@ -235,9 +235,8 @@ def field_of(document: object, name: str) -> list[Any]:
         If the document has no list with this name.
     """
     if not isinstance(document, Mapping) or document.get(name) is None:
-        raise InputError(
-            name, "missing", f'give a JSON object with "{name}", as commands print it'
-        )
+        what = "missing"
+        raise InputError(name, what, f'give a JSON object with "{name}", as commands print it')
     return check_list(document[name], name)
 
 

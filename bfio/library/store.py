@@ -132,9 +132,8 @@ class BestKnown:
         required = ("objective", "solution", "found_by", "bound", "certificate", "proven_by")
         fields = check_keys(document, where, required, ("claim", "claimed_by"))
         if ("claim" in fields) != ("claimed_by" in fields):
-            raise InputError(
-                f"{where}.claim", "lacks claimed_by", "give claim and claimed_by, or neither"
-            )
+            what = "lacks claimed_by"
+            raise InputError(f"{where}.claim", what, "give claim and claimed_by, or neither")
         read: dict[str, Any] = {**fields, "certificate": str(fields["certificate"])}
         origins = {"objective": "found_by", "bound": "proven_by", "claim": "claimed_by"}
         for value, by in origins.items():

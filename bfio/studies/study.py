@@ -119,17 +119,15 @@ class Study:
     def __post_init__(self) -> None:
         """Validate the study, including the report and the small size."""
         if not self.name or not self.name.replace("-", "").replace("_", "").isalnum():
-            raise InputError(
-                "name", f"{self.name!r} is not a valid name", "use letters, digits, - and _ only"
-            )
+            what = f"{self.name!r} is not a valid name"
+            raise InputError("name", what, "use letters, digits, - and _ only")
         if not self.grids:
             raise InputError("grid", "no grid is given", "write at least one [[grid]]")
         axes = self.axes()
         for name in axes:
             if name in self.fixed:
-                raise InputError(
-                    f"grid.{name}", "the argument is fixed as well", "remove one of the two"
-                )
+                what = "the argument is fixed as well"
+                raise InputError(f"grid.{name}", what, "remove one of the two")
         for name in self.smoke.grid:
             if name not in axes:
                 fixed = "write it in [smoke.fixed], or " if name in self.fixed else ""
@@ -137,11 +135,8 @@ class Study:
                 raise InputError(f"smoke.grid.{name}", "no grid has this axis", remedy)
         for name in self.smoke.fixed:
             if name in axes:
-                raise InputError(
-                    f"smoke.fixed.{name}",
-                    "the argument is an axis of a grid",
-                    "write it in [smoke.grid]",
-                )
+                what = "the argument is an axis of a grid"
+                raise InputError(f"smoke.fixed.{name}", what, "write it in [smoke.grid]")
         # A cell in several grids counts once, so only listing the rows gives their number.
         if sum(math.prod(map(len, grid.axes.values())) for grid in self.grids) > MAX_ROWS:
             self.rows()

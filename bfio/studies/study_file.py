@@ -37,9 +37,8 @@ def find_study(name: str) -> Study:
         return read_study(Path(name))
     loaded = load_object(name, "study")
     if not isinstance(loaded, Study):
-        raise InputError(
-            name, f"{kind_of(loaded)}, not a study", "name a bfio.studies.study.Study"
-        )
+        what = f"{kind_of(loaded)}, not a study"
+        raise InputError(name, what, "name a bfio.studies.study.Study")
     return loaded
 
 
@@ -54,9 +53,8 @@ def read_study(path: Path) -> Study:
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
-        raise InputError(
-            str(path), f"cannot be read ({error.strerror})", "name a study file (TOML)"
-        ) from None
+        what = f"cannot be read ({error.strerror})"
+        raise InputError(str(path), what, "name a study file (TOML)") from None
     except (ValueError, RecursionError) as error:
         raise InputError(str(path), f"is not valid TOML: {error}", "see docs/studies.md") from None
     with naming(str(path)):

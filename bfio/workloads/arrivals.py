@@ -173,9 +173,8 @@ class MarkovModulated(_OnClock):
         """Check all fields; an invalid value raises InputError."""
         if len(self.rates) != len(self.mean_stays_s) or len(self.rates) < 2:
             what = f"{len(self.rates)} rates and {len(self.mean_stays_s)} mean stays"
-            raise InputError(
-                "rates", what, "give a rate and a mean stay for each of two or more states"
-            )
+            remedy = "give a rate and a mean stay for each of two or more states"
+            raise InputError("rates", what, remedy)
         for rate in self.rates:
             in_range("rates", rate, 0.0, _HIGHEST_RATE)
         for stay in self.mean_stays_s:
@@ -313,9 +312,8 @@ def exact_times(seconds: FloatArray) -> ArrivalTimes:
         If a time is not finite or beyond `MAX_SECONDS`.
     """
     if len(seconds) and not seconds[-1] <= MAX_SECONDS:
-        raise InputError(
-            "arrivals", f"last at {seconds[-1]:g} s", "raise the rate or ask for fewer requests"
-        )
+        what = f"last at {seconds[-1]:g} s"
+        raise InputError("arrivals", what, "raise the rate or ask for fewer requests")
     return ArrivalTimes(np.rint(seconds * TICKS_PER_SECOND).astype(np.int64), TICKS_PER_SECOND)
 
 

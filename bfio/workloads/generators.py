@@ -201,16 +201,12 @@ def window(workload: Workload, index: int, count: int) -> Workload:
     integer(count, "windows", minimum=1)
     integer(index, "window", minimum=0)
     if index >= count:
-        raise InputError(
-            "window", f"index {index} of {count} windows is out of range", f"use 0 to {count - 1}"
-        )
+        what = f"index {index} of {count} windows is out of range"
+        raise InputError("window", what, f"use 0 to {count - 1}")
     first, last = index * len(workload) // count, (index + 1) * len(workload) // count
     if first == last:
-        raise InputError(
-            "windows",
-            f"{count} windows for {len(workload)} requests",
-            "use at most one window per request",
-        )
+        what = f"{count} windows for {len(workload)} requests"
+        raise InputError("windows", what, "use at most one window per request")
     provenance = {**workload.provenance, "window": [index, count], "first_request": first}
     return replace(workload.part(np.arange(first, last)), provenance=provenance)
 

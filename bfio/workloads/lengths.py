@@ -237,15 +237,11 @@ def _probabilities(given: ArrayLike, expected: int) -> FloatArray:
     except (TypeError, ValueError):
         raise InputError("probabilities", "is not a list of numbers", "give numbers") from None
     if weights.shape != (expected,):
-        raise InputError(
-            "probabilities",
-            f"has shape {weights.shape} for {expected} values",
-            "give one per value",
-        )
+        what = f"has shape {weights.shape} for {expected} values"
+        raise InputError("probabilities", what, "give one per value")
     if not np.isfinite(weights).all() or (weights < 0).any():
-        raise InputError(
-            "probabilities", "has a negative or non-finite value", "give numbers >= 0"
-        )
+        what = "has a negative or non-finite value"
+        raise InputError("probabilities", what, "give numbers >= 0")
     total = float(weights.sum())
     if abs(total - 1.0) > PROBABILITY_TOLERANCE:
         raise InputError("probabilities", f"the sum is {total:.6g}", "make them sum to 1")
@@ -279,11 +275,8 @@ def read_pmf(path: str | Path) -> Empirical:
     probabilities: list[float] = []
     with open_table(path) as table:
         if set(table.header) != set(_COLUMNS):
-            raise InputError(
-                f"{path} line 1",
-                f"expected the columns {','.join(_COLUMNS)}",
-                "give a CSV file of length probabilities",
-            )
+            what = f"expected the columns {','.join(_COLUMNS)}"
+            raise InputError(f"{path} line 1", what, "give a CSV file of length probabilities")
         for line, row in table.records:
             try:
                 value, probability = _entry(row)

@@ -55,11 +55,8 @@ def _run(args: argparse.Namespace) -> int:
     if not args.file.endswith(".jsonl"):
         return _SOLVER.run(args)
     if is_exchange(args):
-        raise InputError(
-            args.file,
-            "cannot be combined with a .jsonl file",
-            "give a .json file with one problem",
-        )
+        what = "cannot be combined with a .jsonl file"
+        raise InputError(args.file, what, "give a .json file with one problem")
     return _solve_lines(read_text(args.file), args)
 
 

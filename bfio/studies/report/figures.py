@@ -566,11 +566,9 @@ def _values(
     for row in curve.items:
         instance = tuple(identity(row.task.arguments[name]) for name in names)
         if instance in found:
-            raise InputError(
-                plan.place,
-                f"{curve.label} has several rows for one instance",
-                "name the argument in which they differ in group, panel or where",
-            )
+            what = f"{curve.label} has several rows for one instance"
+            remedy = "name the argument in which they differ in group, panel or where"
+            raise InputError(plan.place, what, remedy)
         found[instance] = number_of(row, plan.y) if row.is_done else None
     return found
 

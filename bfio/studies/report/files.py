@@ -96,11 +96,8 @@ def _translated(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise InputError(
-            str(folder),
-            f"cannot be written ({error.strerror})",
-            "choose another folder, or make room in this one",
-        ) from None
+        remedy = "choose another folder, or make room in this one"
+        raise InputError(str(folder), f"cannot be written ({error.strerror})", remedy) from None
 
 
 def write_text(path: Path, text: str) -> None:

@@ -271,11 +271,9 @@ class Baseline:
             )
         ]
         if len(found) > 1:
-            raise InputError(
-                f"report table {self._title!r}",
-                f"several rows of the baseline match row {task.key}",
-                "name more arguments in baseline, or fewer rows in where",
-            )
+            what = f"several rows of the baseline match row {task.key}"
+            remedy = "name more arguments in baseline, or fewer rows in where"
+            raise InputError(f"report table {self._title!r}", what, remedy)
         return found[0] if found else None
 
     def _within(self, names: frozenset[str], shared: tuple[str, ...]) -> "_Partners":

@@ -334,19 +334,13 @@ def _halves(split: TraceSplit) -> tuple[Workload, Workload, tuple[RequestClass, 
     fitting = whole.prompt_tokens + whole.output_tokens <= split.memory
     left_out = int(np.count_nonzero(~fitting))
     if left_out and not split.skip_oversized:
-        raise refused(
-            "memory",
-            f"{left_out} of {len(whole)} requests do not fit alone",
-            "raise the memory, or write skip_oversized = true",
-        )
+        what = f"{left_out} of {len(whole)} requests do not fit alone"
+        raise refused("memory", what, "raise the memory, or write skip_oversized = true")
     kept = whole.part(fitting)
     first = int(split.training * len(kept))
     if not 0 < first < len(kept):
-        raise refused(
-            "training",
-            f"{first} of {len(kept)} requests are training requests; each part needs requests",
-            "change training, or use a longer trace",
-        )
+        what = f"{first} of {len(kept)} requests are training requests; each part needs requests"
+        raise refused("training", what, "change training, or use a longer trace")
     indices = np.arange(len(kept))
     training, rest = kept.part(indices < first), kept.part(indices >= first)
     pairs = zip(rest.prompt_tokens.tolist(), rest.output_tokens.tolist(), strict=True)
