@@ -106,8 +106,7 @@ def _binding_capacities(problem: StepProblem, rng: np.random.Generator) -> IntAr
     """Return memory limits that bind on half of the workers and keep one assignment feasible."""
     loads = problem.loads(oldest_first(problem) or []).max(axis=1)
     bound = rng.permutation(problem.num_workers) < (problem.num_workers + 1) // 2
-    capacities: IntArray = np.where(bound, loads, 2 * int(loads.max()))
-    return capacities
+    return np.where(bound, loads, 2 * int(loads.max()))
 
 
 #: Longest window of harvested problems. Shorter windows use its first columns.

@@ -253,8 +253,7 @@ def is_read(entry: Option, *owners: object) -> bool:
 
 def options_of(owner: type[Any]) -> tuple[Option, ...]:
     """Return the options of a dataclass, in the order of its fields."""
-    table: tuple[Option, ...] = _declared(cast("Any", owner))
-    return table
+    return _declared(cast("Any", owner))
 
 
 # Cached, because thousands of rows of a study use a few tables.

@@ -32,16 +32,13 @@ class ArrivalProcess(Protocol):
     @property
     def rate(self) -> float:
         """Long-run arrivals per second."""
-        ...
 
     @property
     def label(self) -> str:
         """The process and its parameters, for tables and provenance."""
-        ...
 
     def sample(self, num_requests: int, rng: np.random.Generator) -> ArrivalTimes:
         """Return the first ``num_requests`` arrival times after time 0, in order [s]."""
-        ...
 
 
 @dataclass(frozen=True)

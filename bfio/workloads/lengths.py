@@ -32,16 +32,13 @@ class LengthDistribution(Protocol):
     @property
     def mean(self) -> float:
         """Exact mean of the samples [tokens], up to float rounding."""
-        ...
 
     @property
     def label(self) -> str:
         """The distribution and its parameters as text, for tables and provenance."""
-        ...
 
     def sample(self, num_samples: int, rng: np.random.Generator) -> IntArray:
         """Return independent samples, shape (num_samples,), each >= 1 [tokens]."""
-        ...
 
 
 class Labelled:
@@ -227,8 +224,7 @@ class Empirical:
         """Return samples by inversion, one uniform number each, shape (num_samples,) [tokens]."""
         uniform = rng.random(_count(num_samples))
         # side="right" skips values of probability 0, whose interval is empty.
-        chosen: IntArray = self.values[np.searchsorted(self._cumulative, uniform, side="right")]
-        return chosen
+        return self.values[np.searchsorted(self._cumulative, uniform, side="right")]
 
 
 def _probabilities(given: ArrayLike, expected: int) -> FloatArray:
