@@ -262,12 +262,8 @@ def _declared(owner: Any) -> tuple[Option, ...]:
     return tuple(
         Option(
             field=entry.name,
-            name=entry.metadata["name"] or entry.name,
-            kind=entry.metadata["kind"],
             default=entry.default,
-            metavar=entry.metadata["metavar"],
-            help=entry.metadata["help"],
-            beside=entry.metadata["beside"],
+            **{**entry.metadata, "name": entry.metadata["name"] or entry.name},
         )
         for entry in fields(owner)
         if "kind" in entry.metadata
