@@ -1,7 +1,7 @@
 """Define a study: its question, its row kind, and the grid of arguments of its rows."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
@@ -185,6 +185,11 @@ class Study:
         ]
         fixed = {**self.fixed, **self.smoke.fixed}
         return replace(self, grids=grids, fixed=fixed, is_small=True)
+
+    def part(self, rows: Iterable[Mapping[str, Value]], **changes: Any) -> "Study":
+        """Return the study of some rows; it may lack the baseline of a table, as a small one."""
+        grids = [Grid({name: [value] for name, value in row.items()}) for row in rows]
+        return replace(self, grids=grids, fixed={}, smoke=Smoke(), is_small=True, **changes)
 
     def with_seed(self, first: int) -> "Study":
         """Return the study with ``first`` added to all values of the argument ``seed``.
