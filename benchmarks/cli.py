@@ -26,7 +26,7 @@ from bfio.studies.report.page import write_report
 from bfio.studies.results import Results
 from bfio.studies.row import Row, Value
 from bfio.studies.runner import StudyRunOptions, run_study, stored_results
-from bfio.studies.study import Grid, Smoke, Study
+from bfio.studies.study import Grid, Study
 from bfio.studies.study_file import read_study
 from formulations.arrays import integer
 from formulations.errors import InputError, did_you_mean
@@ -198,15 +198,9 @@ def chosen_rows(study: Study, args: argparse.Namespace) -> Study:
     rows = replace(sized, grids=grids, fixed=fixed, is_small=True).rows()
     rows = [row for row in rows if all(_holds(row, text) for text in args.only)]
     if not rows:
-        raise InputError(
-            "--only",
-            f"no row of {study.name} contains all these texts",
-            "omit the option, or use other texts",
-        )
-    singles = [Grid({name: [value] for name, value in row.items()}) for row in rows]
-    folder = args.data or study.folder
-    # Part of a study may lack the baseline of a table, like its small size.
-    return replace(sized, grids=singles, fixed={}, smoke=Smoke(), folder=folder, is_small=True)
+        what = f"no row of {study.name} contains all these texts"
+        raise InputError("--only", what, "omit the option, or use other texts")
+    return sized.part(rows, folder=args.data or study.folder)
 
 
 def _chosen_axes(args: argparse.Namespace) -> dict[str, list[Value]]:

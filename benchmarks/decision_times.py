@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.requests import SYNTHETIC, draw
+from bfio.common.clock import timed
 from bfio.decode.cluster import Cluster
 from bfio.decode.observers import StepView
 from bfio.decode.policy import LooksAhead, Policy, look_ahead_of, policy_name
@@ -56,9 +57,7 @@ class TimedPolicy(LooksAhead):
 
     def __call__(self, state: DecodeState) -> Sequence[int | None]:
         """Return the wrapped policy's decision; time it once the cluster has been full."""
-        began = time.thread_time()
-        answer = self._policy(state)
-        seconds = time.thread_time() - began
+        answer, seconds = timed(lambda: self._policy(state), time.thread_time)
         if self._is_full:
             self.seconds.append(seconds)
             self.admitted += sum(worker is not None for worker in answer)
@@ -103,11 +102,8 @@ def time_decisions(
         stop=lambda: timed.is_done,
     )
     if not timed.is_done:
-        raise InputError(
-            policy_name(made),
-            f"the run ended after {len(timed.seconds)} of {decisions} decisions",
-            "lower decisions or raise pool",
-        )
+        what = f"the run ended after {len(timed.seconds)} of {decisions} decisions"
+        raise InputError(policy_name(made), what, "lower decisions or raise pool")
     return timed
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.requests import SYNTHETIC, draw
+from bfio.common.clock import timed
 from bfio.decode import policy_registry as registry
 from bfio.decode.cluster import Cluster
 from bfio.decode.run import Run
@@ -40,10 +41,10 @@ def measure(given: Arguments) -> RowResult:
     _simulate(given, _workload(given, min(requests, _WARM_UP_REQUESTS)))
     workload = _workload(given, requests)
     before = peak_memory()
-    timed = [_timed(given, workload) for _ in range(given.whole("repeats", 1, minimum=1))]
+    runs = [_timed(given, workload) for _ in range(given.whole("repeats", 1, minimum=1))]
     # The system counts pages approximately, so a later peak may read slightly lower.
     after = max(before, peak_memory())
-    run, run_s = timed[0][1], statistics.median(seconds for seconds, _ in timed)
+    run, run_s = runs[0][0], statistics.median(seconds for _, seconds in runs)
     values: dict[str, Value] = {
         "engine_that_ran": run.engine,
         "steps": run.steps,
@@ -51,7 +52,7 @@ def measure(given: Arguments) -> RowResult:
     }
     timings = {
         "run_s": run_s,
-        "decide_s": statistics.median(run.decide_s for _, run in timed),
+        "decide_s": statistics.median(run.decide_s for run, _ in runs),
         "steps_per_s": run.steps / run_s,
         "requests_per_s": run.completed / run_s,
         "memory_before_bytes": before,
@@ -80,11 +81,9 @@ def _simulate(given: Arguments, workload: Workload, steps: int | None = None) ->
     )
 
 
-def _timed(given: Arguments, workload: Workload, steps: int | None = None) -> tuple[float, Run]:
+def _timed(given: Arguments, workload: Workload, steps: int | None = None) -> tuple[Run, float]:
     # Processor time: a run has one thread, and other load has no effect.
-    began = time.process_time()
-    run = _simulate(given, workload, steps)
-    return time.process_time() - began, run
+    return timed(lambda: _simulate(given, workload, steps), time.process_time)
 
 
 def _steady(given: Arguments, workload: Workload, run: Run) -> dict[str, float]:
@@ -97,7 +96,7 @@ def _steady(given: Arguments, workload: Workload, run: Run) -> dict[str, float]:
         return {}
     first, last = (int(k) for k in np.flatnonzero(mask)[[0, -1]])
     seconds = statistics.median(
-        _timed(given, workload, last + 1)[0] - _timed(given, workload, first)[0]
+        _timed(given, workload, last + 1)[1] - _timed(given, workload, first)[1]
         for _ in range(given.whole("repeats", 1))
     )
     if seconds <= 0.0:

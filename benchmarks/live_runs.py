@@ -168,7 +168,7 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     rest = {name: value for name, value in arguments.items() if name not in own}
     run = run_plan(Arguments(rest, ARGUMENTS), context)
     given = Arguments(own, OWN)
-    return Planned(runs_digest(run), lambda: measure(run, given), run.draws, run.setting())
+    return Planned(runs_digest(run), lambda: measure(run, given), run.draws(), run.setting())
 
 
 def measure(plan: RunPlan, given: Arguments) -> RowResult:

@@ -41,7 +41,7 @@ from bfio.studies.report_plan import ReportPlan, Shown, Table
 from bfio.studies.results import Results
 from bfio.studies.row import Value, fulfils
 from bfio.studies.runner import StudyRunOptions, run_study
-from bfio.studies.study import Grid, Smoke, Study
+from bfio.studies.study import Study
 from bfio.studies.study_file import read_study
 from formulations.arrays import integer
 from formulations.errors import InputError, use_one_of
@@ -216,9 +216,8 @@ def remake(result: Result, folder: Path, jobs: int) -> list[str]:
     least = int(result.origin.get("done", 1))
     if len(found.done) < least:
         what = f"{len(found.done)} rows are successful, but {least} were before"
-        raise InputError(
-            result.name, what, f"run again on a machine with less load; rows are stored in {store}"
-        )
+        remedy = f"run again on a machine with less load; rows are stored in {store}"
+        raise InputError(result.name, what, remedy)
     text = records_csv(found)
     old = read_records(result.path) if result.path.is_file() else []
     write_text(result.path, text)
@@ -261,9 +260,7 @@ def sample(result: Result) -> list[str]:
     plan, rows = _line(result, result.study)
     alone = replace(plan, name=plan.key, baseline={}, ratios=(), published=(), where={},
                     show=Shown.ALL)  # fmt: skip
-    grids = [Grid({name: [value] for name, value in row.items()}) for row in rows]
-    part = replace(result.study, grids=grids, fixed={}, smoke=Smoke(), is_small=True,
-                   report=ReportPlan((alone,)))  # fmt: skip
+    part = result.study.part(rows, report=ReportPlan((alone,)))
     with TemporaryDirectory() as folder:
         found = _computed(part, Path(folder) / "sample.sqlite", 1)
     if not found.done:

@@ -106,8 +106,7 @@ def _binding_capacities(problem: StepProblem, rng: np.random.Generator) -> IntAr
     """Return memory limits that bind on half of the workers and keep one assignment feasible."""
     loads = problem.loads(oldest_first(problem) or []).max(axis=1)
     bound = rng.permutation(problem.num_workers) < (problem.num_workers + 1) // 2
-    capacities: IntArray = np.where(bound, loads, 2 * int(loads.max()))
-    return capacities
+    return np.where(bound, loads, 2 * int(loads.max()))
 
 
 #: Longest window of harvested problems. Shorter windows use its first columns.
@@ -203,11 +202,8 @@ def harvested(wanted: Harvest) -> tuple[StepProblem, ...]:
     how = {name: getattr(wanted, name) for name in names}
     decide = choose(wanted.policy, {"horizon": LONGEST}).make()
     if not collector.collect(requests, decide, wanted.size, **how):
-        raise InputError(
-            f"run of seed {wanted.seed}",
-            f"ended after {len(collector.warm)} warm steps",
-            "lower the number of warm steps",
-        )
+        what = f"ended after {len(collector.warm)} warm steps"
+        raise InputError(f"run of seed {wanted.seed}", what, "lower the number of warm steps")
     states = [*collector.cold, *collector.warm]
     return tuple(StepProblem.from_state(state, look_ahead=LONGEST) for state in states)
 

@@ -29,6 +29,7 @@ from benchmarks.step_harvest import (
     with_extra,
     with_horizon,
 )
+from bfio.common.clock import timed
 from bfio.common.options import LOOK_AHEAD
 from bfio.decode.options import WindowKnows
 from bfio.prediction import registry as predictors
@@ -213,9 +214,8 @@ def _exact(
 def _br_0(problem: StepProblem, time_limit: float, seed: int) -> Answer:
     """Run BR-0 on the current step only, even if its answer is evaluated on a window."""
     now = problem.base[:, :1], problem.contribution[:, :1]
-    began = time.perf_counter()
-    assignment = two_stage(problem.capacity, *now, (1,), TwoStageParameters())
-    seconds = time.perf_counter() - began
+    parameters = TwoStageParameters()
+    assignment, seconds = timed(lambda: two_stage(problem.capacity, *now, (1,), parameters))
     return Answer(
         assignment=tuple(assignment),
         bound=None,
@@ -228,9 +228,9 @@ def _br_0(problem: StepProblem, time_limit: float, seed: int) -> Answer:
 
 
 def _by_backend(problem: StepProblem, time_limit: float, seed: int, *, backend: str) -> Answer:
-    began = time.perf_counter()
-    result = solve(problem, backend=backend, time_limit=time_limit, seed=seed)
-    whole_s = time.perf_counter() - began
+    result, whole_s = timed(
+        lambda: solve(problem, backend=backend, time_limit=time_limit, seed=seed)
+    )
     # HiGHS and CP-SAT spell the status differently. For HiGHS it is a claim, not a proof.
     claims = result.is_optimal or str(result.solver.get("status", "")).lower() == "optimal"
     return Answer(
@@ -247,11 +247,8 @@ def _by_backend(problem: StepProblem, time_limit: float, seed: int, *, backend: 
 
 def _highs(problem: StepProblem, time_limit: float, seed: int) -> Answer:
     """Solve by plain HiGHS, as most users call it; `highs-challenged` is the toolkit's backend."""
-    began = time.perf_counter()
-    outcome = Highs(challenge=False).solve(
-        StepProgram(problem), SolveLimits(time_limit, seed), None
-    )
-    return _alone(problem, outcome, time.perf_counter() - began)
+    highs, limits = Highs(challenge=False), SolveLimits(time_limit, seed)
+    return _alone(problem, *timed(lambda: highs.solve(StepProgram(problem), limits, None)))
 
 
 def _scip(problem: StepProblem, time_limit: float, seed: int) -> Answer:
@@ -260,9 +257,7 @@ def _scip(problem: StepProblem, time_limit: float, seed: int) -> Answer:
     model, variables = _scip_model(StepProgram(problem).write())
     model.setParam("limits/time", time_limit)
     model.setParam("randomization/randomseedshift", seed)
-    solving = time.perf_counter()
-    model.optimize()
-    seconds = time.perf_counter() - solving
+    _, seconds = timed(model.optimize)
     is_done = model.getStatus() == "optimal"
     values = [model.getVal(x) for x in variables] if model.getNSols() else None
     outcome = Outcome(

@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from bfio.common.files import atomic_file
+from bfio.common.files import write_file
 from bfio.common.memory import refuse_oversized
 from bfio.common.options import spelled_out
 from bfio.decode.cluster import Cluster
@@ -75,8 +75,8 @@ class TraceProblem(Generic[P]):
         InputError
             If the file exists and ``overwrite`` is False, or it cannot be written.
         """
-        with atomic_file(Path(path), overwrite=overwrite) as (stream, _):
-            stream.write(f"{json.dumps(self.to_mapping(), default=str)}\n".encode())
+        text = f"{json.dumps(self.to_mapping(), default=str)}\n"
+        write_file(Path(path), text.encode(), overwrite=overwrite)
 
 
 def latency_problem(

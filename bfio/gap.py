@@ -214,9 +214,7 @@ class GapReport:
         steps.
         """
         proven = [row for row in self.rows if row.optimum is not None]
-        worst = max(
-            proven, key=lambda row: (row.objective - (row.optimum or 0), -row.step), default=None
-        )
+        worst = max(proven, key=lambda row: (row.regret or 0, -row.step), default=None)
         unproven = [row.regret_at_most for row in self.rows if row.optimum is None]
         return {
             "decisions": self.num_decisions,

@@ -19,6 +19,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from bfio.common.clock import timed
 from formulations.arrays import BoolArray, IntArray
 from formulations.deadline import Deadline, OutOfTime, TimeLimit
 from formulations.pausing import (
@@ -281,9 +282,7 @@ def solve_pausing(
 
 
 def _heuristic(problem: PausingProblem) -> PausingResult:
-    began = time.perf_counter()
-    step = quick_step(problem)
-    seconds = time.perf_counter() - began
+    step, seconds = timed(lambda: quick_step(problem))
     return assess(problem, step, None, method="heuristic", seconds=seconds, solver=own_solver())
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from formulations.deadline import TimeLimit
-from formulations.errors import InputError, use_one_of, with_article
+from formulations.errors import InputError, check_known, with_article
 from formulations.problem_data import shown
 from formulations.scalars import real
 
@@ -216,9 +216,8 @@ def chosen_kind(kinds: Sequence[ProgramKind], program: str | None, where: str) -
         return kinds[0]
     if (names := [kind.name for kind in kinds]) == [""]:
         raise InputError(where, "this problem has one program", "leave it out")
-    if program in names:
-        return kinds[names.index(program)]
-    raise InputError(where, f"{program!r} is unknown", use_one_of(program, names))
+    check_known(where, program, names)
+    return kinds[names.index(program)]
 
 
 def _statement(problem: Any, program: str | None) -> "Statement[Any]":

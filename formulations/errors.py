@@ -1,6 +1,7 @@
 """Exceptions for bad input and unsupported problems, and checks of keyword arguments."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import wraps
 from inspect import signature
@@ -36,6 +37,18 @@ class InputError(ValueError):
 
 class CapabilityError(InputError):
     """Raised for a valid problem that the chosen solver cannot solve; names an alternative."""
+
+
+def check_known(where: str, value: str, known: Collection[str]) -> None:
+    """Refuse a word that is not among the known ones.
+
+    Raises
+    ------
+    InputError
+        At ``where``, with all known words.
+    """
+    if value not in known:
+        raise InputError(where, f"{value!r} is unknown", use_one_of(value, known))
 
 
 def use_one_of(name: str, known: Iterable[str], also: str = "") -> str:
@@ -80,6 +93,18 @@ def within(where: str, make: Callable[[], T]) -> T:
         return make()
     except InputError as error:
         raise InputError(f"{where}.{error.where}", error.what, error.remedy) from None
+
+
+@contextmanager
+def naming(name: str, *fields: str) -> Iterator[None]:
+    """Prefix the place of errors with a file name: of all errors, or of those at given fields."""
+    try:
+        yield
+    except InputError as error:
+        field = error.where.partition(".")[0].partition("[")[0]
+        if fields and field not in fields:
+            raise
+        raise InputError(f"{name}: {error.where}", error.what, error.remedy) from None
 
 
 F = TypeVar("F", bound=Callable[..., Any])

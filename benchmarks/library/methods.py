@@ -109,7 +109,8 @@ class _Walk:
         loads = self._loads
         for i, source, target in move:
             loads = self._moved(loads, i, source, target)
-        if not self._keeps(loads):
+        most = self._problem.token_capacity
+        if most is not None and (loads.max(axis=1) > most).any():
             return
         value = self._objective(loads)
         if value <= self.value or rng.random() < math.exp((self.value - value) / heat):
@@ -129,13 +130,10 @@ class _Walk:
             target = int(rng.integers(0, len(self._free)))
             return [(i, here, target)] if self._free[target] > 0 and target != here else None
         required = self._problem.required
-        if here == there or (required is not None and self._sends_away((i, there), (j, here))):
+        leaving = {there: i, here: j}.get(_WAITS)
+        if here == there or (required is not None and leaving is not None and required[leaving]):
             return None
         return [(i, here, there), (j, there, here)]
-
-    def _sends_away(self, *moves: tuple[int, int]) -> bool:
-        required: Any = self._problem.required
-        return any(target == _WAITS and required[i] for i, target in moves)
 
     def _moved(self, loads: IntArray, i: int, source: int, target: int) -> IntArray:
         loads = loads.copy() if loads is self._loads else loads
@@ -144,10 +142,6 @@ class _Walk:
         if target >= 0:
             loads[target] += self._problem.contribution[i]
         return loads
-
-    def _keeps(self, loads: IntArray) -> bool:
-        most = self._problem.token_capacity
-        return most is None or bool((loads.max(axis=1) <= most).all())
 
     def _objective(self, loads: IntArray) -> int:
         times = loads * self._times

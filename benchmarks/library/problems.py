@@ -191,9 +191,8 @@ def _states(run: StepRun, folder: Path) -> dict[str, DecodeState]:
         return policy(state)
 
     if not collector.collect(requests, decide, run.size, seed=run.seed, **known):
-        raise InputError(
-            f"run {run.workload}", "has too few requests for its states", "use more requests"
-        )
+        what = "has too few requests for its states"
+        raise InputError(f"run {run.workload}", what, "use more requests")
     states = {f"w{k + 1}": state for k, state in enumerate(collector.warm)}
     return states | {"cold": collector.cold[0]}
 

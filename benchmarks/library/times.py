@@ -1,12 +1,12 @@
 """Rows that solve the library entries of a family with one method, and time the solves."""
 
 import os
-import time
 from collections.abc import Mapping
 from statistics import median
 from typing import Any
 
 from benchmarks.library.methods import METHODS, Limits, tried
+from bfio.common.clock import timed
 from bfio.library import Entry, Judged, entries
 from bfio.library.store import VERSION
 from bfio.step.exact import prepare
@@ -69,9 +69,8 @@ def _measured(chosen: list[Entry], method: str, limits: Limits) -> RowResult:
 def _solved(e: Entry, method: str, limits: Limits) -> tuple[Judged | None, bool, float]:
     """Return the verdict on a method's answer, whether it is proven, and the time [s]."""
     problem = e.problem
-    began = time.perf_counter()
-    found = tried(METHODS[e.kind_name][method], problem, limits, None)
-    seconds = time.perf_counter() - began
+    solve = METHODS[e.kind_name][method]
+    found, seconds = timed(lambda: tried(solve, problem, limits, None))
     if found.solution is None:
         return None, found.proven, seconds
     return e.kind.judge(problem, e.kind.solution(problem, found.solution)), found.proven, seconds

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from bfio.common.options import TEXT, WHOLE, option
-from formulations.errors import InputError, known_fields, use_one_of
+from formulations.errors import InputError, check_known, known_fields
 from formulations.scalars import integer
 
 #: Data types of weights and caches, with their bytes.
@@ -85,9 +85,7 @@ class MeasureOptions:
             if number % of:
                 what = f"{of} is not a divisor of {whole} = {number}"
                 raise InputError(part, what, "use a divisor")
-        if self.dtype not in NUMBER_BYTES:
-            remedy = use_one_of(self.dtype, NUMBER_BYTES)
-            raise InputError("dtype", f"{self.dtype!r} is unknown", remedy)
+        check_known("dtype", self.dtype, NUMBER_BYTES)
         if len(set(self.cache_lengths)) < 2:
             what = "one length does not determine the time per token"
             raise InputError("lengths", what, "give two or more lengths")

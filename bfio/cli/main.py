@@ -196,11 +196,8 @@ def _open_streams() -> None:
 def _check_formulations() -> None:
     """Exit with an error if ``formulations`` is the unrelated package of this name."""
     if getattr(formulations, "PROJECT", None) != "bfio":
-        raise InputError(
-            "installation",
-            f"the package 'formulations' at {formulations.__file__} is not bfio's",
-            "uninstall it and install bfio again",
-        )
+        what = f"the package 'formulations' at {formulations.__file__} is not bfio's"
+        raise InputError("installation", what, "uninstall it and install bfio again")
 
 
 def _fail(*messages: str) -> int:

@@ -13,7 +13,7 @@ from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from bfio.cli.command import DONE
-from formulations.errors import InputError
+from formulations.errors import InputError, naming
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,18 +37,6 @@ def read_problem(name: str, parse: Callable[[str], T]) -> T:
     text = read_text(name)
     with naming(name):
         return parse(text)
-
-
-@contextmanager
-def naming(name: str, *fields: str) -> Iterator[None]:
-    """Prefix the place of errors with a file name: of all errors, or of those at given fields."""
-    try:
-        yield
-    except InputError as error:
-        field = error.where.partition(".")[0].partition("[")[0]
-        if fields and field not in fields:
-            raise
-        raise InputError(f"{name}: {error.where}", error.what, error.remedy) from None
 
 
 def read_text(name: str) -> str:
@@ -76,9 +64,8 @@ def read_text(name: str) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputError(
-            f"{name}: byte {error.start}", "is not UTF-8 text", "give a JSON text file"
-        ) from None
+        what = "is not UTF-8 text"
+        raise InputError(f"{name}: byte {error.start}", what, "give a JSON text file") from None
 
 
 def _bytes(path: Path) -> bytes:
@@ -291,9 +278,8 @@ def picture_place(file: str | None) -> Path | None:
         remedy = f"use a name that ends in {' or '.join(_PICTURES)}"
         raise InputError("--plot", f"{file} is not a picture", remedy)
     if not place.parent.is_dir():
-        raise InputError(
-            "--plot", f"folder {place.parent} does not exist", "create it, or use another"
-        )
+        what = f"folder {place.parent} does not exist"
+        raise InputError("--plot", what, "create it, or use another")
     # Create a file beside it, as writing does: permissions do not show a virtual file system.
     try:
         NamedTemporaryFile(dir=place.resolve().parent).close()
@@ -329,9 +315,6 @@ def output_folder(args: argparse.Namespace) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(
-            args.output,
-            f"cannot be created ({error.strerror})",
-            "choose another --output",
-        ) from None
+        what = f"cannot be created ({error.strerror})"
+        raise InputError(args.output, what, "choose another --output") from None
     return folder

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from bfio.cli.command import DONE, NOTHING_FOUND, Command
 from bfio.cli.options import add_by_usage, add_common, add_time_limit
-from bfio.cli.output import naming, print_answer, read_problem, read_text
+from bfio.cli.output import print_answer, read_problem, read_text
 from bfio.cli.so_far import View, begin
 from bfio.common.options import flag
 from bfio.programs import ProgramKind, kind_of
-from formulations.errors import InputError
+from formulations.errors import InputError, naming
 from formulations.words import counted
 
 if TYPE_CHECKING:

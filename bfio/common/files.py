@@ -39,10 +39,15 @@ def atomic_file(path: Path, *, overwrite: bool) -> Iterator[tuple[BinaryIO, Path
             os.fsync(stream.fileno())
         partial.replace(path)
     except OSError as error:
-        raise InputError(
-            str(path), error.strerror or str(error), "choose a writable folder"
-        ) from None
+        what = error.strerror or str(error)
+        raise InputError(str(path), what, "choose a writable folder") from None
     finally:
         # A read-only file system refuses even to remove what is not there.
         with suppress(OSError):
             partial.unlink()
+
+
+def write_file(path: Path, content: bytes, *, overwrite: bool = True) -> None:
+    """Write a whole file atomically; see `atomic_file` for errors."""
+    with atomic_file(path, overwrite=overwrite) as (stream, _):
+        stream.write(content)

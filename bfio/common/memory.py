@@ -120,8 +120,5 @@ def refuse_oversized(oversized: BoolArray, memory: int, remedy: str) -> None:
         If there is such a request; the message names the first and counts all.
     """
     if (count := int(np.count_nonzero(oversized))) > 0:
-        raise InputError(
-            f"requests[{int(np.argmax(oversized))}]",
-            f"{count} of {len(oversized)} requests exceed the memory of {memory} tokens alone",
-            remedy,
-        )
+        what = f"{count} of {len(oversized)} requests exceed the memory of {memory} tokens alone"
+        raise InputError(f"requests[{int(np.argmax(oversized))}]", what, remedy)

@@ -132,9 +132,8 @@ class Option:
         """
         is_flag = isinstance(given, bool)
         if is_flag != (self.kind is FLAG) or not isinstance(given, self.kind.types):
-            raise InputError(
-                where, f"{given!r} is not {with_article(self.kind.name)}", "write one"
-            )
+            what = f"{given!r} is not {with_article(self.kind.name)}"
+            raise InputError(where, what, "write one")
         return self.kind.from_value(given)
 
 
@@ -254,8 +253,7 @@ def is_read(entry: Option, *owners: object) -> bool:
 
 def options_of(owner: type[Any]) -> tuple[Option, ...]:
     """Return the options of a dataclass, in the order of its fields."""
-    table: tuple[Option, ...] = _declared(cast("Any", owner))
-    return table
+    return _declared(cast("Any", owner))
 
 
 # Cached, because thousands of rows of a study use a few tables.
@@ -264,12 +262,8 @@ def _declared(owner: Any) -> tuple[Option, ...]:
     return tuple(
         Option(
             field=entry.name,
-            name=entry.metadata["name"] or entry.name,
-            kind=entry.metadata["kind"],
             default=entry.default,
-            metavar=entry.metadata["metavar"],
-            help=entry.metadata["help"],
-            beside=entry.metadata["beside"],
+            **{**entry.metadata, "name": entry.metadata["name"] or entry.name},
         )
         for entry in fields(owner)
         if "kind" in entry.metadata

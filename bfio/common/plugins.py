@@ -89,9 +89,8 @@ def load_callable(text: str, kind: str) -> Callable[..., Any]:
         options follow the name.
     """
     if text.count(":") > 1:
-        raise InputError(
-            text, "options cannot follow module:NAME", "set them as attributes instead"
-        )
+        what = "options cannot follow module:NAME"
+        raise InputError(text, what, "set them as attributes instead")
     found = load_object(text, kind)
     if isinstance(found, type):
         found = make_object(text, found)

@@ -118,8 +118,7 @@ def noise_of(residuals: FloatArray, values: FloatArray) -> float:
 
 def huber_weights(residuals: FloatArray, noise: float) -> FloatArray:
     """Return the weight of each row: 1 up to `BEND` times the noise, smaller beyond."""
-    weights: FloatArray = np.minimum(1, BEND * noise / np.maximum(np.abs(residuals), noise))
-    return weights
+    return np.minimum(1, BEND * noise / np.maximum(np.abs(residuals), noise))
 
 
 def _descended(

@@ -71,8 +71,7 @@ def batch_means(values: FloatArray, most: int) -> FloatArray:
     if number == 0:
         return np.zeros(0)
     edges = np.arange(number + 1) * len(values) // number
-    means: FloatArray = np.add.reduceat(values, edges[:-1]) / np.diff(edges)
-    return means
+    return np.add.reduceat(values, edges[:-1]) / np.diff(edges)
 
 
 def half_width(

@@ -15,7 +15,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 
-from formulations.errors import InputError, use_one_of
+from formulations.errors import InputError, check_known
 from formulations.fluid import FluidObjective
 from formulations.problem_data import check_keys, check_list, parse_json, shown
 from formulations.words import counted
@@ -151,6 +151,8 @@ class Kind(ABC):
         Class of the problems; its ``from_mapping`` reads them.
     minimised : bool
         Whether the objective is minimised.
+    formulation : type, optional
+        Class of the `Formulation` that is written for other solvers.
     fluid_program, fluid_objective : str
         Program of a fluid problem that is written for other solvers, and its objective; empty for
         other problems.
@@ -161,6 +163,7 @@ class Kind(ABC):
     unit: ClassVar[str]
     problem: ClassVar[Any]
     minimised: ClassVar[bool] = True
+    formulation: ClassVar[Any] = None
     fluid_program: ClassVar[str] = ""
     fluid_objective: ClassVar[FluidObjective] = FluidObjective.STAGES
 
@@ -200,7 +203,7 @@ class Kind(ABC):
 
     def program(self, problem: Any) -> Any | None:
         """Return the `Formulation` to write for other solvers; None if there is none."""
-        return None
+        return None if self.formulation is None else self.formulation(problem)
 
     def unit_of(self, problem: Any) -> str:
         """Return the unit of a problem's objective."""
@@ -232,9 +235,8 @@ def field_of(document: object, name: str) -> list[Any]:
         If the document has no list with this name.
     """
     if not isinstance(document, Mapping) or document.get(name) is None:
-        raise InputError(
-            name, "missing", f'give a JSON object with "{name}", as commands print it'
-        )
+        what = "missing"
+        raise InputError(name, what, f'give a JSON object with "{name}", as commands print it')
     return check_list(document[name], name)
 
 
@@ -289,7 +291,6 @@ def check_certificate(certificate: object, known: Mapping[str, tuple[str, ...]])
         If the document is not a valid certificate.
     """
     kind = str(certificate.get("kind")) if isinstance(certificate, Mapping) else ""
-    if kind not in known:
-        raise InputError("certificate.kind", f"{kind!r} is unknown", use_one_of(kind, known))
+    check_known("certificate.kind", kind, known)
     check_keys(certificate, "certificate", ("kind", *known[kind]))
     return kind

@@ -208,6 +208,7 @@ class Latency(Kind):
     command = "bfio hindsight"
     unit = "rounds"
     problem = LatencyProblem
+    formulation = LatencyProgram
 
     def solution(self, problem: LatencyProblem, document: Mapping[str, Any]) -> tuple[int, ...]:
         """Return the start of each request."""
@@ -233,10 +234,6 @@ class Latency(Kind):
         except ValueError as error:
             raise InputError("certificate.prices", str(error), "solve again") from None
 
-    def program(self, problem: LatencyProblem) -> Any:
-        """Return the integer program."""
-        return LatencyProgram(problem)
-
 
 class Makespan(Kind):
     """Starts and workers of requests on barrier-synchronised workers."""
@@ -244,6 +241,7 @@ class Makespan(Kind):
     name = "makespan"
     command = "bfio makespan"
     problem = MakespanProblem
+    formulation = makespan.MakespanProgram
 
     def unit_of(self, problem: MakespanProblem) -> str:
         """Return the unit of the problem's objective."""
@@ -264,10 +262,6 @@ class Makespan(Kind):
         """Return the maximum of the bounds by packing, peaks and completions."""
         check_certificate(certificate, {CLOSED_FORM: ()})
         return makespan.lower_bound(problem)
-
-    def program(self, problem: MakespanProblem) -> Any:
-        """Return the integer program."""
-        return makespan.MakespanProgram(problem)
 
     def scale(self, problem: MakespanProblem) -> int:
         """Return the scale of times."""

@@ -19,7 +19,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-from bfio.common.files import atomic_file
+from bfio.common.files import write_file
 from bfio.library.kind import (
     Value,
     canonical,
@@ -32,7 +32,7 @@ from bfio.library.kind import (
     written_value,
 )
 from bfio.library.kinds import KINDS, Kind
-from formulations.errors import InputError, did_you_mean, use_one_of
+from formulations.errors import InputError, check_known, did_you_mean
 from formulations.problem_data import check_keys, check_list, parse_json
 
 
@@ -131,25 +131,16 @@ class BestKnown:
         """
         required = ("objective", "solution", "found_by", "bound", "certificate", "proven_by")
         fields = check_keys(document, where, required, ("claim", "claimed_by"))
-        claimed = "claim" in fields
-        if claimed != ("claimed_by" in fields):
-            raise InputError(
-                f"{where}.claim", "lacks claimed_by", "give claim and claimed_by, or neither"
-            )
-        return cls(
-            objective=read_value(fields["objective"], f"{where}.objective"),
-            solution=fields["solution"],
-            found_by=Origin.from_mapping(fields["found_by"], f"{where}.found_by"),
-            bound=read_value(fields["bound"], f"{where}.bound"),
-            certificate=str(fields["certificate"]),
-            proven_by=Origin.from_mapping(fields["proven_by"], f"{where}.proven_by"),
-            claim=read_value(fields["claim"], f"{where}.claim") if claimed else None,
-            claimed_by=(
-                Origin.from_mapping(fields["claimed_by"], f"{where}.claimed_by")
-                if claimed
-                else None
-            ),
-        )
+        if ("claim" in fields) != ("claimed_by" in fields):
+            what = "lacks claimed_by"
+            raise InputError(f"{where}.claim", what, "give claim and claimed_by, or neither")
+        read: dict[str, Any] = {**fields, "certificate": str(fields["certificate"])}
+        origins = {"objective": "found_by", "bound": "proven_by", "claim": "claimed_by"}
+        for value, by in origins.items():
+            if value in fields:
+                read[value] = read_value(fields[value], f"{where}.{value}")
+                read[by] = Origin.from_mapping(fields[by], f"{where}.{by}")
+        return cls(**read)
 
     def to_mapping(self) -> dict[str, Any]:
         """Return the object as JSON."""
@@ -203,12 +194,7 @@ class Entry:
     @property
     def kind(self) -> Kind:
         """The kind of problem, which reads, checks and verifies it."""
-        if self.kind_name not in KINDS:
-            raise InputError(
-                f"{self.name}.kind",
-                f"{self.kind_name!r} is unknown",
-                use_one_of(self.kind_name, KINDS),
-            )
+        check_known(f"{self.name}.kind", self.kind_name, KINDS)
         return KINDS[self.kind_name]
 
     @property
@@ -340,8 +326,7 @@ def write_best(
 
 def _write(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_file(path, overwrite=True) as (stream, _):
-        stream.write(content)
+    write_file(path, content)
 
 
 @lru_cache(maxsize=4)
@@ -352,18 +337,9 @@ def _read(folder: Path) -> dict[str, Entry]:
     found = {}
     for k, line in enumerate(lines):
         fields = check_keys(line, f"entries[{k}]", _FIELDS)
-        name = fields["name"]
+        name, kind, family, about, source, digest = (fields[each] for each in _FIELDS)
         known = None if name not in best else BestKnown.from_mapping(best[name], name)
-        found[name] = Entry(
-            name=name,
-            kind_name=fields["kind"],
-            family=fields["family"],
-            about=fields["about"],
-            source=fields["source"],
-            digest=fields["digest"],
-            folder=folder,
-            best=known,
-        )
+        found[name] = Entry(name, kind, family, about, source, digest, folder, known)
     return found
 
 

@@ -77,9 +77,8 @@ class RunLog:
         except FileExistsError:
             raise InputError(str(folder), "contains a log already", "use another folder") from None
         except OSError as error:
-            raise InputError(
-                str(folder), f"cannot be written: {error}", "name another folder"
-            ) from None
+            what = f"cannot be written: {error}"
+            raise InputError(str(folder), what, "name another folder") from None
         self._rows = csv.writer(self._requests)
         self._rows.writerow(_COLUMNS)
         self._began = time.monotonic()

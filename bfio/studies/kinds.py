@@ -63,11 +63,8 @@ def module_of(name: str) -> str:
     if is_users(name):
         return name.rpartition(":")[0]
     if name not in names():
-        raise InputError(
-            f"computes = {name!r}",
-            "unknown row kind",
-            use_one_of(name, names(), OR_YOUR_OWN),
-        )
+        what = "unknown row kind"
+        raise InputError(f"computes = {name!r}", what, use_one_of(name, names(), OR_YOUR_OWN))
     return f"{bfio.studies.row_kinds.__name__}.{name.replace('-', '_')}"
 
 

@@ -113,9 +113,8 @@ class Table:
             wrong = f"{what} argument {{}} is not among its rows"
             _refuse_unknown(self.place, names, self.rows, wrong)
         if self.show is Shown.RATIO and not self.baseline:
-            raise InputError(
-                self.place, "the table has no baseline for its ratios", "name a baseline"
-            )
+            what = "the table has no baseline for its ratios"
+            raise InputError(self.place, what, "name a baseline")
         wrong = "{!r} is not among the values of the table"
         _refuse_unknown(f"{self.place}: ratios", self.ratios, self.values, wrong)
         if self.ratios and not self.baseline:

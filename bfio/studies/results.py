@@ -127,11 +127,9 @@ def check_some_done(results: Results) -> None:
         raise InputError(place, what, "run the study first")
     ends = [f"{number} {ENDS[status]}" for status, number in results.counts().items() if number]
     ends += [f"{results.missing} not computed yet"] if results.missing else []
-    raise InputError(
-        place,
-        f"none of the {counted(planned, 'row')} of study {name} has a result: {', '.join(ends)}",
-        "see the errors in `bfio study status`, then run the study again with retry=True",
-    )
+    what = f"none of the {counted(planned, 'row')} of study {name} has a result: {', '.join(ends)}"
+    remedy = "see the errors in `bfio study status`, then run the study again with retry=True"
+    raise InputError(place, what, remedy)
 
 
 #: Largest number of values listed per varying setting. Of more, the first and last are named.

@@ -23,7 +23,7 @@ from bfio.studies.study import Study
 from bfio.studies.supervisor import Supervisor, finished
 from bfio.studies.worker import Order
 from formulations.arrays import integer
-from formulations.errors import InputError
+from formulations.errors import InputError, naming
 from formulations.named_objects import found_from
 
 if TYPE_CHECKING:
@@ -169,11 +169,9 @@ def _row(future: "Future", status: str, task: Task, address: str) -> Row:
         return finished(Row(task, Status.CRASHED, error=why, environment=where), attempts=1)
     if isinstance(error, InputError):
         raise InputError(f"cluster {address}: {error.where}", error.what, error.remedy)
-    raise InputError(
-        f"cluster {address}",
-        f"a row returned with status {status}" + (f" ({error})" if error else ""),
-        "check the scheduler and run again; computed rows are kept",
-    )
+    what = f"a row returned with status {status}" + (f" ({error})" if error else "")
+    remedy = "check the scheduler and run again; computed rows are kept"
+    raise InputError(f"cluster {address}", what, remedy)
 
 
 @contextmanager
@@ -196,23 +194,20 @@ def _connected(address: str) -> "Iterator[Client]":
         from distributed import Client
         from distributed.comm.addressing import resolve_address
     except ImportError:
-        raise InputError(
-            "cluster", "Dask is not installed", "install it with: pip install 'bfio[cluster]'"
-        ) from None
+        what = "Dask is not installed"
+        raise InputError("cluster", what, "install it with: pip install 'bfio[cluster]'") from None
     try:
         resolve_address(address)  # Client would try for long, and fail with a traceback.
         client = Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError) as error:
-        raise InputError(
-            f"cluster {address}", f"no scheduler answers ({error})", "check the address"
-        ) from None
+        what = f"no scheduler answers ({error})"
+        raise InputError(f"cluster {address}", what, "check the address") from None
     with _closed(client):
         try:
             client.wait_for_workers(1, timeout=_CONNECT_SECONDS)
         except TimeoutError:
-            raise InputError(
-                f"cluster {address}", "the scheduler has no worker", "start a Dask worker"
-            ) from None
+            what = "the scheduler has no worker"
+            raise InputError(f"cluster {address}", what, "start a Dask worker") from None
         try:
             yield client
         finally:
@@ -261,12 +256,8 @@ def plan(study: Study) -> list[Task]:
         If the kind of row is unknown, a row has invalid arguments, or the report names a value
         that no row of this kind has.
     """
-    with found_from(study.home):
-        try:
-            return _planned(study)
-        except InputError as error:
-            where = f"{study.file or study.name}: {error.where}"
-            raise InputError(where, error.what, error.remedy) from None
+    with found_from(study.home), naming(study.file or study.name):
+        return _planned(study)
 
 
 def _planned(study: Study) -> list[Task]:

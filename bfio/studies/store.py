@@ -122,11 +122,8 @@ class Store:
         # Only after the commit: a rollback would remove the environment again.
         self._environments[document] = environment
         if _identity(self.path) != self._identity:
-            raise InputError(
-                str(self.path),
-                "removed or replaced while a study runs",
-                "do not move the store during a run; earlier rows are in the moved file",
-            )
+            remedy = "do not move the store during a run; earlier rows are in the moved file"
+            raise InputError(str(self.path), "removed or replaced while a study runs", remedy)
 
     def _environment_id(self, document: str) -> int:
         known = self._environments.get(document)
@@ -233,16 +230,13 @@ def _check_layout(path: Path, connection: sqlite3.Connection) -> None:
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         (layout,) = connection.execute("PRAGMA user_version").fetchone()
     if application != APPLICATION_ID:
-        raise InputError(
-            str(path), "is a database, but not a store of rows", "give another store=PATH"
-        )
+        what = "is a database, but not a store of rows"
+        raise InputError(str(path), what, "give another store=PATH")
     if layout != LAYOUT:
         age = "an older" if layout < LAYOUT else "a newer"
-        raise InputError(
-            str(path),
-            f"made by {age} version of bfio (layout {layout}; this version reads {LAYOUT})",
-            "use that version, or start a new store=PATH; nothing was changed",
-        )
+        what = f"made by {age} version of bfio (layout {layout}; this version reads {LAYOUT})"
+        remedy = "use that version, or start a new store=PATH; nothing was changed"
+        raise InputError(str(path), what, remedy)
 
 
 @contextmanager
@@ -253,9 +247,8 @@ def _lock(path: Path) -> Iterator[None]:
         path.parent.mkdir(parents=True, exist_ok=True)
         stream = lock.open("a+", encoding="utf-8")
     except OSError as error:
-        raise InputError(
-            str(path.parent), f"cannot be written ({error.strerror})", "give another store=PATH"
-        ) from None
+        what = f"cannot be written ({error.strerror})"
+        raise InputError(str(path.parent), what, "give another store=PATH") from None
     with stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -297,11 +290,8 @@ def _parsed(record: tuple[Any, ...], path: Path) -> Row:
         task = Task(**{f.name: cell.pop(f.name) for f in fields(Task) if f.name in cell})
         return Row(task, **cell, environment=_mapping(environment))
     except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise InputError(
-            f"{path}: row {record[0]}",
-            f"damaged ({error})",
-            "restore the store from a copy, or delete that row and run again",
-        ) from None
+        remedy = "restore the store from a copy, or delete that row and run again"
+        raise InputError(f"{path}: row {record[0]}", f"damaged ({error})", remedy) from None
 
 
 def _mapping(text: str) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Define a study: its question, its row kind, and the grid of arguments of its rows."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
@@ -119,17 +119,15 @@ class Study:
     def __post_init__(self) -> None:
         """Validate the study, including the report and the small size."""
         if not self.name or not self.name.replace("-", "").replace("_", "").isalnum():
-            raise InputError(
-                "name", f"{self.name!r} is not a valid name", "use letters, digits, - and _ only"
-            )
+            what = f"{self.name!r} is not a valid name"
+            raise InputError("name", what, "use letters, digits, - and _ only")
         if not self.grids:
             raise InputError("grid", "no grid is given", "write at least one [[grid]]")
         axes = self.axes()
         for name in axes:
             if name in self.fixed:
-                raise InputError(
-                    f"grid.{name}", "the argument is fixed as well", "remove one of the two"
-                )
+                what = "the argument is fixed as well"
+                raise InputError(f"grid.{name}", what, "remove one of the two")
         for name in self.smoke.grid:
             if name not in axes:
                 fixed = "write it in [smoke.fixed], or " if name in self.fixed else ""
@@ -137,11 +135,8 @@ class Study:
                 raise InputError(f"smoke.grid.{name}", "no grid has this axis", remedy)
         for name in self.smoke.fixed:
             if name in axes:
-                raise InputError(
-                    f"smoke.fixed.{name}",
-                    "the argument is an axis of a grid",
-                    "write it in [smoke.grid]",
-                )
+                what = "the argument is an axis of a grid"
+                raise InputError(f"smoke.fixed.{name}", what, "write it in [smoke.grid]")
         # A cell in several grids counts once, so only listing the rows gives their number.
         if sum(math.prod(map(len, grid.axes.values())) for grid in self.grids) > MAX_ROWS:
             self.rows()
@@ -190,6 +185,11 @@ class Study:
         ]
         fixed = {**self.fixed, **self.smoke.fixed}
         return replace(self, grids=grids, fixed=fixed, is_small=True)
+
+    def part(self, rows: Iterable[Mapping[str, Value]], **changes: Any) -> "Study":
+        """Return the study of some rows; it may lack the baseline of a table, as a small one."""
+        grids = [Grid({name: [value] for name, value in row.items()}) for row in rows]
+        return replace(self, grids=grids, fixed={}, smoke=Smoke(), is_small=True, **changes)
 
     def with_seed(self, first: int) -> "Study":
         """Return the study with ``first`` added to all values of the argument ``seed``.

@@ -14,7 +14,7 @@ from bfio.studies.report_plan import Figure, FigureKind, ReportPlan, Shown, Stat
 from bfio.studies.row import Limits, Value
 from bfio.studies.study import Grid, Smoke, Study
 from formulations.arrays import integer
-from formulations.errors import InputError, kind_of, use_one_of
+from formulations.errors import InputError, kind_of, naming, use_one_of
 from formulations.named_objects import load_object
 from formulations.problem_data import member
 
@@ -37,9 +37,8 @@ def find_study(name: str) -> Study:
         return read_study(Path(name))
     loaded = load_object(name, "study")
     if not isinstance(loaded, Study):
-        raise InputError(
-            name, f"{kind_of(loaded)}, not a study", "name a bfio.studies.study.Study"
-        )
+        what = f"{kind_of(loaded)}, not a study"
+        raise InputError(name, what, "name a bfio.studies.study.Study")
     return loaded
 
 
@@ -54,15 +53,12 @@ def read_study(path: Path) -> Study:
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
-        raise InputError(
-            str(path), f"cannot be read ({error.strerror})", "name a study file (TOML)"
-        ) from None
+        what = f"cannot be read ({error.strerror})"
+        raise InputError(str(path), what, "name a study file (TOML)") from None
     except (ValueError, RecursionError) as error:
         raise InputError(str(path), f"is not valid TOML: {error}", "see docs/studies.md") from None
-    try:
+    with naming(str(path)):
         return _study(document, path)
-    except InputError as error:
-        raise InputError(f"{path}: {error.where}", error.what, error.remedy) from None
 
 
 def _study(document: Mapping[str, Any], path: Path) -> Study:

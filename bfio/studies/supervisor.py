@@ -97,11 +97,9 @@ class Supervisor:
             self._check_stopped()
             if self._process.code is not None or self._process.wait_until_ready():
                 return self._process
-        raise InputError(
-            "worker process",
-            f"cannot be started: {output.strip() or 'it ends at once'}",
-            "repair the installation, or raise limits.memory_gib",
-        )
+        what = f"cannot be started: {output.strip() or 'it ends at once'}"
+        remedy = "repair the installation, or raise limits.memory_gib"
+        raise InputError("worker process", what, remedy)
 
     def _check_stopped(self) -> None:
         if self._stopped:
@@ -239,11 +237,9 @@ class _Process:
 def _check_code(loaded: str | None, planned: str) -> None:
     # An empty version means that the code could not be loaded. The row will report the error.
     if loaded and loaded != planned:
-        raise InputError(
-            "study",
-            f"a process loaded code version {loaded}, but rows were planned with {planned}",
-            "do not edit sources while a study runs; run it again to use the new ones",
-        )
+        what = f"a process loaded code version {loaded}, but rows were planned with {planned}"
+        remedy = "do not edit sources while a study runs; run it again to use the new ones"
+        raise InputError("study", what, remedy)
 
 
 def _obituary(task: Task, code: int, attempts: int, output: str) -> Row:

@@ -403,9 +403,8 @@ def check_smax_balance(
         If the measure exceeds its bound, or a slot stays free while a request waits.
     """
     if measure not in _MEASURES:
-        raise InputError(
-            "measure", f"{measure!r} has no bound", use_one_of(str(measure), _MEASURES)
-        )
+        what = f"{measure!r} has no bound"
+        raise InputError("measure", what, use_one_of(str(measure), _MEASURES))
     made, objective = _Made(policy), Objective(measure)
     value = _MEASURES[objective]
     is_sum = objective is Objective.IMBALANCE

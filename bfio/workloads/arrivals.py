@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from bfio.workloads.lengths import in_range
+from bfio.workloads.lengths import Labelled, in_range
 from bfio.workloads.request_data import ArrivalTimes
 from bfio.workloads.trace_format import MAX_SECONDS
 from formulations.arrays import FloatArray, integer
@@ -32,32 +32,25 @@ class ArrivalProcess(Protocol):
     @property
     def rate(self) -> float:
         """Long-run arrivals per second."""
-        ...
 
     @property
     def label(self) -> str:
         """The process and its parameters, for tables and provenance."""
-        ...
 
     def sample(self, num_requests: int, rng: np.random.Generator) -> ArrivalTimes:
         """Return the first ``num_requests`` arrival times after time 0, in order [s]."""
-        ...
 
 
 @dataclass(frozen=True)
-class Poisson:
+class Poisson(Labelled):
     """Independent exponential gaps of mean ``1 / rate`` seconds."""
 
     rate: float
+    _text = "poisson(rate={0.rate:g})"
 
     def __post_init__(self) -> None:
         """Check all fields; an invalid value raises InputError."""
         in_range("rate", self.rate, _LOWEST_RATE, _HIGHEST_RATE)
-
-    @property
-    def label(self) -> str:
-        """The process and its parameters as text, for tables and provenance."""
-        return f"poisson(rate={self.rate:g})"
 
     def sample(self, num_requests: int, rng: np.random.Generator) -> ArrivalTimes:
         """Return the first ``num_requests`` arrival times after time 0 [s]."""
@@ -66,7 +59,7 @@ class Poisson:
 
 
 @dataclass(frozen=True)
-class GammaRenewal:
+class GammaRenewal(Labelled):
     """Independent gamma gaps with mean ``1 / rate`` and coefficient of variation ``cv``.
 
     ``cv = 1`` is Poisson; above 1 arrivals cluster, below 1 they are more regular.
@@ -74,16 +67,12 @@ class GammaRenewal:
 
     rate: float
     cv: float
+    _text = "gamma(rate={0.rate:g}, cv={0.cv:g})"
 
     def __post_init__(self) -> None:
         """Check all fields; an invalid value raises InputError."""
         in_range("rate", self.rate, _LOWEST_RATE, _HIGHEST_RATE)
         in_range("cv", self.cv, 1e-3, 1e2)
-
-    @property
-    def label(self) -> str:
-        """The process and its parameters as text, for tables and provenance."""
-        return f"gamma(rate={self.rate:g}, cv={self.cv:g})"
 
     def sample(self, num_requests: int, rng: np.random.Generator) -> ArrivalTimes:
         """Return the first ``num_requests`` arrival times after time 0 [s]."""
@@ -113,7 +102,7 @@ class _OnClock(ABC):
 
 
 @dataclass(frozen=True)
-class OnOff(_OnClock):
+class OnOff(Labelled, _OnClock):
     """Poisson arrivals whose rate switches between two values (Markov-modulated).
 
     Parameters
@@ -129,6 +118,7 @@ class OnOff(_OnClock):
     rate_off: float
     mean_on_s: float
     mean_off_s: float
+    _text = "on-off(rates={0.rate_on:g}/{0.rate_off:g}, means={0.mean_on_s:g}/{0.mean_off_s:g} s)"
 
     def __post_init__(self) -> None:
         """Check all fields; an invalid value raises InputError."""
@@ -143,14 +133,6 @@ class OnOff(_OnClock):
         """Long-run arrivals per second."""
         arrivals = self.rate_on * self.mean_on_s + self.rate_off * self.mean_off_s
         return arrivals / (self.mean_on_s + self.mean_off_s)
-
-    @property
-    def label(self) -> str:
-        """The process and its parameters as text, for tables and provenance."""
-        return (
-            f"on-off(rates={self.rate_on:g}/{self.rate_off:g}, "
-            f"means={self.mean_on_s:g}/{self.mean_off_s:g} s)"
-        )
 
     def _clock(self, duration: float, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
         # Times of the state changes, and the expected number of arrivals until each.
@@ -188,9 +170,8 @@ class MarkovModulated(_OnClock):
         """Check all fields; an invalid value raises InputError."""
         if len(self.rates) != len(self.mean_stays_s) or len(self.rates) < 2:
             what = f"{len(self.rates)} rates and {len(self.mean_stays_s)} mean stays"
-            raise InputError(
-                "rates", what, "give a rate and a mean stay for each of two or more states"
-            )
+            remedy = "give a rate and a mean stay for each of two or more states"
+            raise InputError("rates", what, remedy)
         for rate in self.rates:
             in_range("rates", rate, 0.0, _HIGHEST_RATE)
         for stay in self.mean_stays_s:
@@ -231,7 +212,7 @@ class MarkovModulated(_OnClock):
 
 
 @dataclass(frozen=True)
-class Diurnal:
+class Diurnal(Labelled):
     """Poisson arrivals with a sinusoidal rate, over a day or any other period.
 
     The rate at time t is ``rate·(1 + amplitude·sin(2πt/period))``; times are drawn by thinning (P.
@@ -250,18 +231,13 @@ class Diurnal:
     rate: float
     amplitude: float
     period_s: float
+    _text = "diurnal(rate={0.rate:g}, amplitude={0.amplitude:g}, period={0.period_s:g} s)"
 
     def __post_init__(self) -> None:
         """Check all fields; an invalid value raises InputError."""
         in_range("rate", self.rate, _LOWEST_RATE, _HIGHEST_RATE)
         in_range("amplitude", self.amplitude, 0.0, 1.0)
         in_range("period_s", self.period_s, 1e-3, 1e9)
-
-    @property
-    def label(self) -> str:
-        """The process and its parameters as text, for tables and provenance."""
-        wave = f"amplitude={self.amplitude:g}, period={self.period_s:g} s"
-        return f"diurnal(rate={self.rate:g}, {wave})"
 
     def sample(self, num_requests: int, rng: np.random.Generator) -> ArrivalTimes:
         """Return the first ``num_requests`` arrival times after time 0 [s]."""
@@ -278,7 +254,7 @@ class Diurnal:
 
 
 @dataclass(frozen=True)
-class Surges(_OnClock):
+class Surges(Labelled, _OnClock):
     """Poisson arrivals with a base rate, and a higher rate during surges at fixed intervals.
 
     Parameters
@@ -294,6 +270,9 @@ class Surges(_OnClock):
     rate_surge: float
     every_s: float
     length_s: float
+    _text = (
+        "surges(rate={0.rate_base:g}, {0.rate_surge:g} for {0.length_s:g} s every {0.every_s:g} s)"
+    )
 
     def __post_init__(self) -> None:
         """Check all fields; an invalid value raises InputError."""
@@ -311,12 +290,6 @@ class Surges(_OnClock):
         """Long-run arrivals per second."""
         share = self.length_s / self.every_s
         return self.rate_surge * share + self.rate_base * (1 - share)
-
-    @property
-    def label(self) -> str:
-        """The process and its parameters as text, for tables and provenance."""
-        surge = f"{self.rate_surge:g} for {self.length_s:g} s every {self.every_s:g} s"
-        return f"surges(rate={self.rate_base:g}, {surge})"
 
     def _clock(self, duration: float, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
         periods = int(duration / (self.rate * self.every_s)) + 1
@@ -336,9 +309,8 @@ def exact_times(seconds: FloatArray) -> ArrivalTimes:
         If a time is not finite or beyond `MAX_SECONDS`.
     """
     if len(seconds) and not seconds[-1] <= MAX_SECONDS:
-        raise InputError(
-            "arrivals", f"last at {seconds[-1]:g} s", "raise the rate or ask for fewer requests"
-        )
+        what = f"last at {seconds[-1]:g} s"
+        raise InputError("arrivals", what, "raise the rate or ask for fewer requests")
     return ArrivalTimes(np.rint(seconds * TICKS_PER_SECOND).astype(np.int64), TICKS_PER_SECOND)
 
 

@@ -332,9 +332,8 @@ def _texts(column: pa.ChunkedArray, where: str) -> pa.ChunkedArray:
     kind = column.type
     if pa.types.is_duration(kind):
         # As texts, durations would be bare numbers in an unknown unit.
-        raise InputError(
-            where, f"holds durations ({kind}), not times", "give numbers of seconds, or dates"
-        )
+        what = f"holds durations ({kind}), not times"
+        raise InputError(where, what, "give numbers of seconds, or dates")
     if pa.types.is_timestamp(kind):
         # Written in universal time if the column has a time zone, else as local time.
         column = pc.cast(column, pa.timestamp(kind.unit, "UTC" if kind.tz else None))

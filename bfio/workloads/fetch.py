@@ -187,6 +187,5 @@ def _checked_format(partial: Path, source: str) -> str:
     try:
         return detect_format(partial).name
     except InputError as error:
-        raise InputError(
-            source, f"is not a readable trace ({error.what})", "check the address"
-        ) from None
+        what = f"is not a readable trace ({error.what})"
+        raise InputError(source, what, "check the address") from None

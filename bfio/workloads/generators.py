@@ -24,7 +24,7 @@ from bfio.workloads.arrivals import (
 from bfio.workloads.lengths import Geometric, Homogeneous, LengthDistribution, Lognormal, Uniform
 from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray, frozen, integer
-from formulations.errors import InputError, check_kind, use_one_of
+from formulations.errors import InputError, check_kind, check_known
 
 #: Memory per request for drawing and checking, including its arrival time [bytes].
 _REQUEST_BYTES = 200
@@ -201,16 +201,12 @@ def window(workload: Workload, index: int, count: int) -> Workload:
     integer(count, "windows", minimum=1)
     integer(index, "window", minimum=0)
     if index >= count:
-        raise InputError(
-            "window", f"index {index} of {count} windows is out of range", f"use 0 to {count - 1}"
-        )
+        what = f"index {index} of {count} windows is out of range"
+        raise InputError("window", what, f"use 0 to {count - 1}")
     first, last = index * len(workload) // count, (index + 1) * len(workload) // count
     if first == last:
-        raise InputError(
-            "windows",
-            f"{count} windows for {len(workload)} requests",
-            "use at most one window per request",
-        )
+        what = f"{count} windows for {len(workload)} requests"
+        raise InputError("windows", what, "use at most one window per request")
     provenance = {**workload.provenance, "window": [index, count], "first_request": first}
     return replace(workload.part(np.arange(first, last)), provenance=provenance)
 
@@ -295,8 +291,7 @@ def _parsed(text: str, where: str, laws: Mapping[str, type[Any]]) -> Any:
         name, texts = split_options(text, laws)
     except InputError as error:
         raise InputError(where, error.what, error.remedy) from None
-    if name not in laws:
-        raise InputError(where, f"{name!r} is unknown", use_one_of(name, laws))
+    check_known(where, name, laws)
     law = laws[name]
     kinds = {entry.name: _KINDS[entry.type] for entry in fields(law)}
     given = read_texts(kinds, texts, where)

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -32,20 +32,28 @@ class LengthDistribution(Protocol):
     @property
     def mean(self) -> float:
         """Exact mean of the samples [tokens], up to float rounding."""
-        ...
 
     @property
     def label(self) -> str:
         """The distribution and its parameters as text, for tables and provenance."""
-        ...
 
     def sample(self, num_samples: int, rng: np.random.Generator) -> IntArray:
         """Return independent samples, shape (num_samples,), each >= 1 [tokens]."""
-        ...
+
+
+class Labelled:
+    """Base of laws whose label is a text with their parameters."""
+
+    _text: ClassVar[str]
+
+    @property
+    def label(self) -> str:
+        """The law and its parameters as text, for tables and provenance."""
+        return self._text.format(self)
 
 
 @dataclass(frozen=True)
-class Geometric:
+class Geometric(Labelled):
     """Geometric lengths ``P(o = k) = p (1 - p)^(k - 1)``, k = 1, 2, ..., ``p = 1 / mean``.
 
     This is the output distribution of BF-IO, section 5: a request ends with probability p at each
@@ -53,15 +61,11 @@ class Geometric:
     """
 
     mean: float
+    _text = "geometric(mean={0.mean:g})"
 
     def __post_init__(self) -> None:
         """Check all fields; an invalid value raises InputError."""
         in_range("mean", self.mean, 1.0, MAX_GEOMETRIC_MEAN)
-
-    @property
-    def label(self) -> str:
-        """The distribution and its parameters as text, for tables and provenance."""
-        return f"geometric(mean={self.mean:g})"
 
     def sample(self, num_samples: int, rng: np.random.Generator) -> IntArray:
         """Return independent samples, shape (num_samples,), each >= 1 [tokens]."""
@@ -69,7 +73,7 @@ class Geometric:
 
 
 @dataclass(frozen=True)
-class Lognormal:
+class Lognormal(Labelled):
     """Rounded lognormal lengths, cut off: ``min(ceil(Y), maximum)`` with normal ``log Y``.
 
     Parameters
@@ -85,6 +89,7 @@ class Lognormal:
     median: float
     sigma: float
     maximum: int = 1_000_000
+    _text = "lognormal(median={0.median:g}, sigma={0.sigma:g}, maximum={0.maximum})"
 
     def __post_init__(self) -> None:
         """Check all fields; an invalid value raises InputError."""
@@ -105,11 +110,6 @@ class Lognormal:
         thresholds = np.arange(1, self.maximum, dtype=np.float64)
         return 1.0 + float(self._survival(thresholds).sum())
 
-    @property
-    def label(self) -> str:
-        """The distribution and its parameters as text, for tables and provenance."""
-        return f"lognormal(median={self.median:g}, sigma={self.sigma:g}, maximum={self.maximum})"
-
     def sample(self, num_samples: int, rng: np.random.Generator) -> IntArray:
         """Return independent samples, shape (num_samples,), each >= 1 [tokens]."""
         drawn = np.exp(
@@ -129,11 +129,12 @@ class Lognormal:
 
 
 @dataclass(frozen=True)
-class Uniform:
+class Uniform(Labelled):
     """Uniform lengths on the integers of ``[lowest, highest]``."""
 
     lowest: int
     highest: int
+    _text = "uniform({0.lowest}, {0.highest})"
 
     def __post_init__(self) -> None:
         """Check all fields; an invalid value raises InputError."""
@@ -145,21 +146,17 @@ class Uniform:
         """Exact mean of the samples [tokens], up to float rounding."""
         return (self.lowest + self.highest) / 2
 
-    @property
-    def label(self) -> str:
-        """The distribution and its parameters as text, for tables and provenance."""
-        return f"uniform({self.lowest}, {self.highest})"
-
     def sample(self, num_samples: int, rng: np.random.Generator) -> IntArray:
         """Return independent samples, shape (num_samples,), each >= 1 [tokens]."""
         return rng.integers(self.lowest, self.highest, size=_count(num_samples), endpoint=True)
 
 
 @dataclass(frozen=True)
-class Homogeneous:
+class Homogeneous(Labelled):
     """Constant length, as in the first setting that BF-IO analyses (Theorem 1)."""
 
     value: int
+    _text = "homogeneous({0.value})"
 
     def __post_init__(self) -> None:
         """Check all fields; an invalid value raises InputError."""
@@ -169,11 +166,6 @@ class Homogeneous:
     def mean(self) -> float:
         """Exact mean of the samples [tokens], up to float rounding."""
         return float(self.value)
-
-    @property
-    def label(self) -> str:
-        """The distribution and its parameters as text, for tables and provenance."""
-        return f"homogeneous({self.value})"
 
     def sample(self, num_samples: int, rng: np.random.Generator) -> IntArray:
         """Return the constant, shape (num_samples,) [tokens]; ``rng`` is not used."""
@@ -232,8 +224,7 @@ class Empirical:
         """Return samples by inversion, one uniform number each, shape (num_samples,) [tokens]."""
         uniform = rng.random(_count(num_samples))
         # side="right" skips values of probability 0, whose interval is empty.
-        chosen: IntArray = self.values[np.searchsorted(self._cumulative, uniform, side="right")]
-        return chosen
+        return self.values[np.searchsorted(self._cumulative, uniform, side="right")]
 
 
 def _probabilities(given: ArrayLike, expected: int) -> FloatArray:
@@ -242,15 +233,11 @@ def _probabilities(given: ArrayLike, expected: int) -> FloatArray:
     except (TypeError, ValueError):
         raise InputError("probabilities", "is not a list of numbers", "give numbers") from None
     if weights.shape != (expected,):
-        raise InputError(
-            "probabilities",
-            f"has shape {weights.shape} for {expected} values",
-            "give one per value",
-        )
+        what = f"has shape {weights.shape} for {expected} values"
+        raise InputError("probabilities", what, "give one per value")
     if not np.isfinite(weights).all() or (weights < 0).any():
-        raise InputError(
-            "probabilities", "has a negative or non-finite value", "give numbers >= 0"
-        )
+        what = "has a negative or non-finite value"
+        raise InputError("probabilities", what, "give numbers >= 0")
     total = float(weights.sum())
     if abs(total - 1.0) > PROBABILITY_TOLERANCE:
         raise InputError("probabilities", f"the sum is {total:.6g}", "make them sum to 1")
@@ -284,11 +271,8 @@ def read_pmf(path: str | Path) -> Empirical:
     probabilities: list[float] = []
     with open_table(path) as table:
         if set(table.header) != set(_COLUMNS):
-            raise InputError(
-                f"{path} line 1",
-                f"expected the columns {','.join(_COLUMNS)}",
-                "give a CSV file of length probabilities",
-            )
+            what = f"expected the columns {','.join(_COLUMNS)}"
+            raise InputError(f"{path} line 1", what, "give a CSV file of length probabilities")
         for line, row in table.records:
             try:
                 value, probability = _entry(row)

@@ -187,20 +187,14 @@ def overloaded(
     integer(steps, "steps", minimum=1)
     integer(total_slots, "total_slots", minimum=1)
     if steps * total_slots > MAX_ADMISSIONS:
-        raise InputError(
-            "steps",
-            f"{steps} steps x {total_slots} slots need too many requests",
-            "use fewer steps",
-        )
+        what = f"{steps} steps x {total_slots} slots need too many requests"
+        raise InputError("steps", what, "use fewer steps")
     num_requests = 2 * total_slots
     workload = generate(num_requests, prompts, outputs, rng=rng)
     while overloaded_steps(workload, total_slots) < steps:
         if len(workload) > _MAX_OVERSIZE * steps * total_slots:
-            raise InputError(
-                "prompts",
-                "one length makes up nearly all prompts",
-                "use a distribution with more varied lengths",
-            )
+            what = "one length makes up nearly all prompts"
+            raise InputError("prompts", what, "use a distribution with more varied lengths")
         more = generate(len(workload), prompts, outputs, rng=rng)
         workload = Workload(
             np.concatenate([workload.prompt_tokens, more.prompt_tokens]),

@@ -136,11 +136,9 @@ class RowReader:
                 continue
             if (found[-1].arrival is None) != (found[0].arrival is None):
                 # This error cannot be skipped: it is unknown which rows of the file are correct.
-                raise InputError(
-                    f"{self.source} {self.unit} {line}",
-                    "only some rows have an arrival time",
-                    "give all rows a time, or none",
-                )
+                what = "only some rows have an arrival time"
+                remedy = "give all rows a time, or none"
+                raise InputError(f"{self.source} {self.unit} {line}", what, remedy)
             if left is not None and found[-1].output_tokens:
                 left -= 1
             if left == 0:

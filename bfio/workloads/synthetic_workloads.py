@@ -40,8 +40,7 @@ class _Turns:
         """Return running sums of increments within each session, including the turn's own."""
         sums = np.cumsum(increments)
         before = sums[self.first] - increments[self.first]
-        within: IntArray = sums - before
-        return within
+        return sums - before
 
 
 def sessions(num_requests: int, rng: np.random.Generator) -> Workload:

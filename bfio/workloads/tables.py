@@ -46,9 +46,8 @@ def open_content(path: Path) -> Iterator[BinaryIO]:
                 raise InputError(str(path), "binary data", _NOT_TEXT)
             yield cast("BinaryIO", content)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise InputError(
-            str(path), f"damaged gzip data ({error})", "fetch or compress the file again"
-        ) from None
+        what = f"damaged gzip data ({error})"
+        raise InputError(str(path), what, "fetch or compress the file again") from None
     except OSError as error:
         reason = error.strerror or str(error)
         raise InputError(str(path), reason, "give a readable file") from None
@@ -90,11 +89,9 @@ def _lines(text: io.TextIOWrapper, path: Path) -> Iterator[str]:
     while line := text.readline(MAX_LINE + 1):
         number += 1
         if len(line) > MAX_LINE:
-            raise InputError(
-                f"{path} line {number}",
-                f"is longer than {MAX_LINE} characters",
-                "check that the file is a trace with one request per line",
-            )
+            what = f"is longer than {MAX_LINE} characters"
+            remedy = "check that the file is a trace with one request per line"
+            raise InputError(f"{path} line {number}", what, remedy)
         yield line
 
 
@@ -169,9 +166,8 @@ def _csv_table(lines: Iterator[str], path: Path, delimiter: str) -> Table:
     header = tuple(name.strip() for name in cells)
     name, count = Counter(header).most_common(1)[0]
     if count > 1:
-        raise InputError(
-            f"{path} line {line}", f"column {shown(name)} occurs twice", "rename one column"
-        )
+        what = f"column {shown(name)} occurs twice"
+        raise InputError(f"{path} line {line}", what, "rename one column")
     records = ((number, _csv_row(header, row)) for number, row in rows)
     seen = list(itertools.islice(records, 1))
     first = next((row for _, row in seen if not isinstance(row, InputError)), {})
@@ -184,9 +180,8 @@ def _csv_rows(lines: Iterator[str], path: Path, delimiter: str) -> Iterator[tupl
         try:
             cells = next(reader, None)
         except csv.Error as error:
-            raise InputError(
-                f"{path} line {reader.line_num}", f"is not valid CSV ({error})", "check the quotes"
-            ) from None
+            what = f"is not valid CSV ({error})"
+            raise InputError(f"{path} line {reader.line_num}", what, "check the quotes") from None
         if cells is None:
             return
         if any(cell.strip() for cell in cells[:1]) or len(cells) > 1:

@@ -147,9 +147,8 @@ def write_trace(workload: Workload, path: str | Path, *, overwrite: bool = False
     if Path(path.name.removesuffix(".gz")).suffix in _OTHER_SUFFIXES:
         raise InputError(str(path), "traces are written as CSV", "use .csv or .csv.gz")
     if len(workload) == 0:
-        raise InputError(
-            workload.name, "the workload has no requests", "give at least one request"
-        )
+        what = "the workload has no requests"
+        raise InputError(workload.name, what, "give at least one request")
     rows = _rows(workload)
     chunks = iter(lambda: "".join(islice(rows, _ROWS_PER_CHUNK)).encode(), b"")
     with atomic_file(path, overwrite=overwrite) as (stream, _):
@@ -182,7 +181,6 @@ def _times(workload: Workload) -> Iterator[str]:
         return
     for i, time in enumerate(workload.arrival_times):
         if time > MAX_SECONDS:
-            raise InputError(
-                f"arrival_times[{i}]", f"is more than {MAX_SECONDS} s", "check the unit"
-            )
+            what = f"is more than {MAX_SECONDS} s"
+            raise InputError(f"arrival_times[{i}]", what, "check the unit")
         yield format_decimal(time, f"arrival_times[{i}]")

@@ -70,11 +70,8 @@ def format_decimal(value: Fraction, where: str) -> str:
     lengths = range(MAX_CHARACTERS - 1)
     digits = next((k for k in lengths if 10**k % value.denominator == 0), None)
     if digits is None:
-        raise InputError(
-            where,
-            f"{value} has no decimal expansion of at most {MAX_CHARACTERS} characters",
-            "round the times, for example to microseconds",
-        )
+        what = f"{value} has no decimal expansion of at most {MAX_CHARACTERS} characters"
+        raise InputError(where, what, "round the times, for example to microseconds")
     scaled = value.numerator * 10**digits // value.denominator
     if digits == 0:
         return str(scaled)

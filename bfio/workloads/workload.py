@@ -66,11 +66,8 @@ class Workload:
         object.__setattr__(self, "prompt_tokens", prompts)
         object.__setattr__(self, "output_tokens", outputs)
         if len(prompts) != len(outputs):
-            raise InputError(
-                "output_tokens",
-                f"{len(outputs)} output lengths for {len(prompts)} prompts",
-                "give one output length per request",
-            )
+            what = f"{len(outputs)} output lengths for {len(prompts)} prompts"
+            raise InputError("output_tokens", what, "give one output length per request")
         check_kind(self.name, str, "name", "a text")
         check_kind(self.provenance, Mapping, "provenance", "a mapping")
         if self.history is not None:
@@ -272,21 +269,17 @@ class Workload:
 
     def _check_arrivals(self, times: ArrivalTimes) -> None:
         if len(times) != len(self.prompt_tokens):
-            raise InputError(
-                "arrival_times",
-                f"{len(times)} arrival times for {len(self.prompt_tokens)} requests",
-                "give one arrival time per request or none at all",
-            )
+            what = f"{len(times)} arrival times for {len(self.prompt_tokens)} requests"
+            remedy = "give one arrival time per request or none at all"
+            raise InputError("arrival_times", what, remedy)
         ticks = times.ticks
         early = np.flatnonzero(np.diff(ticks, prepend=ticks[:1] * 0) < 0)
         if len(early):
             i = int(early[0])
             before = float(times[i - 1]) if i else 0.0
-            raise InputError(
-                f"arrival_times[{i}]",
-                f"{float(times[i])} s comes after {before} s",
-                "sort the requests by arrival time and start at 0 or later",
-            )
+            what = f"{float(times[i])} s comes after {before} s"
+            remedy = "sort the requests by arrival time and start at 0 or later"
+            raise InputError(f"arrival_times[{i}]", what, remedy)
 
 
 def training_share(value: Fraction | str, where: str = "train_share") -> Fraction:

@@ -307,9 +307,8 @@ def _instance(target: BarrierTarget, space: BarrierSpace) -> MakespanProblem:
     # While a long request runs, every other slot can start a short one in each step.
     count = space.workers * ((lanes - 1) * length + 1)
     if count > MAX_REQUESTS:
-        raise InputError(
-            "space", f"{count:,} requests are too many", "lower output, workers or slots"
-        )
+        what = f"{count:,} requests are too many"
+        raise InputError("space", what, "lower output, workers or slots")
     outputs, free_from = [1] * count, 0
     problem = space.problem([(1, o) for o in outputs])
     for _ in range(space.workers):

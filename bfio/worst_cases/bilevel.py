@@ -236,7 +236,7 @@ class _Search:
         if self.best is None:
             # Any instance can be the first one.
             problem = self._space.problem(memory, [(0, 1)] * self._space.requests)
-            self._take(Case(self._target, problem, *self._judged(problem), proven=True))
+            self._take(self._judged(problem))
         while True:
             self.programs += 1
             point, is_proven = self._solved(memory)
@@ -244,7 +244,7 @@ class _Search:
                 self.is_maximal = self.is_maximal and is_proven
                 return
             problem = self._space.problem(memory, [(0, o) for o in _outputs(point)])
-            case = Case(self._target, problem, *self._judged(problem), proven=True)
+            case = self._judged(problem)
             if not exceeds((case.cost, case.least), self._ratio):
                 what = "the program and the run of the policy disagree"
                 raise InputError("bilevel", what, "report this as a bug")
@@ -255,11 +255,12 @@ class _Search:
         self._ratio = case.cost // divisor, case.least // divisor
         self._watch(partial(self.found, is_maximal=False))
 
-    def _judged(self, problem: LatencyProblem) -> tuple[object, object]:
-        """Return the policy's schedule, and an optimum."""
+    def _judged(self, problem: LatencyProblem) -> Case:
+        """Return the policy's schedule beside an optimum."""
         schedule = self._target.schedule(problem)
         cost = self._target.program(problem).objective_value(schedule)
-        return schedule, self._target.optimum(problem, cost)
+        optimum = self._target.optimum(problem, cost)
+        return Case(self._target, problem, schedule, optimum, proven=True)
 
     def _solved(self, memory: int) -> tuple[Mapping[str, float] | None, bool]:
         """Return a point with a larger ratio, or None and whether its absence is proven."""

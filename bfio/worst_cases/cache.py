@@ -229,9 +229,8 @@ class CacheTarget:
         """Return the starts in the run of the policy."""
         run = serve(problem, self.name)
         if not run.is_finished:
-            raise InputError(
-                self.name, f"the policy did not finish ({run.reason})", "use another policy"
-            )
+            what = f"the policy did not finish ({run.reason})"
+            raise InputError(self.name, what, "use another policy")
         return tuple(run.start.tolist())
 
     def optimum(self, problem: LatencyProblem, most: int) -> tuple[int, ...] | None:

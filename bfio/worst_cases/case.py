@@ -220,15 +220,9 @@ class Found:
 
     def to_mapping(self) -> dict[str, Any]:
         """Return the result as a JSON object."""
-        return {
-            "method": self.method,
-            "space": self.space,
-            "tried": self.tried,
-            "solved": self.solved,
-            "is_maximal": self.is_maximal,
-            **self.case.to_mapping(),
-            "violations": self.case.violations(),
-        }
+        names = ("method", "space", "tried", "solved", "is_maximal")
+        found = {name: getattr(self, name) for name in names} | self.case.to_mapping()
+        return found | {"violations": self.case.violations()}
 
 
 #: Receives, on the way, a function that returns the worst case found so far.

@@ -213,9 +213,8 @@ def worst_case(
     method = member(Method, method, "method")
     steps = integer(steps, "steps", minimum=1, maximum=MAX_STEPS)
     if steps != STEPS and method is not Method.LOCAL:
-        raise InputError(
-            "steps", f"method {method} does not use it", 'leave it out, or use method="local"'
-        )
+        what = f"method {method} does not use it"
+        raise InputError("steps", what, 'leave it out, or use method="local"')
     if time_limit is not None and method is not Method.BILEVEL:
         remedy = 'leave it out, or use method="bilevel"'
         raise InputError("time_limit", f"method {method} does not use it", remedy)

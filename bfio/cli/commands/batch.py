@@ -28,7 +28,6 @@ from bfio.cli.options import (
 )
 from bfio.cli.output import (
     interruption,
-    naming,
     picture_place,
     plot_runs,
     print_answer,
@@ -52,7 +51,7 @@ from bfio.common.options import (
 )
 from bfio.common.provenance import version_and_commit
 from bfio.common.text import number
-from formulations.errors import InputError
+from formulations.errors import InputError, naming
 from formulations.scalars import exact_number, percent, plain_number
 from formulations.words import counted
 
@@ -174,9 +173,8 @@ def scenarios_of(
         common = _with_trace(common, sources, workload, args.trace)
     elif not any(stage.rate for stage in network.stages) and not any(common.initial.values()):
         what = "no stage has an arrival rate > 0 and no request is present at the start"
-        raise InputError(
-            args.file or "command line", what, "give a stage a rate > 0, or add --initial STAGE=N"
-        )
+        remedy = "give a stage a rate > 0, or add --initial STAGE=N"
+        raise InputError(args.file or "command line", what, remedy)
 
     balancer = member(Balancer, sources.balancer, "--balancer")
     if balancer is not Balancer.RANDOM and not _has_parallel_engines(common):

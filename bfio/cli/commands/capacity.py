@@ -8,7 +8,7 @@ from bfio.cli.options import add_by_usage, add_json
 from bfio.cli.output import print_answer, print_table, read_problem
 from bfio.cli.problem_command import add_exchange, is_exchange
 from bfio.common.text import number
-from formulations.errors import InputError, use_one_of
+from formulations.errors import InputError, check_known
 from formulations.scalars import percent
 from formulations.words import counted
 
@@ -85,8 +85,7 @@ def _run(args: argparse.Namespace) -> int:
     if is_exchange(args):
         return _exchange(args, network, stations)
     method = args.method or "closed-form"
-    if method not in _METHODS:
-        raise InputError("--method", f"{method!r} is unknown", use_one_of(method, _METHODS))
+    check_known("--method", method, _METHODS)
     if method == "closed-form":
         result = capacity(network, stations)
     else:

@@ -10,7 +10,7 @@ from bfio.cli.command import DONE, Command
 from bfio.cli.options import add_by_usage, add_common, given_options
 from bfio.cli.output import drawn, picture_place, print_answer, print_table
 from bfio.common.options import flag
-from formulations.errors import InputError, use_one_of
+from formulations.errors import InputError, check_known
 from formulations.words import counted
 
 if TYPE_CHECKING:
@@ -156,8 +156,7 @@ def _run(args: argparse.Namespace) -> int:
     from formulations.problem_data import member
     from formulations.scalars import percent
 
-    if args.kind not in _KINDS:
-        raise InputError("--kind", f"{args.kind!r} is unknown", use_one_of(args.kind, _KINDS))
+    check_known("--kind", args.kind, _KINDS)
     if args.kind == "batches":
         return fit_batches(args, _add_arguments)
     for name in given_options(args, add_batches):

@@ -130,9 +130,8 @@ def _nested(args: argparse.Namespace, problem: "FluidProblem") -> dict[str, Any]
     text = args.segments
     if text not in (None, "best"):
         if not text.isascii() or not text.isdigit() or len(text) > 9:
-            raise InputError(
-                "--segments", f"{text!r} is not a number", "write an integer >= 1, or best"
-            )
+            what = f"{text!r} is not a number"
+            raise InputError("--segments", what, "write an integer >= 1, or best")
         ends = [equal_boundaries(group.outputs, int(text)) for group in nested.groups]
         nested = nested.with_segments(ends)
     choose = best_plan if text == "best" else plan

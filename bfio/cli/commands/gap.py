@@ -209,7 +209,7 @@ class _Gap:
 
         Existing files are replaced. Each problem states the run as its ``provenance``.
         """
-        from bfio.common.files import atomic_file
+        from bfio.common.files import write_file
         from bfio.gap import RULE
 
         origin = {
@@ -228,8 +228,7 @@ class _Gap:
             own = {"rank": rank, "step": kept.row.step, "decision": list(kept.decision)} | row
             own |= {"scale": problem.scale, "digest": problem.digest()}
             document = problem.to_mapping() | {"provenance": origin | own}
-            with atomic_file(path, overwrite=True) as (stream, _):
-                stream.write(f"{json.dumps(document, allow_nan=False, default=str)}\n".encode())
+            write_file(path, f"{json.dumps(document, allow_nan=False, default=str)}\n".encode())
             written.append({"file": str(path), **row})
         return written
 

@@ -85,15 +85,12 @@ def _run(args: argparse.Namespace) -> int:
 
 def _online(problem: "LatencyProblem", algorithm: str, seed: int) -> dict[str, Any]:
     """Run an online algorithm and return the result in the form of an answer."""
-    from time import perf_counter
-
+    from bfio.common.clock import timed
     from bfio.kvcache.simulation import serve
     from formulations.hindsight_latency import violations
     from formulations.results import Termination
 
-    began = perf_counter()
-    run = serve(problem, algorithm, seed=seed)
-    seconds = perf_counter() - began
+    run, seconds = timed(lambda: serve(problem, algorithm, seed=seed))
     starts = run.start.tolist() if run.is_finished else None
     return {
         "method": algorithm,

@@ -8,7 +8,7 @@ from bfio.cli import so_far
 from bfio.cli.command import DONE, NOTHING_FOUND, Command
 from bfio.cli.options import add_action, add_by_usage, add_json
 from bfio.cli.output import interruption, print_answer, print_json, print_table
-from formulations.errors import InputError
+from formulations.errors import InputError, check_known, naming
 from formulations.words import counted
 
 if TYPE_CHECKING:
@@ -217,12 +217,11 @@ def _chosen(args: argparse.Namespace) -> "list[Entry]":
     from fnmatch import fnmatchcase
 
     from bfio.library import KINDS, entries, entry
-    from formulations.errors import use_one_of
 
     for option, known in (("kind", tuple(KINDS)), ("status", STATUSES)):
         value = getattr(args, option)
-        if value is not None and value not in known:
-            raise InputError(f"--{option}", f"{value!r} is unknown", use_one_of(value, known))
+        if value is not None:
+            check_known(f"--{option}", value, known)
     for name in args.names:
         if not set(name) & set("*?["):
             entry(name)
@@ -253,7 +252,7 @@ def _get(args: argparse.Namespace) -> int:
     from pathlib import Path
 
     from bfio.cli.problem_command import exchange, exchange_fluid
-    from bfio.common.files import atomic_file
+    from bfio.common.files import write_file
     from bfio.library import entry
     from bfio.programs import FLUID_KINDS, chosen_kind
 
@@ -286,8 +285,7 @@ def _get(args: argparse.Namespace) -> int:
     if suffix != ".json":
         raise InputError(args.file, "has no known suffix", "use .json, .mps or .lp")
     content = f"{json.dumps(e.document)}\n".encode()
-    with atomic_file(path, overwrite=args.overwrite) as (stream, _):
-        stream.write(content)
+    write_file(path, content, overwrite=args.overwrite)
     command, dashes, more = e.kind.command.partition(" --")
     told = f"{e.about}; written to {path} ({len(content):,} bytes)"
     following = f"{command} {args.file}{dashes}{more}"
@@ -324,7 +322,7 @@ def _verify(args: argparse.Namespace) -> int:
 
 
 def _check_solution(args: argparse.Namespace) -> int:
-    from bfio.cli.output import naming, read_text
+    from bfio.cli.output import read_text
     from bfio.library import check_solution_text, entry
 
     e = entry(args.name)

@@ -12,7 +12,6 @@ from bfio.cli.command import DONE, Command
 from bfio.cli.options import add_by_usage, add_common, add_time_limit
 from bfio.cli.output import (
     interruption,
-    naming,
     print_json,
     print_table,
     progress_bar,
@@ -20,7 +19,7 @@ from bfio.cli.output import (
 )
 from bfio.cli.problem_command import add_service_limits, limited_program
 from bfio.common.text import number
-from formulations.errors import CapabilityError
+from formulations.errors import CapabilityError, naming
 
 if TYPE_CHECKING:
     from formulations.statement import Statement

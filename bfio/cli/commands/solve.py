@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from bfio.cli.command import BAD_INPUT, DONE
 from bfio.cli.options import add_by_usage, add_work_limit
-from bfio.cli.output import naming, progress_bar, read_text
+from bfio.cli.output import progress_bar, read_text
 from bfio.cli.problem_command import is_exchange, problem_command, status_of
 from bfio.programs import STEP
-from formulations.errors import InputError
+from formulations.errors import InputError, naming
 
 #: Arguments passed to the solver unchanged.
 _PASSED = ("work_limit", "second", "slack")
@@ -55,11 +55,8 @@ def _run(args: argparse.Namespace) -> int:
     if not args.file.endswith(".jsonl"):
         return _SOLVER.run(args)
     if is_exchange(args):
-        raise InputError(
-            args.file,
-            "cannot be combined with a .jsonl file",
-            "give a .json file with one problem",
-        )
+        what = "cannot be combined with a .jsonl file"
+        raise InputError(args.file, what, "give a .json file with one problem")
     return _solve_lines(read_text(args.file), args)
 
 

@@ -26,7 +26,6 @@ from bfio.cli.options import (
 )
 from bfio.cli.output import (
     interruption,
-    naming,
     picture_place,
     plot_runs,
     print_json,
@@ -45,7 +44,7 @@ from bfio.common.options import (
 )
 from bfio.common.provenance import version_and_commit
 from bfio.common.text import number
-from formulations.errors import InputError
+from formulations.errors import InputError, naming
 from formulations.scalars import percent, plain_number
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import math
 import re
 import textwrap
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -36,7 +36,6 @@ from bfio.studies.report.traced import (
 )
 from bfio.studies.report_plan import Figure, FigureKind, Statistic
 from bfio.studies.row import Row, Value, identity, label
-from formulations.errors import InputError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -293,11 +292,6 @@ def legend(figure: Canvas, grid: Sequence["Axes"], names: Sequence[str]) -> None
     )
 
 
-def curve_label(curve: Group[Any]) -> str:
-    """Return the name of a curve for the legend."""
-    return plain(curve.label)
-
-
 def plain(text: str) -> str:
     """Return a short one-line text that Matplotlib shows literally, without formulas."""
     short = text if len(text) <= _LONGEST_LABEL else f"{text[: _LONGEST_LABEL - 1]}…"
@@ -407,16 +401,6 @@ def drawn_value(plan: Figure, rows: Sequence[Row]) -> str:
     return with_unit(rows[0].task.computes, plan.y)
 
 
-def refuse(plan: Figure, what: str, remedy: str) -> InputError:
-    """Return the error for a figure that cannot be drawn as planned."""
-    return InputError(f"report figure {plan.title!r}", what, remedy)
-
-
-def marks(rows: Sequence[Row], value: str, **more: str) -> Mapping[str, str]:
-    """Return HTML attributes that name the rows from which a number is computed."""
-    return origin(keys_of(rows), value, **more)
-
-
 def per_panel(plan: Figure) -> str:
     """Return the last part of a caption, which names the arguments of curves and panels."""
     curves = f", one curve per {' and '.join(plan.group)}" if plan.group else ""
@@ -468,7 +452,7 @@ def line(plan: Figure, point: Point) -> Line:
     used = traced(point.estimate.count, "defined")
     undefined = traced(point.estimate.undefined, "undefined")
     cells = [*keys, ((label(point.x),),), *numbers, ((used,),), ((undefined,),)]
-    return Line(cells, marks(point.rows, value=plan.y))
+    return Line(cells, origin(keys_of(point.rows), plan.y))
 
 
 def draw_bars(

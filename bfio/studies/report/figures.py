@@ -22,7 +22,6 @@ from bfio.studies.report.drawing import (
     bars,
     canvas,
     columns,
-    curve_label,
     draw_bars,
     drawn_value,
     framed,
@@ -32,14 +31,12 @@ from bfio.studies.report.drawing import (
     legend,
     line,
     look,
-    marks,
     mean_columns,
     name_panel,
     panels,
     per_panel,
     plain,
     points,
-    refuse,
     short_number,
     value_axes,
     without_interval,
@@ -78,6 +75,7 @@ from bfio.studies.report.traced import (
 from bfio.studies.report_plan import Figure, FigureKind
 from bfio.studies.row import Row, identity, label
 from formulations.arrays import FloatArray, IntArray
+from formulations.errors import InputError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -135,7 +133,7 @@ def draw_lines(plan: Figure, done: Sequence[Row]) -> Drawing:
                 drawn = [point for point in found if point.estimate.value is not None]
                 x, style = [places[point.x] + shift for point in drawn], Look.of(index)
                 dashes = style.dashes if places.is_numeric else "none"
-                draw_bars(axes, x, bars(drawn), style, curve_label(curve), dashes)
+                draw_bars(axes, x, bars(drawn), style, plain(curve.label), dashes)
             places.label(axes, plan.x, log="x" in plan.log)
         value_axes(grid, drawn_value(plan, done), log="y" in plan.log)
     caption = f"{drawn_value(plan, done)} against {plan.x}{per_panel(plan)}. {MEANS}."
@@ -167,7 +165,8 @@ def draw_scaling(plan: Figure, done: Sequence[Row]) -> Drawing:
     """Draw means of ``plan.y`` along ``plan.x`` in log-log axes with fitted power laws."""
     places = Places.of(done, plan.x)
     if not places.is_numeric or any(places[value] <= 0 for value in places.values):
-        raise refuse(plan, f"{plan.x} is not a positive number in every row", "choose another x")
+        what = f"{plan.x} is not a positive number in every row"
+        raise InputError(plan.place, what, "choose another x")
     lines, notes = [], list[Phrase]()
     parts = panels(plan, done)
     heading = f"{', '.join(plan.group)}{' (exponent)' if len(parts) == 1 else ''}"
@@ -177,7 +176,7 @@ def draw_scaling(plan: Figure, done: Sequence[Row]) -> Drawing:
             for index, curve in enumerate(panel.curves):
                 found = list(points(plan, curve, places))
                 fit = fitted(curve.items, plan.x, plan.y)
-                name, style = curve_label(curve), Look.of(index)
+                name, style = plain(curve.label), Look.of(index)
                 if fit.law is not None and len(parts) == 1:
                     name = f"{name}  ({fit.law.exponent:.2f})"
                 # A logarithmic axis cannot show a mean <= 0. The data table still lists it.
@@ -361,7 +360,7 @@ def _draw_histogram(
         style, whole = Look.of(index), max(len(values), 1)
         left.bar(index, 100 * zeros / whole, color=style.colour, alpha=0.85)
         if edges:
-            shares, name = 100 * bins / whole, curve_label(group)
+            shares, name = 100 * bins / whole, plain(group.label)
             right.stairs(shares, edges, color=style.colour, ls=style.dashes, lw=1.4, label=name)
         found = [("below 0", negatives, "-inf", "0")] if negatives else []
         found.append(("0", zeros, "0", "0"))
@@ -374,7 +373,7 @@ def _draw_histogram(
             numbers = ((traced(count, "entries"),),), ((share,),)
             cells = [*key_cells(plan, group.items), ((place,),), *numbers]
             lines.append(Line(cells, {"data-from": start, "data-to": end}))
-        bodies.append(Body(lines, marks(group.items, value=plan.y)))
+        bodies.append(Body(lines, origin(keys_of(group.items), plan.y)))
     if edges:
         right.set_xscale("log")
     for axes in (left, right):
@@ -414,7 +413,7 @@ def draw_trajectory(plan: Figure, done: Sequence[Row]) -> Drawing:
                     domain = domain_of(own, plan.y, log="y" in plan.log)
                     curve = _curve(_block_means(own, plan.y, edges), domain)
                     style, mean = Look.of(index), np.array([e.value for e in curve], dtype=float)
-                    axes.plot(middle, mean, label=curve_label(group), **style.line)
+                    axes.plot(middle, mean, label=plain(group.label), **style.line)
                     # With only two rows, the interval is so wide that it would set the scale.
                     shown = (e.interval if e.count > 2 else None for e in curve)
                     ends = np.array([(i.lower, i.upper) if i else (np.nan,) * 2 for i in shown]).T
@@ -485,7 +484,7 @@ def _body(plan: Figure, group: Group[Row], edges: IntArray, curve: Sequence[Esti
         cells = [*keys, ((place,),), *split(estimated(estimate, "series-mean"))]
         cells.append(((traced(estimate.count, "series-rows"),),))
         lines.append(Line(cells, {"data-from": str(first), "data-to": str(end)}))
-    return Body(lines, marks(distinct(group.items, plan.y), value=plan.y))
+    return Body(lines, origin(keys_of(distinct(group.items, plan.y)), plan.y))
 
 
 _Instance = tuple[Hashable, ...]
@@ -515,7 +514,7 @@ def draw_performance_profile(plan: Figure, rows: Sequence[Row]) -> Drawing:
             for index, (curve, factors) in enumerate(zip(panel.curves, curves, strict=True)):
                 shares = [_share(factors, bound) for bound in bounds]
                 heights = [100 * share for share in shares]
-                name = curve_label(curve)
+                name = plain(curve.label)
                 axes.step(bounds, heights, where="post", label=name, **Look.of(index).line)
                 if not curve.items:
                     continue
@@ -525,8 +524,8 @@ def draw_performance_profile(plan: Figure, rows: Sequence[Row]) -> Drawing:
                     cells = [*key_cells(plan, curve.items), ((f"{bound:.4g}",),), ((cell,),)]
                     lines.append(Line(cells, {"data-factor": repr(bound)}))
                 more = {"instance": " ".join(names), "best": plan.best}
-                origin = marks(curve.items, value=plan.y, baseline_keys=everyone, **more)
-                bodies.append(Body(lines, origin))
+                own = origin(keys_of(curve.items), plan.y, baseline_keys=everyone, **more)
+                bodies.append(Body(lines, own))
             _label(axes, plan, bounds[-1])
     columns = [*key_columns(plan), Column("factor"), Column("instances within", "%")]
     told = f" (one per {', '.join(names)})" if names else ""
@@ -567,11 +566,9 @@ def _values(
     for row in curve.items:
         instance = tuple(identity(row.task.arguments[name]) for name in names)
         if instance in found:
-            raise refuse(
-                plan,
-                f"{curve.label} has several rows for one instance",
-                "name the argument in which they differ in group, panel or where",
-            )
+            what = f"{curve.label} has several rows for one instance"
+            remedy = "name the argument in which they differ in group, panel or where"
+            raise InputError(plan.place, what, remedy)
         found[instance] = number_of(row, plan.y) if row.is_done else None
     return found
 

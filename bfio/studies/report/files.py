@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bfio.common.files import atomic_file
+from bfio.common.files import write_file
 from bfio.studies.results import Results
 from bfio.studies.row import Row, Task, Value, canonical, label
 from formulations.errors import InputError
@@ -96,11 +96,8 @@ def _translated(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise InputError(
-            str(folder),
-            f"cannot be written ({error.strerror})",
-            "choose another folder, or make room in this one",
-        ) from None
+        remedy = "choose another folder, or make room in this one"
+        raise InputError(str(folder), f"cannot be written ({error.strerror})", remedy) from None
 
 
 def write_text(path: Path, text: str) -> None:
@@ -113,8 +110,7 @@ def write_text(path: Path, text: str) -> None:
     """
     with _translated(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_file(path, overwrite=True) as (stream, _):
-        stream.write(text.encode())
+    write_file(path, text.encode())
 
 
 def slug(number: int, title: str) -> str:

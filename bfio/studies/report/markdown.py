@@ -191,9 +191,8 @@ def write_markdown(tables: Mapping[str, str], path: Path) -> None:
         raise InputError(str(path), f"cannot be read ({error})", remedy) from None
     names = marked_tables(old)
     if names and not set(names) & set(tables):
-        raise InputError(
-            str(path), "no <!-- table NAME --> has a known name", use_one_of(names[0], tables)
-        )
+        what = "no <!-- table NAME --> has a known name"
+        raise InputError(str(path), what, use_one_of(names[0], tables))
     write_text(path, filled(old, tables, str(path), strict=False) if names else whole(tables))
 
 

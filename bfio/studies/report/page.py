@@ -23,13 +23,13 @@ from bfio.studies.report.files import (
     slug,
     write_all,
 )
-from bfio.studies.report.selection import conditions, grouped, keys_of, matches
+from bfio.studies.report.selection import conditions, grouped, keys_of
 from bfio.studies.report.statistics import total
 from bfio.studies.report.tables import TableView, build
 from bfio.studies.report.traced import Cell, Phrase, Traced, counted, origin, traced
 from bfio.studies.report_plan import Figure
 from bfio.studies.results import ENDS, Results, check_some_done, study_remarks, study_settings
-from bfio.studies.row import Row, RowVerdict, Value, canonical, label
+from bfio.studies.row import Row, RowVerdict, Value, canonical, fulfils, label
 from bfio.studies.study import Study
 
 if TYPE_CHECKING:
@@ -237,7 +237,7 @@ def _exact(piece: str | Traced) -> str:
 
 
 def _figure(number: int, plan: Figure, results: Results) -> FigureView:
-    rows = [row for row in results.rows.values() if matches(row.task, plan.where)]
+    rows = [row for row in results.rows.values() if fulfils(row.task.arguments, plan.where)]
     drawing = figures.draw(plan, rows)
     name = slug(number, plan.title)
     settings = study_settings(results, [row.task for row in rows]) if rows else ""

@@ -51,11 +51,6 @@ def task_of(item: Task | Row) -> Task:
     return item.task if isinstance(item, Row) else item
 
 
-def matches(task: Task, wanted: Mapping[str, Any]) -> bool:
-    """Return whether a task has the wanted arguments; an absent argument equals None."""
-    return fulfils(task.arguments, wanted)
-
-
 def grouped(items: Iterable[_Item], names: Sequence[str]) -> list[Group[_Item]]:
     """Group rows or tasks by their values of the named arguments, in order of first appearance."""
     groups: dict[tuple[Hashable, ...], Group[_Item]] = {}
@@ -253,7 +248,7 @@ class Baseline:
         self._title = title
         self._by_names: dict[frozenset[str], list[Task]] = {}
         for task in tasks:
-            if matches(task, arguments):
+            if fulfils(task.arguments, arguments):
                 names = frozenset(task.arguments) - frozenset(arguments)
                 self._by_names.setdefault(names, []).append(task)
         self._partners: dict[tuple[frozenset[str], tuple[str, ...]], _Partners] = {}
@@ -276,11 +271,9 @@ class Baseline:
             )
         ]
         if len(found) > 1:
-            raise InputError(
-                f"report table {self._title!r}",
-                f"several rows of the baseline match row {task.key}",
-                "name more arguments in baseline, or fewer rows in where",
-            )
+            what = f"several rows of the baseline match row {task.key}"
+            remedy = "name more arguments in baseline, or fewer rows in where"
+            raise InputError(f"report table {self._title!r}", what, remedy)
         return found[0] if found else None
 
     def _within(self, names: frozenset[str], shared: tuple[str, ...]) -> "_Partners":

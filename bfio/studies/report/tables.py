@@ -15,7 +15,6 @@ from bfio.studies.report.selection import (
     fitted,
     grouped,
     keys_of,
-    matches,
     num_repeated,
     pair,
     ratio,
@@ -41,7 +40,7 @@ from bfio.studies.report.traced import (
 )
 from bfio.studies.report_plan import Statistic, Table, check_present
 from bfio.studies.results import SEED_CHANGES_NOTHING, Results, study_remarks, study_settings
-from bfio.studies.row import DASH, Row, Task, Value, identity, label
+from bfio.studies.row import DASH, Row, Task, Value, fulfils, identity, label
 
 #: Largest number of distinct words listed in a cell.
 _MAX_WORDS = 6
@@ -94,7 +93,7 @@ def build(plan: Table, results: Results) -> TableView:
         If its baseline is ambiguous, or no row has one of its values.
     """
     check_present(f"{plan.place}: values", plan.values, results.done)
-    tasks = [task for task in results.tasks if matches(task, plan.where)]
+    tasks = [task for task in results.tasks if fulfils(task.arguments, plan.where)]
     baseline = Baseline(tasks, plan.baseline, plan.title) if plan.baseline else None
     groups = _ordered(grouped(tasks, plan.rows))
     entries = [_entry(plan, group, results, baseline) for group in groups]
@@ -110,10 +109,11 @@ def build(plan: Table, results: Results) -> TableView:
 def _entry(plan: Table, group: Group[Task], results: Results, baseline: Baseline | None) -> _Entry:
     rows = results.rows
     done = [rows[t.key] for t in group.items if t.key in rows and rows[t.key].is_done]
-    is_divided = baseline is not None and not all(matches(t, plan.baseline) for t in group.items)
-    pairing = pair(group.items, rows, baseline) if baseline is not None and is_divided else None
-    names = plan.divided if pairing is not None else ()
-    ratios = {name: ratio(pairing, name) for name in names if pairing is not None}
+    pairing, ratios = None, {}
+    is_baseline = all(fulfils(t.arguments, plan.baseline) for t in group.items)
+    if baseline is not None and not is_baseline:
+        pairing = pair(group.items, rows, baseline)
+        ratios = {name: ratio(pairing, name) for name in plan.divided}
     return _Entry(plan, group, done, pairing, ratios)
 
 

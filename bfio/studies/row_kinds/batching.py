@@ -129,9 +129,8 @@ class BatchingOffer(CheckedOptions):
             )
             raise InputError("network", found, "give one of them")
         if self.trace is not None and self.hardware is None:
-            raise InputError(
-                "trace", "cannot be combined with network", "replace network by hardware"
-            )
+            what = "cannot be combined with network"
+            raise InputError("trace", what, "replace network by hardware")
         for name in ("prefill", "decode", "engines"):
             if self.network is not None and getattr(self, name) not in (None, 1):
                 raise InputError(name, "the network file states the value", "change the file")
@@ -168,9 +167,8 @@ class BatchingOffer(CheckedOptions):
         if self.initial:
             first = next((stage.name for stage in network.stages if stage.rate), None)
             if first is None:
-                raise InputError(
-                    "initial", "no stage has an arrival rate > 0", "give a stage a rate > 0"
-                )
+                what = "no stage has an arrival rate > 0"
+                raise InputError("initial", what, "give a stage a rate > 0")
             initial[first] = self.initial
         return replace(offered, network=network, serving=serving, agents=agents, initial=initial)
 

@@ -65,7 +65,7 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     return Planned(
         runs_digest(run),
         lambda: _compute(run, make(), context.want_log),
-        run.draws_with(look_ahead),
+        run.draws(look_ahead),
         run.setting(),
         *run.told(look_ahead=look_ahead),
         unread=run.unread,
@@ -189,10 +189,8 @@ def _observer(given: Arguments) -> GapObserver:
         method=given.text("method", "exact"),
         horizon=given.whole("gap_horizon", 0, maximum=MAX_HORIZON),
         gamma=exact_rational(given.rational("gap_gamma", "1"), "argument gap_gamma"),
-        objective=options.objective,
-        work_limit=options.work_limit,
-        time_limit=options.time_limit,
         every=given.whole("every", 1, minimum=1),
+        **{name: getattr(options, name) for name in _OF_PROGRAM},
     )
 
 

@@ -43,7 +43,7 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
         raise refused("workers", "one worker is always balanced", "use 2 or more")
     plans = {"baseline": baseline, "policy": policy}
     # Without draws in either run, rows that differ only in the seed are repetitions.
-    draws = baseline.draws or policy.draws
+    draws = baseline.draws() or policy.draws()
     return Planned(
         runs_digest(baseline, policy),
         partial(_compute, plans),

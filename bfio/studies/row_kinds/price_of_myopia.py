@@ -117,16 +117,14 @@ def myopia_instance(arguments: Arguments, plan: RunPlan) -> MyopiaInstance:
     timed = arguments.choice("arrivals", ARRIVALS)
     load = arguments.optional_number("load")
     if (timed == "poisson") != (load is not None):
-        raise refused(
-            "load", "load and arrivals = 'poisson' need each other", "give both or neither"
-        )
+        what = "load and arrivals = 'poisson' need each other"
+        raise refused("load", what, "give both or neither")
     if load is not None and not 0 < load <= 1e6:
         raise refused("load", f"{load} is out of range", "use 0 < load <= 1000000")
     pool, slots = plan.options.pool, plan.cluster.total_slots
     if load is None and pool < min(len(plan.workload), slots):
-        raise refused(
-            "pool", f"a pool of {pool} cannot fill all slots at once", "use pool_per_slot = 1"
-        )
+        what = f"a pool of {pool} cannot fill all slots at once"
+        raise refused("pool", what, "use pool_per_slot = 1")
     return MyopiaInstance(
         choice=plan.choice,
         workers=plan.cluster.workers,

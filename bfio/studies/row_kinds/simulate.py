@@ -46,7 +46,7 @@ def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
     return Planned(
         runs_digest(run),
         partial(_compute, run, context.want_log),
-        run.draws,
+        run.draws(),
         run.setting(),
         *run.told(),
         run.meaning,

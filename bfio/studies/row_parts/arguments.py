@@ -13,7 +13,7 @@ from bfio.common.plugins import users_digest
 from bfio.kvcache.lower_bounds import ArrivalModel
 from bfio.kvcache.policy import BetaClearing, LookAhead, build
 from formulations.arrays import integer
-from formulations.errors import InputError, use_one_of
+from formulations.errors import InputError, check_known, use_one_of
 from formulations.hindsight_latency import Convention, LatencyProblem
 from formulations.named_objects import is_users
 from formulations.scalars import exact_number
@@ -76,9 +76,7 @@ class Arguments:
     def choice(self, name: str, known: Sequence[str], default: str | None = None) -> str:
         """Return an argument that is one of the known words; by default the first one."""
         value = self.text(name, known[0] if default is None else default)
-        if value not in known:
-            remedy = use_one_of(value, known)
-            raise refused(name, f"{value!r} is unknown", remedy)
+        check_known(f"argument {name}", value, known)
         return value
 
     def whole(self, name: str, default: int, *, minimum: int = 0, maximum: int = MAX_WHOLE) -> int:

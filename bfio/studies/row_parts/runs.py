@@ -242,11 +242,6 @@ class RunPlan:
         return parts | {name: f"{name} {label(value)}" for name, value in self.others.items()}
 
     @property
-    def name(self) -> str:
-        """Name of the policy, without options."""
-        return self.policy.name
-
-    @property
     def in_force(self) -> dict[str, object]:
         """Options that the policy reads, by name."""
         used = self.policy.in_force(self.options, self.cluster)
@@ -283,7 +278,7 @@ class RunPlan:
             *unused_arrivals(facts.has_arrival_times, self.options),
             *unused_window_knows(self.options),
             *idle(
-                [plan.name for plan in (self, *others)],
+                [plan.policy.name for plan in (self, *others)],
                 self.cluster,
                 self.options,
                 tells_prompts=facts.tells_prompts,
@@ -339,12 +334,7 @@ class RunPlan:
         found: dict[str, Any] = {name: str(path) for name, path in self.files.items()}
         return replace(self.options, **found)
 
-    @property
-    def draws(self) -> bool:
-        """Whether the run may draw random numbers, apart from its requests."""
-        return self.draws_with(look_ahead=0)
-
-    def draws_with(self, look_ahead: int) -> bool:
+    def draws(self, look_ahead: int = 0) -> bool:
         """Return whether the run may draw random numbers if it looks ahead at least this far."""
         # Without look-ahead, no predictor is called.
         asks = LOOK_AHEAD in self.policy.table or look_ahead > 0
@@ -365,10 +355,7 @@ class RunPlan:
         again = run_violations(measured, repeated, self.cluster)
         return found | {f"measured.{rule}": amount for rule, amount in again.items()}
 
-    def run(
-        self,
-        workload: Workload | None = None,
-    ) -> Run:
+    def run(self, workload: Workload | None = None) -> Run:
         """Simulate the run on its own requests, or on another workload."""
         return simulate(
             self.workload if workload is None else workload,
@@ -404,10 +391,7 @@ def run_plan(
     InputError
         If an argument is out of its domain or the policy does not exist.
     """
-
-    def place(name: str) -> str:
-        return f"argument {name}"
-
+    place = "argument {}".format
     text = policy or arguments.optional_text("policy")
     if text is None:
         raise refused("policy", "missing", "name a policy")

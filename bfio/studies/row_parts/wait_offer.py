@@ -36,7 +36,7 @@ from bfio.wait.policy import StageClock, StageInstance
 from bfio.workloads.generators import resample
 from bfio.workloads.workload import Workload, training_share
 from formulations.arrays import IntArray
-from formulations.errors import InputError
+from formulations.errors import InputError, naming
 from formulations.fluid import FluidProblem, FluidWorker, RequestClass, work_rate
 from formulations.scalars import MAX_TOKENS, exact_number
 from formulations.thresholds.problem import prompt_groups
@@ -103,11 +103,9 @@ def fluid_of(options: ClassOptions, context: RowContext) -> FluidProblem:
     """
     if options.fluid is None:
         raise refused("fluid", "missing", "name an input file of bfio fluid")
-    try:
+    with naming(options.fluid):
         found = FluidProblem.from_json(_text(context.folder / options.fluid))
         worker = found.single_worker()
-    except InputError as error:
-        raise InputError(f"{options.fluid}: {error.where}", error.what, error.remedy) from None
     return replace(found, workers=(options.worker(worker),))
 
 
@@ -336,19 +334,13 @@ def _halves(split: TraceSplit) -> tuple[Workload, Workload, tuple[RequestClass, 
     fitting = whole.prompt_tokens + whole.output_tokens <= split.memory
     left_out = int(np.count_nonzero(~fitting))
     if left_out and not split.skip_oversized:
-        raise refused(
-            "memory",
-            f"{left_out} of {len(whole)} requests do not fit alone",
-            "raise the memory, or write skip_oversized = true",
-        )
+        what = f"{left_out} of {len(whole)} requests do not fit alone"
+        raise refused("memory", what, "raise the memory, or write skip_oversized = true")
     kept = whole.part(fitting)
     first = int(split.training * len(kept))
     if not 0 < first < len(kept):
-        raise refused(
-            "training",
-            f"{first} of {len(kept)} requests are training requests; each part needs requests",
-            "change training, or use a longer trace",
-        )
+        what = f"{first} of {len(kept)} requests are training requests; each part needs requests"
+        raise refused("training", what, "change training, or use a longer trace")
     indices = np.arange(len(kept))
     training, rest = kept.part(indices < first), kept.part(indices >= first)
     pairs = zip(rest.prompt_tokens.tolist(), rest.output_tokens.tolist(), strict=True)

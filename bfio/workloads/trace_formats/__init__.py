@@ -28,9 +28,8 @@ def formats() -> tuple[TraceFormat, ...]:
         if not isinstance(candidate, TraceFormat):
             raise InputError(origin, "is not a TraceFormat", "point it at a TraceFormat object")
         if candidate.name in found:
-            raise InputError(
-                origin, f"the format name {candidate.name!r} is taken", "choose another name"
-            )
+            what = f"the format name {candidate.name!r} is taken"
+            raise InputError(origin, what, "choose another name")
         found[candidate.name] = candidate
     return tuple(found.values())
 
