@@ -303,14 +303,12 @@ def _prefill_tokens(part: RunPart) -> Value:
     return None if tokens is None else exact_sum(tokens[part.steps])
 
 
-@METRICS.average(
+METRICS.average(
     "prefill_mean_s",
     "s",
     "mean time from the first step of a request until its prompt is computed",
     Column("prefill\nmean [s]", by_default=False),
-)
-def _prefill_mean(part: RunPart) -> Average:
-    return Average(_prefill_times(part))
+)(lambda part: Average(_prefill_times(part)))
 
 
 @METRICS.average(

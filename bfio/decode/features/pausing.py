@@ -208,11 +208,9 @@ def _rests(replay: Replay) -> int:
 
 
 METRICS: MetricTable[RunPart] = MetricTable()
-
-
-@METRICS.metric("rests", "requests", "requests at rest, summed over steps")
-def _resting(part: RunPart) -> Value:
-    return None if part.run.rests is None else int(part.run.resting()[part.steps].sum())
+METRICS.metric("rests", "requests", "requests at rest, summed over steps")(
+    lambda part: None if part.run.rests is None else int(part.run.resting()[part.steps].sum())
+)
 
 
 @METRICS.average(
