@@ -457,8 +457,7 @@ def _children(scenario: Scenario) -> IntArray:
     num = len(scenario.network.stages)
     children = np.zeros((num, num), dtype=np.int64)
     for k, followers in enumerate(scenario.network.successors):
-        for target, _ in followers:
-            children[k, target] = 1
+        children[k, [target for target, _ in followers]] = 1
     return children
 
 
