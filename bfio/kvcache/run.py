@@ -10,7 +10,7 @@ import numpy as np
 from bfio.common.kernel_groups import Engine
 from bfio.common.metrics import MetricTable, Value
 from bfio.kvcache.instance import CacheInstance
-from formulations.arrays import FloatArray, IntArray
+from formulations.arrays import IntArray
 from formulations.results import fields_frame
 
 

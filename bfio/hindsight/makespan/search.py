@@ -237,8 +237,6 @@ class StepSearch:
             Value of `time.perf_counter` at which to stop.
         """
         data, store = self.begin(known, width, most_successors)
-        counters = store.counters
-        late = False
         for layer in range(self._layers):
             chosen = collect(layer, store)
             if len(chosen) > width:
@@ -246,14 +244,11 @@ class StepSearch:
             # Best first, so that better schedules prune the rest of the layer.
             chosen = chosen[np.argsort(store.reach[chosen], kind="stable")]
             while len(chosen):
-                late = is_over(deadline)
-                if late:
-                    break
+                if is_over(deadline):
+                    return self._found(known, store)
                 chosen = chosen[expand(chosen, layer, data, store, self._scratch) :]
-                if counters[HASHED] > 6 * len(store.table) // 10:
+                if store.counters[HASHED] > 6 * len(store.table) // 10:
                     rehash(store)
-            if late:
-                break
         return self._found(known, store)
 
     def begin(self, known: int, width: int, most_successors: int) -> tuple[Data, Store]:
@@ -301,10 +296,10 @@ class StepSearch:
         best = int(counters[BEST])
         bound = min(best, int(counters[DROPPED]), int(waits.min(initial=best)))
         # A complete schedule is also open; its reach is its cost, which is at least the best.
-        if counters[BEST_STATE] < 0:
-            return StepSearchResult(None, [], [], bound, int(counters[GENERATED]))
-        starts, lanes = self._schedule(int(counters[BEST_STATE]), store)
-        return StepSearchResult(best, starts, lanes, bound, int(counters[GENERATED]))
+        state, states = int(counters[BEST_STATE]), int(counters[GENERATED])
+        if state < 0:
+            return StepSearchResult(None, [], [], bound, states)
+        return StepSearchResult(best, *self._schedule(state, store), bound, states)
 
     def _schedule(self, state: int, store: Store) -> tuple[list[list[int]], list[list[int]]]:
         """Follow the parents back to the root, then identify the lanes on the way forward."""
