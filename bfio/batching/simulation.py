@@ -127,7 +127,7 @@ class _Record:
         """Run until a slot, or until no request is left; return the counters."""
         if not self.rows:
             self.machine.advance(0)
-            self._keep()
+            self.rows.append(self.machine.moment())
         begin = self.rows[-1].slot
         if slot is None:
             self._until_empty(begin, blocks)
@@ -151,12 +151,9 @@ class _Record:
         self.machine.advance(slot)
         if idles:
             self.machine.idle_until(slot)
-        self._keep()
+        self.rows.append(self.machine.moment())
         if self.tell is not None:
             self.tell(self.rows[-1].slot, int(self.rows[-1].run[DEPARTED]))
-
-    def _keep(self) -> None:
-        self.rows.append(self.machine.moment())
 
     def course(self) -> Course:
         """Return the states at the ends of the blocks."""
