@@ -24,7 +24,6 @@ import numpy as np
 from bfio.common.metrics import (
     Average,
     Column,
-    Domain,
     Metric,
     MetricTable,
     Value,
@@ -121,13 +120,11 @@ METRICS.average(
     "1",
     "mean over steps of 1 - mean load / max load",
     Column("idle", is_share=True),
-    Domain.SHARE,
 )(lambda part: Average(part.idle_fractions))
 METRICS.metric(
     "idle_fraction_median",
     "1",
     "median over steps of 1 - mean load / max load",
-    domain=Domain.SHARE,
 )(lambda part: percentile(part.idle_fractions, 50))
 
 
@@ -136,7 +133,6 @@ METRICS.metric(
     "1",
     "share of worker time in steps that is spent waiting at the barrier",
     Column("barrier", is_share=True),
-    Domain.SHARE,
 )
 def _barrier_loss(part: RunPart) -> Value:
     if len(part.steps) == 0:
@@ -154,7 +150,6 @@ def _barrier_loss(part: RunPart) -> Value:
     "1",
     "share of worker time in steps lost to unequal loads alone: waiting time if the tokens of a "
     "batch took no time, over the same time of steps",
-    domain=Domain.SHARE,
 )
 def _barrier_loss_loads(part: RunPart) -> Value:
     run = part.run
@@ -169,7 +164,6 @@ def _barrier_loss_loads(part: RunPart) -> Value:
     "1",
     "share of worker time in steps lost to unequal batches alone: waiting time if only the tokens "
     "of a batch took time, over the same time of steps",
-    domain=Domain.SHARE,
 )
 def _barrier_loss_batches(part: RunPart) -> Value:
     batches = part.run.batch_tokens()
@@ -192,7 +186,6 @@ METRICS.average(
     "1",
     "share of step time left if all workers had the mean load: 1 - barrier loss",
     Column("balance", is_share=True, by_default=False),
-    Domain.SHARE,
 )(lambda part: Average(part.balanced_s, part.run.duration_s[part.steps]))
 METRICS.average(
     "balanced_throughput_tokens_per_s",
@@ -328,7 +321,6 @@ METRICS.metric(
     "1",
     "share of the requests that started which completed within both limits of --slo",
     Column("in limits", is_share=True, by_default=False),
-    Domain.SHARE,
 )(lambda part: None if part.met is None else _over(int(part.met.sum()), len(part.started)))
 METRICS.metric(
     "goodput_requests_per_s",
@@ -356,7 +348,6 @@ def _goodput_tokens(part: RunPart) -> Value:
     "Jain's index of the tokens per second that each request got, from arrival or reveal to its "
     "end: 1 if all got the same",
     Column("Jain", by_default=False),
-    Domain.SHARE,
 )
 def _fairness(part: RunPart) -> Value:
     # If steps take no time, all requests are served at once and have no rate.

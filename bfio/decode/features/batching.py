@@ -25,7 +25,7 @@ import numpy as np
 from bfio.batching.policy import BatchState, ask, policy_of_engine
 from bfio.batching.registry import build
 from bfio.common.checking import number
-from bfio.common.metrics import NOTHING, Average, Column, Domain, MetricTable, Value, exact_sum
+from bfio.common.metrics import NOTHING, Average, Column, MetricTable, Value, exact_sum
 from bfio.common.text import exact
 from bfio.decode.cluster import Cluster, per_worker_text
 from bfio.decode.features.feature import Feature, RuleTable
@@ -316,7 +316,6 @@ METRICS.average(
     "1",
     "share of the token budgets that is used",
     Column("budget", is_share=True, by_default=False),
-    Domain.SHARE,
 )
 def _budget_share(part: RunPart) -> Average:
     tokens = _computed(part)
