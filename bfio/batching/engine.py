@@ -5,6 +5,7 @@ as machine code. Interpreted runs call any policy batch by batch, through `Askin
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -76,6 +77,8 @@ class RunInProgress:
         State tables of the run.
     loop : callable
         Runs the slots before a given slot, see `bfio.batching.phases.run_slots`.
+    rule : callable
+        Its rule by which batches are formed; not read by machine code, which contains its own.
     deadlines : tuple of int
         Deadlines of `TTFT`, `TBT` and `E2E` [slots].
     """
@@ -84,10 +87,11 @@ class RunInProgress:
         self,
         streams: Streams,
         state: s.Machine,
-        loop: Callable[[s.Machine, int], int],
+        loop: Callable[[s.Machine, int, Any], int],
+        rule: Callable[[s.Machine, int], None] | int,
         deadlines: tuple[int, int, int],
     ) -> None:
-        self.streams, self.state, self._loop = streams, state, loop
+        self.streams, self.state, self._loop, self._rule = streams, state, loop, rule
         for row, deadline in zip(state.times, deadlines, strict=True):
             row[DEADLINE] = deadline
         self.known = 0
@@ -99,7 +103,7 @@ class RunInProgress:
             self._load_window()
             # Arrivals are known up to the end of the window, so the loop must not pass it.
             goal = until if self.streams.is_over() else min(until, self.known)
-            need = self._loop(self.state, goal)
+            need = self._loop(self.state, goal, self._rule)
             if need != s.REACHED:
                 self._give(need)
             elif counters[s.NOW] < goal and not self.is_empty():
@@ -230,10 +234,7 @@ def interpreted(
     state = new_machine(scenario, streams, served_by_asking(scenario), keeps_log=keeps_log)
     small = ("counters", "engines", "of_engines", "of_stages", "times")
     state = state._replace(**{name: np.asarray(getattr(state, name)).tolist() for name in small})
-    asking = Asking(scenario)
-    return RunInProgress(
-        streams, state, lambda machine, until: run_slots(machine, until, asking), deadlines
-    )
+    return RunInProgress(streams, state, run_slots, Asking(scenario), deadlines)
 
 
 class Asking:
@@ -456,8 +457,7 @@ def _children(scenario: Scenario) -> IntArray:
     num = len(scenario.network.stages)
     children = np.zeros((num, num), dtype=np.int64)
     for k, followers in enumerate(scenario.network.successors):
-        for target, _ in followers:
-            children[k, target] = 1
+        children[k, [target for target, _ in followers]] = 1
     return children
 
 
@@ -484,9 +484,4 @@ def compiled(
     """Return a run with built-in policies in machine code; arguments as in `interpreted`."""
     ensure_compiled("batching")
     state = new_machine(scenario, streams, served_by_policies(scenario), keeps_log=keeps_log)
-
-    def run(machine: Machine, until: int) -> int:
-        # The machine code contains the rule, so the last argument is not used.
-        return run_slots_compiled(machine, until, 0)
-
-    return RunInProgress(streams, state, run, deadlines)
+    return RunInProgress(streams, state, run_slots_compiled, 0, deadlines)

@@ -104,8 +104,7 @@ def _order(scenario: Scenario, agent: int) -> list[tuple[int, int]]:
 
 
 def _routing(network: AgentNetwork) -> FloatArray:
-    num = len(network.stages)
-    routing = np.zeros((num, num))
+    routing = np.zeros((len(network.stages), len(network.stages)))
     for k, followers in enumerate(network.successors):
         for target, chance in followers:
             routing[k, target] = float(chance)

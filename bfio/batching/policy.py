@@ -340,7 +340,8 @@ class _Batch:
     def decode(self, requests: list[int]) -> None:
         """Add a decode token of each request, class by class."""
         for own in self._classes(requests):
-            for i in _oldest(self._sorted_decodes(own), self.policy.kd):
+            # Orders that allow a limit are oldest first.
+            for i in self._sorted_decodes(own)[: self.policy.kd or None]:
                 if self.left > 0 and self.places > 0:
                     self._load(i, 1)
 
@@ -348,7 +349,7 @@ class _Batch:
         """Add prompts, class by class, until one exceeds the budget."""
         binding = self.policy.mixes
         for own in self._classes(requests):
-            for i in _oldest(self._sorted_prefills(own), self.policy.kp):
+            for i in self._sorted_prefills(own)[: self.policy.kp or None]:
                 chunk = min(self.state.prefill[i], self.left)
                 whole = chunk == self.state.prefill[i]
                 if chunk == 0 or (binding and self.places == 0):
@@ -367,9 +368,7 @@ class _Batch:
         self.places -= 1
 
     def _classes(self, requests: list[int]) -> list[list[int]]:
-        def rank(i: int) -> int:
-            return self.state.rank[i]
-
+        rank = self.state.rank.__getitem__
         return [list(own) for _, own in groupby(sorted(requests, key=rank), key=rank)]
 
     def _sorted_decodes(self, requests: list[int]) -> list[int]:
@@ -377,7 +376,7 @@ class _Batch:
         if order is Order.SHORTEST:
             return sorted(requests, key=lambda i: (self.state.decode[i], i))
         if order is Order.ENTRY:
-            return sorted(requests, key=lambda i: self.state.entered[i])
+            return sorted(requests, key=self.state.entered.__getitem__)
         return sorted(requests)
 
     def _sorted_prefills(self, requests: list[int]) -> list[int]:
@@ -387,8 +386,3 @@ class _Batch:
         if order is Order.LONGEST:
             return sorted(requests, key=lambda i: (-left[i], i))
         return sorted(requests)
-
-
-def _oldest(ordered: list[int], limit: int) -> list[int]:
-    """Return the first ``limit`` requests; orders that allow a limit are oldest first."""
-    return ordered[:limit] if limit else ordered

@@ -100,9 +100,7 @@ def request_ends(run: BatchRun) -> RequestEnds:
     for which, draws in _draws_in_order(log, scenario, Streams(scenario, run.seed)):
         successors[which] = draws[:, D_SUCCESSOR]
     drawn = successors.tolist()
-    of_request: dict[int, list[int]] = defaultdict(list)
-    for task, request in enumerate(log.tasks[:, 1].tolist()):
-        of_request[request].append(task)
+    of_request = _of_requests(log)
     stages, ready = log.tasks[:, 2].tolist(), log.tasks[:, 4].tolist()
     times, unknown, wrong = [], 0, 0
     for tasks in of_request.values():
@@ -114,7 +112,9 @@ def request_ends(run: BatchRun) -> RequestEnds:
                 times.append(max(done) - ready[tasks[0]])
             continue
         own = [stages[task] for task in tasks]
-        wrong += _wrong_steps(own, [drawn[task] for task in tasks])
+        # Tasks that were followed by another stage than the drawn one.
+        followed = zip((drawn[task] for task in tasks), own[1:], strict=False)
+        wrong += sum(successor not in (_UNKNOWN, stage) for successor, stage in followed)
         if done[-1] <= end:
             departed = _departed(scenario, own[-1], drawn[tasks[-1]])
             unknown += departed is None
@@ -122,6 +122,14 @@ def request_ends(run: BatchRun) -> RequestEnds:
             if departed:
                 times.append(done[-1] - ready[tasks[0]])
     return RequestEnds(np.array(times, dtype=np.int64), unknown, wrong)
+
+
+def _of_requests(log: BatchLog) -> dict[int, list[int]]:
+    """Return the tasks of each request, in order."""
+    found: dict[int, list[int]] = defaultdict(list)
+    for task, request in enumerate(log.tasks[:, _REQUEST].tolist()):
+        found[request].append(task)
+    return found
 
 
 def _draws_in_order(
@@ -136,12 +144,6 @@ def _draws_in_order(
             tasks = own[first : first + len(block)]
             yield tasks, block[: len(tasks)]
             first += len(block)
-
-
-def _wrong_steps(stages: list[int], drawn: list[int]) -> int:
-    """Count the tasks of a request that were followed by another stage than the drawn one."""
-    followed = zip(drawn[:-1], stages[1:], strict=True)
-    return sum(successor not in (_UNKNOWN, stage) for successor, stage in followed)
 
 
 def _departed(scenario: Scenario, stage: int, drawn: int) -> bool | None:
@@ -458,25 +460,20 @@ def _draws(run: BatchRun) -> dict[str, int]:
 
 def _begun(log: BatchLog, scenario: Scenario) -> list[tuple[int, int]]:
     """Return the slot and stage of the first task of each request."""
-    first_of: dict[int, int] = {}
-    begun = []
-    for _, request, stage, _, ready, _, _ in log.tasks.tolist():
-        if request not in first_of:
-            first_of[request] = ready
-            begun.append((ready, stage))
-        elif scenario.network.forks(stage) and not scenario.network.predecessors[stage]:
-            begun.append((ready, stage))
+    begun, network = [], scenario.network
+    for tasks in _of_requests(log).values():
+        for place, (_, _, stage, _, ready, _, _) in enumerate(log.tasks[tasks].tolist()):
+            if place == 0 or (network.forks(stage) and not network.predecessors[stage]):
+                begun.append((ready, stage))
     return begun
 
 
 def _routes(log: BatchLog, scenario: Scenario) -> dict[str, int]:
     """Check that each task follows its predecessors, immediately if no delay is set."""
-    network, ends = scenario.network, departures(log).tolist()
-    of_request: dict[int, list[list[int]]] = defaultdict(list)
-    for task in log.tasks.tolist():
-        of_request[task[_REQUEST]].append(task)
+    network, ends, rows = scenario.network, departures(log).tolist(), log.tasks.tolist()
     wrong = {"wrong_routes": 0, "handed_on_late": 0}
-    for tasks in of_request.values():
+    for own in _of_requests(log).values():
+        tasks = [rows[task] for task in own]
         forks = network.forks(tasks[0][_STAGE])
         found = _forked(tasks, scenario, ends) if forks else _routed(tasks, scenario, ends)
         for name, amount in found.items():

@@ -233,25 +233,25 @@ METRICS.metric(
     "1",
     "processed tokens / tokens of full batches without pause",
     Column("of full\nbatches", is_share=True),
+    Domain.NON_NEGATIVE,
 )(lambda run: _per(run.tokens, run.capacity))
 
 
-METRICS.metric(
-    "busy_share", "1", "share of the engines' time in which a batch ran", domain=Domain.SHARE
-)(lambda run: _per(_counted(run, BUSY), run.tallies.slot * len(run.tallies.engines)))
+METRICS.metric("busy_share", "1", "share of the engines' time in which a batch ran")(
+    lambda run: _per(_counted(run, BUSY), run.tallies.slot * len(run.tallies.engines))
+)
 METRICS.metric("batches", "batches", "batches formed")(lambda run: _counted(run, BATCHES))
 METRICS.metric("mean_batch", "tokens", "mean tokens of a batch", Column("mean\nbatch"))(
     lambda run: _per(run.tokens, _counted(run, BATCHES))
 )
-METRICS.metric(
-    "full_share", "1", "share of batches that use the whole budget", domain=Domain.SHARE
-)(lambda run: _per(_counted(run, FULL), _counted(run, BATCHES)))
+METRICS.metric("full_share", "1", "share of batches that use the whole budget")(
+    lambda run: _per(_counted(run, FULL), _counted(run, BATCHES))
+)
 METRICS.metric(
     "short_share",
     "1",
     "share of batches below what budget and requests allowed: not work-conserving",
     Column("short\nbatches", is_share=True),
-    domain=Domain.SHARE,
 )(lambda run: _per(_counted(run, SHORT), _counted(run, BATCHES)))
 METRICS.metric(
     "mean_requests",
@@ -288,10 +288,7 @@ def _register_times() -> None:
             _of_times(row, lambda counted: int(counted[LONGEST]))
         )
         METRICS.metric(
-            f"{name}_attainment",
-            "1",
-            f"share of times {words} within the deadline; 1 without one",
-            domain=Domain.SHARE,
+            f"{name}_attainment", "1", f"share of times {words} within the deadline; 1 without one"
         )(
             _of_times(
                 row, lambda counted: int(counted[IN_TIME]) / int(counted[COUNT]), in_slots=False

@@ -240,21 +240,18 @@ def with_trace(
         raise InputError("trace", what, "give a file with one stage")
     decode = np.maximum(workload.output_tokens, 1)
     sizes = ListedSizes(workload.prompt_tokens, decode, in_order=not drawn)
-    stage = network.stages[0].name
-    if drawn:
-        return replace(
-            scenario,
-            network=_with_means(network, sizes, network.stages[0].rate),
-            listed_sizes={stage: sizes},
-        )
-    scale = exact_number(rate_scale, "rate_scale", positive=True)
-    slots = _arrival_slots(network, workload, scale)
-    rate = Fraction(len(slots), int(slots[-1]) + 1)
+    (stage,), arrivals = network.stages, scenario.listed_arrivals
+    rate = stage.rate
+    if not drawn:
+        scale = exact_number(rate_scale, "rate_scale", positive=True)
+        slots = _arrival_slots(network, workload, scale)
+        rate = Fraction(len(slots), int(slots[-1]) + 1)
+        arrivals = {stage.name: ListedArrivals(slots)}
     return replace(
         scenario,
         network=_with_means(network, sizes, rate),
-        listed_sizes={stage: sizes},
-        listed_arrivals={stage: ListedArrivals(slots)},
+        listed_sizes={stage.name: sizes},
+        listed_arrivals=arrivals,
     )
 
 

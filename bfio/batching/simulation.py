@@ -76,23 +76,27 @@ def simulate(
             "horizon", "is missing, but arrivals never end", "give the duration of the run"
         )
     streams, deadlines = Streams(scenario, seed), asked.deadlines(slot)
-    machine, used = _machine(scenario, streams, deadlines, engine, duration, keeps_log=keeps_log)
+    servings = [scenario.serving_of(agent.name) for agent in scenario.network.agents]
+    able = all(type(serving.policy) is TokenBudgetPolicy for serving in servings)
+    saved_s = _SAVED_S * (MAX_SLOTS if duration is None else duration)
+    is_fast = takes_compiled(engine, able=able, kernels="batching", saved_s=saved_s)
+    begin = compiled if is_fast else interpreted
+    machine = begin(scenario, streams, deadlines, keeps_log=keeps_log)
     record = _Record(machine, tell)
     before = record.until(warmup, 1)
     machine.forget_longest()
     ended = record.until(duration, asked.blocks)
     log = BatchLog.of(machine.log_rows()) if keeps_log else None
-    names = (scenario.serving_of(agent.name).name for agent in scenario.network.agents)
     return BatchRun(
         scenario=scenario,
-        policy=", ".join(dict.fromkeys(names)),
+        policy=", ".join(dict.fromkeys(serving.name for serving in servings)),
         seed=int(seed),
         verdict=BatchVerdict.DRAINED if duration is None else BatchVerdict.HORIZON,
         warmup=before.slot,
         tallies=ended.since(before) if warmup else ended,
         course=record.course(),
         log=log,
-        engine=used,
+        engine=Engine.COMPILED if is_fast else Engine.REFERENCE,
     )
 
 
@@ -111,24 +115,6 @@ def logged_beginning(
     return simulate(run.scenario, **again, horizon=length, blocks=1)
 
 
-def _machine(
-    scenario: Scenario,
-    streams: Streams,
-    deadlines: tuple[int, int, int],
-    engine: Engine | str,
-    duration: int | None,
-    *,
-    keeps_log: bool,
-) -> tuple[RunInProgress, Engine]:
-    names = (agent.name for agent in scenario.network.agents)
-    able = all(type(scenario.serving_of(name).policy) is TokenBudgetPolicy for name in names)
-    saved_s = _SAVED_S * (MAX_SLOTS if duration is None else duration)
-    if not takes_compiled(engine, able=able, kernels="batching", saved_s=saved_s):
-        run = interpreted(scenario, streams, deadlines, keeps_log=keeps_log)
-        return run, Engine.REFERENCE
-    return compiled(scenario, streams, deadlines, keeps_log=keeps_log), Engine.COMPILED
-
-
 @dataclass
 class _Record:
     """Recorder of the states of a run at the ends of blocks."""
@@ -141,7 +127,7 @@ class _Record:
         """Run until a slot, or until no request is left; return the counters."""
         if not self.rows:
             self.machine.advance(0)
-            self._keep()
+            self.rows.append(self.machine.moment())
         begin = self.rows[-1].slot
         if slot is None:
             self._until_empty(begin, blocks)
@@ -165,12 +151,9 @@ class _Record:
         self.machine.advance(slot)
         if idles:
             self.machine.idle_until(slot)
-        self._keep()
+        self.rows.append(self.machine.moment())
         if self.tell is not None:
             self.tell(self.rows[-1].slot, int(self.rows[-1].run[DEPARTED]))
-
-    def _keep(self) -> None:
-        self.rows.append(self.machine.moment())
 
     def course(self) -> Course:
         """Return the states at the ends of the blocks."""

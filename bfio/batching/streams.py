@@ -66,7 +66,8 @@ class Streams:
         self.scenario = scenario
         network = scenario.network
         num = len(network.stages)
-        self._rngs = [[_generator(seed, k, use) for use in range(5)] for k in range(num)]
+        rng = np.random.default_rng
+        self._rngs = [[rng([seed, k, use]) for use in range(5)] for k in range(num)]
         self._drawn = [0] * num
         self._entries = _entries(scenario)
         self._rate = sum(scenario.arrival_laws[k].rate for k in self._entries)
@@ -184,7 +185,3 @@ def _route_table(successors: tuple[tuple[int, Fraction], ...]) -> tuple[IntArray
     targets = [target for target, _ in successors] + ([DEPARTS] if leaves else [])
     limits = np.cumsum([float(chance) for chance in chances])[: len(targets) - 1]
     return np.array(targets, dtype=np.int64), limits
-
-
-def _generator(seed: int, stage: int, use: int) -> np.random.Generator:
-    return np.random.default_rng([seed, stage, use])

@@ -185,12 +185,16 @@ class MetricTable(Generic[Record]):
         unit: str,
         description: str,
         column: Column | None = None,
-        domain: Domain = Domain.NON_NEGATIVE,
+        domain: Domain | None = None,
     ) -> Callable[[Callable[[Record], Value]], Callable[[Record], Value]]:
-        """Register the decorated function of a record as a metric; see `Metric` for arguments."""
+        """Register the decorated function of a record as a metric; see `Metric` for arguments.
+
+        A metric of unit 1 is a share, 0 to 1, unless its domain is given.
+        """
 
         def register(compute: Callable[[Record], Value]) -> Callable[[Record], Value]:
-            self._add(Metric(name, unit, description, compute, column, domain=domain))
+            of = domain or _domain_of(unit)
+            self._add(Metric(name, unit, description, compute, column, domain=of))
             return compute
 
         return register
@@ -201,12 +205,11 @@ class MetricTable(Generic[Record]):
         unit: str,
         description: str,
         column: Column | None = None,
-        domain: Domain = Domain.NON_NEGATIVE,
     ) -> Callable[[Callable[[Record], Average]], Callable[[Record], Average]]:
         """Register a function that returns an `Average` as a metric with a confidence interval."""
 
         def register(average: Callable[[Record], Average]) -> Callable[[Record], Average]:
-            self._add(_averaging(name, unit, description, average, column, domain))
+            self._add(_averaging(name, unit, description, average, column))
             return average
 
         return register
@@ -355,11 +358,15 @@ def _averaging(
     description: str,
     average: Callable[[Record], Average],
     column: Column | None,
-    domain: Domain = Domain.NON_NEGATIVE,
 ) -> Metric[Record]:
-    return Metric(
-        name, unit, description, lambda record: average(record).value, column, average, domain
-    )
+    def compute(record: Record) -> Value:
+        return average(record).value
+
+    return Metric(name, unit, description, compute, column, average, _domain_of(unit))
+
+
+def _domain_of(unit: str) -> Domain:
+    return Domain.SHARE if unit == "1" else Domain.NON_NEGATIVE
 
 
 def percentile(values: FloatArray, percent: float) -> float | None:

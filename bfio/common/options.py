@@ -12,12 +12,14 @@ import argparse
 import inspect
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
+from enum import StrEnum
 from fractions import Fraction
 from functools import cache, partial, wraps
-from typing import Any, Generic, TypeAlias, TypeVar, cast
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, cast
 
 from formulations.errors import InputError, check_keywords, check_kind, use_one_of, with_article
 from formulations.named_objects import OR_YOUR_OWN, is_users
+from formulations.problem_data import member
 from formulations.scalars import exact_number, exact_rational, integer
 
 T = TypeVar("T")
@@ -175,12 +177,16 @@ class CheckedOptions:
         If a value breaks its rule; the error names the field.
     """
 
+    #: Words before the name of a field in errors.
+    whose: ClassVar[str] = ""
+
     def __post_init__(self) -> None:
         """Check every value. None is accepted where it is the default."""
         for entry in options_of(type(self)):
             value = getattr(self, entry.field)
             if value is not None or entry.default is not None:
-                object.__setattr__(self, entry.field, entry.kind.checked(value, entry.field))
+                value = entry.kind.checked(value, f"{self.whose}{entry.field}")
+                object.__setattr__(self, entry.field, value)
 
 
 def checked(kind: OptionKind, check: Check) -> OptionKind:
@@ -197,6 +203,11 @@ POSITIVE = checked(RATIONAL, partial(exact_number, positive=True))
 def whole(minimum: int = 0, maximum: int = 10**9) -> OptionKind:
     """Return the option kind of integers from ``minimum`` to ``maximum``."""
     return checked(WHOLE, partial(integer, minimum=minimum, maximum=maximum))
+
+
+def word_of(words: type[StrEnum]) -> OptionKind:
+    """Return the option kind whose values are the members of an enumeration."""
+    return checked(TEXT, partial(member, words))
 
 
 def rational(

@@ -8,7 +8,15 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from bfio.common.compilable import compilable
-from bfio.common.options import NUMBER, WHOLE, OptionKind, described, option
+from bfio.common.options import (
+    NUMBER,
+    CheckedOptions,
+    OptionKind,
+    checked,
+    described,
+    option,
+    whole,
+)
 from formulations.errors import InputError, known_fields
 from formulations.scalars import integer, real
 from formulations.words import counted
@@ -47,10 +55,21 @@ PER_WORKER = OptionKind(
 )
 
 
+def _time(value: object, where: str) -> float:
+    time = real(value, where)
+    if time != 0.0 and not MIN_TIME_S <= time <= MAX_TIME_S:
+        what = f"{time} s is out of range"
+        raise InputError(where, what, f"give 0 or a time in [{MIN_TIME_S}, {MAX_TIME_S}] s")
+    return time
+
+
+_TIME = checked(NUMBER, _time)
+
+
 @described
 @known_fields
 @dataclass(frozen=True)
-class Cluster:
+class Cluster(CheckedOptions):
     """Barrier-synchronised decode workers (BF-IO, section 3 and eq. 6).
 
     If workers differ, a field is a tuple with one entry per worker, or a text such as
@@ -69,7 +88,7 @@ class Cluster:
     eq. 2.3), where ``a`` is ``batch_token_time_s`` and ``b0`` is ``free_tokens``.
     """
 
-    workers: int = option(16, WHOLE, "G", "workers (default 16)")
+    workers: int = option(16, whole(1, MAX_TOTAL_SLOTS), "G", "workers (default 16)")
     slots: int | tuple[int, ...] = option(
         72, PER_WORKER, "B", "requests a worker decodes at once (72), or one each: 8*72,8*36"
     )
@@ -88,7 +107,7 @@ class Cluster:
         name="token_time",
     )
     mean_time_s: float = option(
-        0.0, NUMBER, "T", "time per token of the mean load [s] (0)", name="mean_time"
+        0.0, _TIME, "T", "time per token of the mean load [s] (0)", name="mean_time"
     )
     memory: int | tuple[int, ...] | None = option(
         None, PER_WORKER, "K", "KV cache of a worker [tokens], or one each (default: no limit)"
@@ -108,19 +127,21 @@ class Cluster:
     )
     batch_token_time_s: float = option(
         0.0,
-        NUMBER,
+        _TIME,
         "T",
         "with a token budget, time per token of a batch beyond the free ones (0)",
         name="batch_token_time",
     )
     free_tokens: int = option(
-        0, WHOLE, "b0", "with a token budget, tokens of a batch that take no time (0)"
+        0,
+        whole(0, NO_LIMIT - 1),
+        "b0",
+        "with a token budget, tokens of a batch that take no time (0)",
     )
 
     def __post_init__(self) -> None:
         """Validate the fields."""
-        workers = integer(self.workers, "workers", minimum=1, maximum=MAX_TOTAL_SLOTS)
-        object.__setattr__(self, "workers", workers)
+        super().__post_init__()
         self._set("slots", partial(integer, minimum=1, maximum=MAX_TOTAL_SLOTS))
         for name in ("memory", "prefix_cache", "token_budget"):
             if getattr(self, name) is not None:
@@ -128,7 +149,6 @@ class Cluster:
         self._set("step_overhead_s", _time)
         self._set("token_time_s", _time)
         self._set("speed", _speed)
-        _time(self.mean_time_s, "mean_time_s")
         self._check_batches()
         if self.total_slots > MAX_TOTAL_SLOTS:
             raise InputError(
@@ -143,9 +163,6 @@ class Cluster:
 
     def _check_batches(self) -> None:
         """Check the fields that apply only with token budgets."""
-        _time(self.batch_token_time_s, "batch_token_time_s")
-        free = integer(self.free_tokens, "free_tokens", maximum=NO_LIMIT - 1)
-        object.__setattr__(self, "free_tokens", free)
         for name in ("batch_token_time_s", "free_tokens"):
             if self.token_budget is None and getattr(self, name):
                 what = "has no effect without token budgets"
@@ -351,14 +368,6 @@ def _number(text: str) -> float:
         return int(text)
     except ValueError:
         return float(text)
-
-
-def _time(value: object, where: str) -> float:
-    time = real(value, where)
-    if time != 0.0 and not MIN_TIME_S <= time <= MAX_TIME_S:
-        what = f"{time} s is out of range"
-        raise InputError(where, what, f"give 0 or a time in [{MIN_TIME_S}, {MAX_TIME_S}] s")
-    return time
 
 
 def _speed(value: object, where: str) -> float:

@@ -24,7 +24,6 @@ import numpy as np
 from bfio.common.metrics import (
     Average,
     Column,
-    Domain,
     Metric,
     MetricTable,
     Value,
@@ -57,50 +56,32 @@ METRICS: MetricTable[RunPart] = MetricTable()
 # Counts: steps, tokens, requests and their outcomes.
 
 
-@METRICS.metric("steps", "steps", "decode steps executed", Column("steps", place=1))
-def _steps(part: RunPart) -> Value:
-    return len(part.steps)
-
-
-@METRICS.metric("tokens", "tokens", "output tokens emitted")
-def _tokens(part: RunPart) -> Value:
-    return exact_sum(part.run.active[part.steps])
-
-
-@METRICS.metric("completed", "requests", "requests that emitted all their tokens")
-def _completed(part: RunPart) -> Value:
-    return len(part.completed)
-
-
-@METRICS.metric("partial", "requests", "requests that started but did not complete")
-def _partial(part: RunPart) -> Value:
-    return len(part.started) - len(part.completed)
-
-
-@METRICS.metric("interruptions", "requests", "times that a request left its worker unfinished")
-def _interruptions(part: RunPart) -> Value:
-    return int(np.isin(part.run.interruptions[:, 3], part.moments).sum())
-
-
-@METRICS.metric(
+METRICS.metric("steps", "steps", "decode steps executed", Column("steps", place=1))(
+    lambda part: len(part.steps)
+)
+METRICS.metric("tokens", "tokens", "output tokens emitted")(
+    lambda part: exact_sum(part.run.active[part.steps])
+)
+METRICS.metric("completed", "requests", "requests that emitted all their tokens")(
+    lambda part: len(part.completed)
+)
+METRICS.metric("partial", "requests", "requests that started but did not complete")(
+    lambda part: len(part.started) - len(part.completed)
+)
+METRICS.metric("interruptions", "requests", "times that a request left its worker unfinished")(
+    lambda part: int(np.isin(part.run.interruptions[:, 3], part.moments).sum())
+)
+METRICS.metric(
     "recomputed_tokens",
     "tokens",
     "prompts and emitted tokens of interrupted requests whose cache was lost",
-)
-def _recomputed_tokens(part: RunPart) -> Value:
-    return part.interrupted_tokens(Cause.RECOMPUTATION, Cause.FAILURE)
-
-
-@METRICS.metric(
+)(lambda part: part.interrupted_tokens(Cause.RECOMPUTATION, Cause.FAILURE))
+METRICS.metric(
     "swapped_tokens", "tokens", "prompts and emitted tokens of requests moved to the host"
+)(lambda part: part.interrupted_tokens(Cause.SWAP))
+METRICS.metric("cancelled", "requests", "requests whose client gave up before they were done")(
+    lambda part: int(np.isin(part.run.cancel_step, part.moments).sum())
 )
-def _swapped_tokens(part: RunPart) -> Value:
-    return part.interrupted_tokens(Cause.SWAP)
-
-
-@METRICS.metric("cancelled", "requests", "requests whose client gave up before they were done")
-def _cancelled(part: RunPart) -> Value:
-    return int(np.isin(part.run.cancel_step, part.moments).sum())
 
 
 @METRICS.metric("cancelled_tokens", "tokens", "tokens emitted for clients that then gave up")
@@ -115,60 +96,36 @@ METRICS = METRICS.extended(metric for feature in FEATURES for metric in feature.
 # Loads, their imbalance, and waiting requests.
 
 
-@METRICS.metric("work", "tokens", "sum of the loads of all workers and steps")
-def _work(part: RunPart) -> Value:
-    return exact_sum(part.run.total_load[part.steps])
-
-
-@METRICS.metric("total_time_s", "s", "step time and idle time")
-def _total_time(part: RunPart) -> Value:
-    return part.total_s
-
-
-@METRICS.metric("idle_time_s", "s", "time in which no request was active on any worker")
-def _idle_time(part: RunPart) -> Value:
-    return float(part.run.idle_before_s[part.steps].sum())
-
-
-@METRICS.average(
+METRICS.metric("work", "tokens", "sum of the loads of all workers and steps")(
+    lambda part: exact_sum(part.run.total_load[part.steps])
+)
+METRICS.metric("total_time_s", "s", "step time and idle time")(lambda part: part.total_s)
+METRICS.metric("idle_time_s", "s", "time in which no request was active on any worker")(
+    lambda part: float(part.run.idle_before_s[part.steps].sum())
+)
+METRICS.average(
     "avg_imbalance",
     "tokens",
     "mean over steps of G·max load - total load (BF-IO eq. 7)",
     Column("AvgImbalance\n[tokens]"),
-)
-def _avg_imbalance(part: RunPart) -> Average:
-    return Average(part.imbalance)
-
-
-@METRICS.average(
+)(lambda part: Average(part.imbalance))
+METRICS.average(
     "avg_gap",
     "tokens",
     "mean over steps of max load - min load (BalanceRoute's tables)",
     Column("AvgGap\n[tokens]"),
-)
-def _avg_gap(part: RunPart) -> Average:
-    return Average((part.run.max_load - part.run.min_load)[part.steps])
-
-
-@METRICS.average(
+)(lambda part: Average((part.run.max_load - part.run.min_load)[part.steps]))
+METRICS.average(
     "idle_fraction",
     "1",
     "mean over steps of 1 - mean load / max load",
     Column("idle", is_share=True),
-    Domain.SHARE,
-)
-def _idle_fraction(part: RunPart) -> Average:
-    return Average(part.idle_fractions)
-
-
-@METRICS.metric(
+)(lambda part: Average(part.idle_fractions))
+METRICS.metric(
     "idle_fraction_median",
     "1",
     "median over steps of 1 - mean load / max load",
-    domain=Domain.SHARE,
-)
-def _idle_fraction_median(part: RunPart) -> Value:
-    return percentile(part.idle_fractions, 50)
+)(lambda part: percentile(part.idle_fractions, 50))
 
 
 @METRICS.metric(
@@ -176,7 +133,6 @@ def _idle_fraction_median(part: RunPart) -> Value:
     "1",
     "share of worker time in steps that is spent waiting at the barrier",
     Column("barrier", is_share=True),
-    Domain.SHARE,
 )
 def _barrier_loss(part: RunPart) -> Value:
     if len(part.steps) == 0:
@@ -194,7 +150,6 @@ def _barrier_loss(part: RunPart) -> Value:
     "1",
     "share of worker time in steps lost to unequal loads alone: waiting time if the tokens of a "
     "batch took no time, over the same time of steps",
-    domain=Domain.SHARE,
 )
 def _barrier_loss_loads(part: RunPart) -> Value:
     run = part.run
@@ -209,7 +164,6 @@ def _barrier_loss_loads(part: RunPart) -> Value:
     "1",
     "share of worker time in steps lost to unequal batches alone: waiting time if only the tokens "
     "of a batch took time, over the same time of steps",
-    domain=Domain.SHARE,
 )
 def _barrier_loss_batches(part: RunPart) -> Value:
     batches = part.run.batch_tokens()
@@ -227,45 +181,30 @@ def _avg_load(part: RunPart) -> Average:
     return Average(part.run.total_load[part.steps], workers)
 
 
-@METRICS.average(
+METRICS.average(
     "load_balance_efficiency",
     "1",
     "share of step time left if all workers had the mean load: 1 - barrier loss",
     Column("balance", is_share=True, by_default=False),
-    Domain.SHARE,
-)
-def _load_balance_efficiency(part: RunPart) -> Average:
-    return Average(part.balanced_s, part.run.duration_s[part.steps])
-
-
-@METRICS.average(
+)(lambda part: Average(part.balanced_s, part.run.duration_s[part.steps]))
+METRICS.average(
     "balanced_throughput_tokens_per_s",
     "tokens/s",
     "throughput if all workers had the mean load: throughput over load balance efficiency",
     Column("balanced\n[tokens/s]", by_default=False),
-)
-def _balanced_throughput(part: RunPart) -> Average:
-    return Average(part.run.active[part.steps], part.balanced_s)
-
-
-@METRICS.average(
+)(lambda part: Average(part.run.active[part.steps], part.balanced_s))
+METRICS.average(
     "started_prompt_mean",
     "tokens",
     "mean prompt of requests that started",
     Column("started\n[tokens]", by_default=False),
-)
-def _started_prompt_mean(part: RunPart) -> Average:
-    return Average(part.run.prompt_tokens[part.started])
-
-
-@METRICS.average(
+)(lambda part: Average(part.run.prompt_tokens[part.started]))
+METRICS.average(
     "waiting_prompt_mean",
     "tokens",
     "mean prompt of requests left waiting after admission",
     Column("waiting\n[tokens]", by_default=False),
-)
-def _waiting_prompt_mean(part: RunPart) -> Average:
-    return part.mean_waiting("prompt_tokens")
+)(lambda part: part.mean_waiting("prompt_tokens"))
 
 
 @METRICS.average(
@@ -281,9 +220,9 @@ def _waiting_age_mean(part: RunPart) -> Average:
     return Average(steps * revealed.denominator - revealed.numerator, revealed.denominator)
 
 
-@METRICS.metric("max_waiting", "requests", "most requests waiting after admission")
-def _max_waiting(part: RunPart) -> Value:
-    return int(part.run.waiting[part.steps].max()) if len(part.steps) else None
+METRICS.metric("max_waiting", "requests", "most requests waiting after admission")(
+    lambda part: int(part.run.waiting[part.steps].max()) if len(part.steps) else None
+)
 
 
 # Throughput and the times of requests.
@@ -297,25 +236,19 @@ def _seconds(heading: str, *, by_default: bool = False) -> Column:
     return Column(f"{heading} [s]", by_default=by_default)
 
 
-@METRICS.average(
+METRICS.average(
     "throughput_tokens_per_s",
     "tokens/s",
     "tokens over step time (BF-IO eq. 8)",
     Column("throughput\n[tokens/s]"),
-)
-def _throughput(part: RunPart) -> Average:
-    return Average(part.run.active[part.steps], part.run.duration_s[part.steps])
-
-
-@METRICS.distribution(
+)(lambda part: Average(part.run.active[part.steps], part.run.duration_s[part.steps]))
+METRICS.distribution(
     "tpot",
     "s/token",
     "time per output token (BF-IO eq. 9)",
     ending="_s",
     shown={"mean": _milliseconds("TPOT mean"), "p95": _milliseconds("TPOT P95")},
-)
-def _time_per_token(part: RunPart) -> FloatArray:
-    return part.times_per_token
+)(lambda part: part.times_per_token)
 
 
 @METRICS.metric(
@@ -328,7 +261,7 @@ def _tpot_p95_awake(part: RunPart) -> Value:
     return None if awake is None else percentile(awake, 95)
 
 
-@METRICS.distribution(
+METRICS.distribution(
     "queueing_delay",
     "s",
     "time from arrival or reveal to the first step",
@@ -338,12 +271,8 @@ def _tpot_p95_awake(part: RunPart) -> Value:
         "p95": _seconds("queueing\nP95"),
         "max": _seconds("queueing\nmax"),
     },
-)
-def _queueing_delay(part: RunPart) -> FloatArray:
-    return part.delays
-
-
-@METRICS.distribution(
+)(lambda part: part.delays)
+METRICS.distribution(
     "ttft",
     "s",
     "time from arrival or reveal to the first token (TTFT)",
@@ -353,20 +282,14 @@ def _queueing_delay(part: RunPart) -> FloatArray:
         "p95": _seconds("TTFT\nP95", by_default=True),
         "max": _seconds("TTFT\nmax", by_default=True),
     },
-)
-def _first_token(part: RunPart) -> FloatArray:
-    return part.first_tokens
-
-
-@METRICS.distribution(
+)(lambda part: part.first_tokens)
+METRICS.distribution(
     "latency",
     "s",
     "time from arrival or reveal to the last token",
     ending="_s",
     shown={"mean": _seconds("latency\nmean"), "p95": _seconds("latency\nP95")},
-)
-def _latency(part: RunPart) -> FloatArray:
-    return part.latencies
+)(lambda part: part.latencies)
 
 
 # Service levels and fairness.
@@ -393,25 +316,18 @@ def jain_index(shares: FloatArray) -> float:
     return min(1.0, float(relative.sum()) ** 2 / (len(shares) * float((relative**2).sum())))
 
 
-@METRICS.metric(
+METRICS.metric(
     "slo_share",
     "1",
     "share of the requests that started which completed within both limits of --slo",
     Column("in limits", is_share=True, by_default=False),
-    Domain.SHARE,
-)
-def _slo_share(part: RunPart) -> Value:
-    return None if part.met is None else _over(int(part.met.sum()), len(part.started))
-
-
-@METRICS.metric(
+)(lambda part: None if part.met is None else _over(int(part.met.sum()), len(part.started)))
+METRICS.metric(
     "goodput_requests_per_s",
     "requests/s",
     "requests that completed within both limits of --slo, over step and idle time",
     Column("goodput\n[requests/s]", by_default=False),
-)
-def _goodput_requests(part: RunPart) -> Value:
-    return None if part.met is None else _over(int(part.met.sum()), part.total_s)
+)(lambda part: None if part.met is None else _over(int(part.met.sum()), part.total_s))
 
 
 @METRICS.metric(
@@ -432,7 +348,6 @@ def _goodput_tokens(part: RunPart) -> Value:
     "Jain's index of the tokens per second that each request got, from arrival or reveal to its "
     "end: 1 if all got the same",
     Column("Jain", by_default=False),
-    Domain.SHARE,
 )
 def _fairness(part: RunPart) -> Value:
     # If steps take no time, all requests are served at once and have no rate.
@@ -445,14 +360,12 @@ def _fairness(part: RunPart) -> Value:
 # Energy and power.
 
 
-@METRICS.metric(
+METRICS.metric(
     "energy_j",
     "J",
     "energy, two-phase reading (BF-IO eqs. 10-11)",
     Column("energy\n[kJ]", factor=1e-3, by_default=False),
-)
-def _energy(part: RunPart) -> Value:
-    return None if part.energy is None else part.energy.energy_j
+)(lambda part: None if part.energy is None else part.energy.energy_j)
 
 
 @METRICS.metric(
@@ -477,24 +390,18 @@ def _energy_averaged(part: RunPart) -> Value:
     return None if account is None else account.energy_j
 
 
-@METRICS.metric(
+METRICS.metric(
     "power_mean_w",
     "W",
     "mean power of all workers over step and idle time, two-phase reading (BF-IO, fig. 7)",
     Column("power\n[W]", by_default=False),
-)
-def _power_mean(part: RunPart) -> Value:
-    return None if part.energy is None else _over(part.energy.energy_j, part.total_s)
-
-
-@METRICS.metric(
+)(lambda part: None if part.energy is None else _over(part.energy.energy_j, part.total_s))
+METRICS.metric(
     "power_max_w",
     "W",
     "highest power of all workers in a step, two-phase reading",
     Column("power max\n[W]", by_default=False),
-)
-def _power_max(part: RunPart) -> Value:
-    return None if part.energy is None or len(part.steps) == 0 else part.energy.peak_power_w
+)(lambda part: None if part.energy is None or len(part.steps) == 0 else part.energy.peak_power_w)
 
 
 def measure(

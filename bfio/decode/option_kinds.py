@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import MISSING, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from bfio.common.options import (
@@ -12,10 +12,12 @@ from bfio.common.options import (
     RATIONAL,
     TEXT,
     WHOLE,
+    CheckedOptions,
     OptionKind,
     checked,
     one_of,
     option,
+    options_of,
     rational,
     read_pairs,
     whole,
@@ -24,10 +26,9 @@ from bfio.common.text import exact
 from bfio.decode.cluster import MAX_TIME_S
 from formulations.deadline import checked_work_limit
 from formulations.errors import InputError, known_fields
-from formulations.scalars import exact_rational, integer, real
+from formulations.scalars import MAX_TOKENS, exact_rational, real
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from fractions import Fraction
 
     from formulations.arrays import BoolArray, FloatArray
@@ -86,11 +87,10 @@ MAX_DELAY = 10**4
 
 
 @dataclass(frozen=True)
-class Pairs:
+class Pairs(CheckedOptions):
     """Base class of option values written as a text ``name=value,name=value``."""
 
-    #: Names and kinds of the fields, in their order, and an example of a text.
-    kinds: ClassVar[Mapping[str, OptionKind]] = {}
+    #: An example of a text.
     example: ClassVar[str] = ""
 
     @classmethod
@@ -100,19 +100,48 @@ class Pairs:
             return None
         if isinstance(given, cls):
             return given
-        named = dict(zip(cls.kinds, fields(cls), strict=True))
-        values = read_pairs(cls.kinds, str(given), where)
+        named = {entry.name: entry for entry in options_of(cls)}
+        kinds = {name: entry.kind for name, entry in named.items()}
+        values = read_pairs(kinds, str(given), where)
         for name, entry in named.items():
             if entry.default is MISSING and name not in values:
                 raise InputError(where, f"has no {name}=", f'write e.g. {where}="{cls.example}"')
-        return cls(**{named[name].name: value for name, value in values.items()})
+        return cls(**{named[name].field: value for name, value in values.items()})
 
     @property
     def text(self) -> str:
         """The value as a text, without entries that equal their defaults."""
-        given = zip(self.kinds, fields(self), strict=True)
-        values = ((name, getattr(self, entry.name), entry.default) for name, entry in given)
-        return ",".join(f"{name}={exact(v)}" for name, v, default in values if v != default)
+        values = ((entry, getattr(self, entry.field)) for entry in options_of(type(self)))
+        return ",".join(f"{entry.name}={exact(v)}" for entry, v in values if v != entry.default)
+
+
+def _pair(default: Any, kind: OptionKind, name: str | None = None) -> Any:
+    """Return a field of `Pairs`; ``name`` is its name in texts, by default that of the field."""
+    return option(default, kind, "", "", name=name)
+
+
+def _time_to_live(value: object, name: str) -> float:
+    ttl_s = math.inf if value == math.inf else float(real(value, "prefill ttl"))
+    if not ttl_s >= MIN_TTL_S:
+        raise InputError("prefill ttl", f"{ttl_s} s is too short", f"give {MIN_TTL_S} s or more")
+    return ttl_s
+
+
+def _limit(value: object, name: str) -> float:
+    limit = math.inf if value == math.inf else float(real(value, name))
+    if not limit > 0:
+        raise InputError(name, f"{limit} s is not a valid limit", "give seconds > 0")
+    return limit
+
+
+def _loss(value: object, name: str) -> float:
+    loss = float(real(value, name))
+    if not 0 <= loss < 1:
+        raise InputError(name, f"{loss} is out of range", "give a share in [0, 1)")
+    return loss
+
+
+_TIME, _LIMIT = checked(NUMBER, checked_time), checked(NUMBER, _limit)
 
 
 @known_fields
@@ -126,41 +155,19 @@ class PrefillTier(Pairs):
         If a value is out of range.
     """
 
-    kinds: ClassVar = {
-        "workers": WHOLE,
-        "token_time": NUMBER,
-        "overhead": NUMBER,
-        "transfer": NUMBER,
-        "ttl": NUMBER,
-        "places": WHOLE,
-    }
+    whose = "prefill "
     example = "workers=4,token_time=5e-5,ttl=30,places=256"
-    workers: int  #: ``P``; each computes one prompt at a time.
+    #: ``P``; each computes one prompt at a time.
+    workers: int = _pair(MISSING, whole(1, MAX_WORKERS))
     #: Time of a prefill per prompt token, and its fixed part [s].
-    token_time_s: float
-    overhead_s: float = 0.0
+    token_time_s: float = _pair(MISSING, _TIME, "token_time")
+    overhead_s: float = _pair(0.0, _TIME, "overhead")
     #: Time per prompt token to transfer its cache to the pool [s].
-    transfer_time_s: float = TRANSFER_TIME_S
+    transfer_time_s: float = _pair(TRANSFER_TIME_S, _TIME, "transfer")
     #: Time that the pool keeps the cache of a waiting request [s]; infinite for no limit.
-    ttl_s: float = math.inf
+    ttl_s: float = _pair(math.inf, checked(NUMBER, _time_to_live), "ttl")
     #: Number of requests that the pool holds, including those in transfer; by default no limit.
-    places: int | None = None
-
-    def __post_init__(self) -> None:
-        """Validate the values."""
-        workers = integer(self.workers, "prefill workers", minimum=1, maximum=MAX_WORKERS)
-        object.__setattr__(self, "workers", workers)
-        for name in ("token_time_s", "overhead_s", "transfer_time_s"):
-            time = checked_time(getattr(self, name), f"prefill {name}")
-            object.__setattr__(self, name, time)
-        ttl_s = math.inf if self.ttl_s == math.inf else float(real(self.ttl_s, "prefill ttl"))
-        if not ttl_s >= MIN_TTL_S:
-            raise InputError(
-                "prefill ttl", f"{ttl_s} s is too short", f"give {MIN_TTL_S} s or more"
-            )
-        object.__setattr__(self, "ttl_s", ttl_s)
-        if self.places is not None:
-            integer(self.places, "prefill places", minimum=1)
+    places: int | None = _pair(None, whole(1, MAX_TOKENS))
 
 
 @known_fields
@@ -172,19 +179,13 @@ class ServiceLevel(Pairs):
     longest time per output token (BF-IO eq. 9) [s]; infinite for no limit, but not both.
     """
 
-    kinds: ClassVar = {"ttft": NUMBER, "tpot": NUMBER}
     example = "ttft=2,tpot=0.05"
-    ttft_s: float = math.inf
-    tpot_s: float = math.inf
+    ttft_s: float = _pair(math.inf, _LIMIT, "ttft")
+    tpot_s: float = _pair(math.inf, _LIMIT, "tpot")
 
     def __post_init__(self) -> None:
-        """Validate the values."""
-        for name in ("ttft_s", "tpot_s"):
-            value = getattr(self, name)
-            limit = math.inf if value == math.inf else float(real(value, name))
-            if not limit > 0:
-                raise InputError(name, f"{limit} s is not a valid limit", "give seconds > 0")
-            object.__setattr__(self, name, limit)
+        """Check that there is a limit."""
+        super().__post_init__()
         if self.ttft_s == self.tpot_s == math.inf:
             raise InputError("slo", "sets no limit", f'write e.g. slo="{self.example}"')
 
@@ -198,19 +199,10 @@ class ServiceLevel(Pairs):
 class Telemetry(Pairs):
     """Load reports of workers: each arrives ``delay`` steps late, and a share ``loss`` is lost."""
 
-    kinds: ClassVar = {"delay": WHOLE, "loss": NUMBER}
+    whose = "telemetry "
     example = "delay=4,loss=0.1"
-    delay: int = 0
-    loss: float = 0.0
-
-    def __post_init__(self) -> None:
-        """Validate the values."""
-        delay = integer(self.delay, "telemetry delay", maximum=MAX_DELAY)
-        object.__setattr__(self, "delay", delay)
-        loss = float(real(self.loss, "telemetry loss"))
-        if not 0 <= loss < 1:
-            raise InputError("telemetry loss", f"{loss} is out of range", "give a share in [0, 1)")
-        object.__setattr__(self, "loss", loss)
+    delay: int = _pair(0, whole(0, MAX_DELAY))
+    loss: float = _pair(0.0, checked(NUMBER, _loss))
 
     @classmethod
     def parsed(cls, given: object, where: str) -> Self | None:

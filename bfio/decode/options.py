@@ -14,17 +14,16 @@ from bfio.common.options import (
     RATIONAL,
     TEXT,
     CheckedOptions,
-    OptionKind,
     check_beside,
     checked,
     described,
     option,
     whole,
+    word_of,
 )
 from bfio.decode.machine.counters import NONE
 from bfio.decode.option_kinds import PREFILL, SLO, TELEMETRY, TIMED, checked_time
 from formulations.errors import InputError, known_fields
-from formulations.problem_data import member
 from formulations.scalars import MAX_TOKENS, exact_rational, integer
 
 if TYPE_CHECKING:
@@ -94,11 +93,6 @@ def _rate(value: Fraction | float | str, name: str) -> Fraction:
     if rate <= 0:
         raise InputError(name, f"{value} is out of range", "give a number > 0")
     return rate
-
-
-def _word_of(words: type[StrEnum]) -> OptionKind:
-    """Return an option kind whose values are the members of an enumeration."""
-    return checked(TEXT, partial(member, words))
 
 
 def _schedule(given: object, name: str) -> str | tuple[tuple[Any, ...], ...]:
@@ -205,7 +199,7 @@ class RunOptions(CheckedOptions):
 
     arrivals: ArrivalMode = option(
         ArrivalMode.POOL,
-        _word_of(ArrivalMode),
+        word_of(ArrivalMode),
         "MODE",
         "pool (default): reveal in trace order up to --pool waiting; timed: at arrival times",
     )
@@ -224,7 +218,7 @@ class RunOptions(CheckedOptions):
     )
     dispatch: Dispatch = option(
         Dispatch.POOLED,
-        _word_of(Dispatch),
+        word_of(Dispatch),
         "MODE",
         "pooled (default), or immediate: bind each request when it is revealed",
     )
@@ -241,7 +235,7 @@ class RunOptions(CheckedOptions):
     )
     projection: Projection = option(
         Projection.CONSTANT,
-        _word_of(Projection),
+        word_of(Projection),
         "P",
         "loads over the look-ahead window: constant (default) or growing",
     )
@@ -254,7 +248,7 @@ class RunOptions(CheckedOptions):
     )
     window_knows: WindowKnows = option(
         WindowKnows.ACTIVE,
-        _word_of(WindowKnows),
+        word_of(WindowKnows),
         "W",
         "requests with predicted lengths: active (default; running requests) or all (waiting ones "
         "too)",
@@ -271,7 +265,7 @@ class RunOptions(CheckedOptions):
     )
     overflow: Overflow = option(
         Overflow.RECOMPUTE,
-        _word_of(Overflow),
+        word_of(Overflow),
         "RULE",
         "with --memory: reserve (start only if the peak fits), recompute (default: the youngest "
         "loses its cache) or swap (it goes to the host)",
@@ -317,7 +311,7 @@ class RunOptions(CheckedOptions):
     telemetry: Telemetry | None = TELEMETRY
     ties: Ties = option(
         Ties.LOWEST,
-        _word_of(Ties),
+        word_of(Ties),
         "RULE",
         "choice among equally good workers: lowest (default), rotating or random (seeded)",
     )

@@ -23,7 +23,7 @@ import numpy as np
 from bfio.common.compilable import compilable
 from bfio.common.memory import refuse_oversized
 from bfio.workloads.workload import Workload
-from formulations.arrays import BoolArray, IntArray, frozen, integer, integer_vector
+from formulations.arrays import IntArray, frozen, integer, integer_vector
 from formulations.errors import InputError
 from formulations.hindsight_latency import Convention, LatencyProblem
 from formulations.problem_data import member
@@ -238,16 +238,8 @@ class CacheInstance:
         scale = units / Fraction(rate_scale)
         # Rounded up, so that a decision never sees a request before its arrival.
         arrival = workload.exact_arrivals("draw arrival times").rounded_up(scale)
-        kept, left_out = _kept(workload, memory, convention, leave_out_oversized)
-        return CacheInstance(
-            memory,
-            arrival[kept],
-            workload.prompt_tokens[kept],
-            workload.output_tokens[kept],
-            convention,
-            batch_time,
-            left_out,
-        )
+        columns, left_out = _kept(workload, arrival, memory, convention, leave_out_oversized)
+        return CacheInstance(memory, *columns, convention, batch_time, left_out)
 
 
 def rounds_problem(
@@ -280,25 +272,20 @@ def rounds_problem(
             raise InputError("round_s", f"{round_s} s is not > 0", "give a length > 0")
         length = Fraction(round_s)
         arrival = workload.exact_arrivals("draw arrival times").rounded_up(1 / length)
-    kept, left_out = _kept(workload, memory, convention, leave_out_oversized)
-    problem = LatencyProblem(
-        memory,
-        arrival[kept],
-        workload.prompt_tokens[kept],
-        workload.output_tokens[kept],
-        convention,
-    )
-    return problem, left_out
+    columns, left_out = _kept(workload, arrival, memory, convention, leave_out_oversized)
+    return LatencyProblem(memory, *columns, convention), left_out
 
 
 def _kept(
-    workload: Workload, memory: int, convention: Convention, leave_out: bool
-) -> tuple[BoolArray, int]:
+    workload: Workload, arrival: IntArray, memory: int, convention: Convention, leave_out: bool
+) -> tuple[tuple[IntArray, IntArray, IntArray], int]:
+    """Return arrivals, prompts and outputs of the kept requests, and how many are left out."""
     peak = workload.prompt_tokens + workload.output_tokens - (convention is Convention.PRINTED)
     oversized = np.asarray(peak > memory)
     if not leave_out:
         refuse_oversized(oversized, memory, _REMEDY)
-    return ~oversized, int(np.count_nonzero(oversized))
+    prompt, output = workload.prompt_tokens[~oversized], workload.output_tokens[~oversized]
+    return (arrival[~oversized], prompt, output), int(np.count_nonzero(oversized))
 
 
 def least_busy_time(instance: CacheInstance) -> Fraction:

@@ -44,13 +44,23 @@ from typing import ClassVar, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from bfio.common.options import RATIONAL, TEXT, WHOLE, Named, by_name, option, read_named
+from bfio.common.options import (
+    EXACT,
+    RATIONAL,
+    CheckedOptions,
+    Named,
+    by_name,
+    checked,
+    option,
+    read_named,
+    whole,
+    word_of,
+)
 from bfio.common.plugins import load_callable
 from bfio.kvcache.instance import CacheInstance
 from formulations.arrays import IntArray, integer
 from formulations.errors import InputError
-from formulations.problem_data import member
-from formulations.scalars import exact_rational
+from formulations.scalars import MAX_TOKENS, exact_rational
 
 
 @dataclass(frozen=True)
@@ -178,6 +188,10 @@ class Clearing:
         return self.probability == 1
 
 
+#: The option β of policies with clearing.
+_BETA = checked(RATIONAL, lambda beta, name: Clearing(beta).probability)
+
+
 def clearing_of(policy: CachePolicy) -> Clearing:
     """Return the clearing rule of a policy.
 
@@ -242,7 +256,7 @@ class Scan(StrEnum):
 
 
 @dataclass(frozen=True)
-class LookAhead:
+class LookAhead(CheckedOptions):
     """Start requests in an order while Equation (1) holds at every completion.
 
     Parameters
@@ -268,22 +282,16 @@ class LookAhead:
     all_at_once: bool = False
     scan: Scan = option(
         Scan.BREAK,
-        TEXT,
+        word_of(Scan),
         "S",
         "break: stop at the first request that does not fit; continue: try later ones",
     )
-    delta: int = option(0, WHOLE, "D", "δ: tokens added to predicted outputs")
-    beta: Fraction = option(Fraction(1), RATIONAL, "B", BETA)
-    pause: int = option(0, WHOLE, "P", PAUSE)
+    delta: int = option(0, whole(0, MAX_TOKENS), "D", "δ: tokens added to predicted outputs")
+    beta: Fraction = option(Fraction(1), _BETA, "B", BETA)
+    pause: int = option(0, whole(0, _MAX_PAUSE), "P", PAUSE)
 
     #: See `bfio.kvcache.policy`.
     memoryless: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        """Check all fields, and convert texts to their values."""
-        object.__setattr__(self, "scan", member(Scan, self.scan, "scan"))
-        integer(self.delta, "delta")
-        object.__setattr__(self, "beta", self.clearing.probability)
 
     @property
     def clearing(self) -> Clearing:
@@ -329,7 +337,7 @@ class Admission(StrEnum):
 
 
 @dataclass(frozen=True)
-class Protection:
+class Protection(CheckedOptions):
     """Start requests in order of arrival while the next batch needs at most ``(1-α)·M``.
 
     The running requests grow and may exceed M; then all of them are cleared. An empty worker
@@ -357,17 +365,17 @@ class Protection:
 
     alpha: Fraction = option(
         Fraction(3, 10),
-        RATIONAL,
+        EXACT,
         "A",
         "α: share of the memory kept free at admission, in [0, 1)",
     )
     admission: Admission = option(
         Admission.PROMPT,
-        TEXT,
+        word_of(Admission),
         "A",
         "when the share is tested: before each prompt, or once per batch",
     )
-    cap: int = option(0, WHOLE, "B", "maximum requests in a batch; 0: no limit")
+    cap: int = option(0, whole(), "B", "maximum requests in a batch; 0: no limit")
 
     #: See `bfio.kvcache.policy`.
     memoryless: ClassVar[bool] = True
@@ -375,11 +383,9 @@ class Protection:
 
     def __post_init__(self) -> None:
         """Check all fields, and convert texts to their values."""
-        object.__setattr__(self, "alpha", exact_rational(self.alpha, "alpha"))
-        object.__setattr__(self, "admission", member(Admission, self.admission, "admission"))
+        super().__post_init__()
         if not 0 <= self.alpha < 1:
             raise InputError("alpha", f"{self.alpha} is out of range", "use 0 <= alpha < 1")
-        integer(self.cap, "cap", maximum=10**9)
 
     def limit(self, memory: int) -> int:
         """Return ``⌊(1-α)·M⌋`` [tokens]."""
@@ -412,13 +418,8 @@ class BetaClearing(Protection):
         Rule after an overflow, see `Clearing`.
     """
 
-    beta: Fraction = option(Fraction(1), RATIONAL, "B", BETA)
-    pause: int = option(0, WHOLE, "P", PAUSE)
-
-    def __post_init__(self) -> None:
-        """Check all fields, and convert texts to their values."""
-        super().__post_init__()
-        object.__setattr__(self, "beta", self.clearing.probability)
+    beta: Fraction = option(Fraction(1), _BETA, "B", BETA)
+    pause: int = option(0, whole(0, _MAX_PAUSE), "P", PAUSE)
 
     @property
     def clearing(self) -> Clearing:

@@ -10,7 +10,7 @@ import numpy as np
 from bfio.common.kernel_groups import Engine
 from bfio.common.metrics import MetricTable, Value
 from bfio.kvcache.instance import CacheInstance
-from formulations.arrays import FloatArray, IntArray
+from formulations.arrays import IntArray
 from formulations.results import fields_frame
 
 
@@ -215,9 +215,9 @@ METRICS.metric("latency_total", TIME, "sum of completion minus arrival, if all c
 )
 
 
-@METRICS.distribution("latency", TIME, "time from arrival to completion")
-def _latency(run: CacheRun) -> FloatArray:
-    return run.latencies / (run.instance.batch_time.units_per_second or 1)
+METRICS.distribution("latency", TIME, "time from arrival to completion")(
+    lambda run: run.latencies / (run.instance.batch_time.units_per_second or 1)
+)
 
 
 METRICS.metric("makespan", TIME, "time of the last completion")(

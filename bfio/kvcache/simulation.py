@@ -8,7 +8,7 @@ O(M), and a round with O(M) candidates O(M²), as the paper claims.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -55,47 +55,6 @@ from formulations.arrays import IntArray, frozen, integer, integer_vector
 from formulations.errors import InputError, check_kind
 from formulations.hindsight_latency import LatencyProblem
 from formulations.named_objects import users_code
-
-if TYPE_CHECKING:
-    from bfio.kvcache.instance import CacheInstance
-    from bfio.kvcache.policy import CachePolicy
-    from bfio.kvcache.run import CacheLimits, CacheRun
-    from formulations.arrays import IntArray
-
-
-def run_reference(
-    instance: CacheInstance,
-    policy: CachePolicy,
-    name: str,
-    believed: IntArray,
-    rng: np.random.Generator,
-    limits: CacheLimits,
-) -> CacheRun:
-    """Simulate an instance by calling the policy before each batch.
-
-    Parameters
-    ----------
-    instance : CacheInstance
-        Instance to serve.
-    policy : CachePolicy
-        Policy that chooses the requests to start.
-    name : str
-        Name of the policy.
-    believed : IntArray
-        Shape (n,): number of batches of each request, as the policy believes.
-    rng : numpy.random.Generator
-        Source of all randomness.
-    limits : CacheLimits
-        Limits of the run.
-    """
-    settings = settings_of(instance, policy, limits, shortest_first=False)
-    state = new_state(instance, believed, settings, interpreted=True)
-    decisions = _Decisions(order_of(instance), policy, name, rng)
-    ended, record = run_batches(state, new_record(), decisions.start_requests, rng)
-    statistics = policy_statistics(policy, name)
-    return finished_run(
-        instance, name, state, record, ended, engine=Engine.REFERENCE, statistics=statistics
-    )
 
 
 class _Decisions:
@@ -206,15 +165,35 @@ def serve(
     check_kind(instance, CacheInstance, "instance", "CacheInstance(...)")
     if limits is not None:
         check_kind(limits, CacheLimits, "limits", "CacheLimits(...)")
-    name = algorithm if isinstance(algorithm, str) else _name(algorithm)
     policy = build(algorithm) if isinstance(algorithm, str) else algorithm
+    own_name = str(getattr(policy, "__name__", type(policy).__name__))
+    name = algorithm if isinstance(algorithm, str) else own_name
     call_check(policy, name, instance)
     believed = believed_batches(instance, predicted, delta_of(policy))
     rng = np.random.default_rng(integer(seed, "seed"))
     able, saved_s = _is_compiled(policy, instance), int(instance.num_batches.sum()) * _SAVED_S
     compiled = takes_compiled(engine, able=able, kernels="kv-cache", saved_s=saved_s)
-    run = run_compiled if compiled else run_reference
-    return run(instance, policy, name, believed, rng, limits or CacheLimits())
+    limits = limits or CacheLimits()
+    shortest_first = compiled and getattr(policy, "order", None) is Order.SHORTEST
+    settings = settings_of(instance, policy, limits, shortest_first=shortest_first)
+    state = new_state(instance, believed, settings, interpreted=not compiled)
+    if compiled:
+        ensure_compiled("kv-cache")
+        assert isinstance(policy, LookAhead | Protection)
+        rule = start_rule(policy, instance.memory)
+        ended, record = compiled_batches(state, new_record(), rule, rng)
+    else:
+        decisions = _Decisions(order_of(instance), policy, name, rng)
+        ended, record = run_batches(state, new_record(), decisions.start_requests, rng)
+    return finished_run(
+        instance,
+        name,
+        state,
+        record,
+        ended,
+        engine=Engine.COMPILED if compiled else Engine.REFERENCE,
+        statistics=policy_statistics(policy, name),
+    )
 
 
 def believed_batches(instance: CacheInstance, predicted: IntArray | None, delta: int) -> IntArray:
@@ -230,10 +209,6 @@ def believed_batches(instance: CacheInstance, predicted: IntArray | None, delta:
         raise InputError("predicted", what, "give one per request")
     fitting = instance.memory + 1 - instance.first_need
     return frozen(np.minimum(instance.batches(hoped + delta), fitting))
-
-
-def _name(policy: CachePolicy) -> str:
-    return str(getattr(policy, "__name__", type(policy).__name__))
 
 
 def _is_compiled(policy: CachePolicy, instance: CacheInstance) -> bool:
@@ -262,11 +237,6 @@ def start_rule(policy: LookAhead | Protection, memory: int) -> StartRule:
         return StartRule(-1, False, 0, policy.scan is Scan.CONTINUE)
     once = policy.admission is Admission.BATCH
     return StartRule(policy.limit(memory), once, policy.cap, False)
-
-
-def is_shortest_first(policy: LookAhead | Protection) -> bool:
-    """Return whether a built-in policy tries the shortest request first, not the oldest."""
-    return isinstance(policy, LookAhead) and policy.order is Order.SHORTEST
 
 
 @compilable
@@ -341,23 +311,4 @@ compiled_batches = entry_point(rewired(run_batches, decide=start_requests))
 def compile_kernel() -> None:
     """Compile the kernel, or load it from the cache on disk, so that runs can be timed."""
     one = np.ones(1, dtype=np.int64)
-    instance = CacheInstance(2, one, one, one)
-    run_compiled(instance, LookAhead(), "mc-sf", one, np.random.default_rng(0), CacheLimits())
-
-
-def run_compiled(
-    instance: CacheInstance,
-    policy: CachePolicy,
-    name: str,
-    believed: IntArray,
-    rng: np.random.Generator,
-    limits: CacheLimits,
-) -> CacheRun:
-    """Serve an instance; arguments as in `bfio.kvcache.simulation.run_reference`."""
-    ensure_compiled("kv-cache")
-    assert isinstance(policy, LookAhead | Protection)
-    settings = settings_of(instance, policy, limits, shortest_first=is_shortest_first(policy))
-    state = new_state(instance, believed, settings)
-    rule = start_rule(policy, instance.memory)
-    ended, record = compiled_batches(state, new_record(), rule, rng)
-    return finished_run(instance, name, state, record, ended, engine=Engine.COMPILED)
+    serve(CacheInstance(2, one, one, one), LookAhead(), engine=Engine.COMPILED)

@@ -217,19 +217,15 @@ def _times(asked: CheckedPredictor, points: Walk, look_ahead: int) -> tuple[floa
     spread = (np.arange(_LARGE) * count) // _LARGE
     large = [(spread + shift) % count for shift in chosen.tolist()]
     small = [chosen[k : k + 1] for k in range(_CALLS)]
-    single, together = (
-        [_seconds(asked, points, which, look_ahead) for which in batches]
-        for batches in (small, large)
-    )
-    return median(single) * 1e6, median(together) / _LARGE * 1e6
 
+    def seconds(which: IntArray) -> float:
+        requests, ages = points.requests[which], points.ages[which]
+        began = perf_counter()
+        # The engine calls `remaining`; some predictors implement it as a table look-up.
+        asked.remaining(requests, ages, look_ahead)
+        return perf_counter() - began
 
-def _seconds(asked: CheckedPredictor, points: Walk, which: IntArray, look_ahead: int) -> float:
-    requests, ages = points.requests[which], points.ages[which]
-    began = perf_counter()
-    # The engine calls `remaining`; some predictors implement it as a table look-up.
-    asked.remaining(requests, ages, look_ahead)
-    return perf_counter() - began
+    return median(map(seconds, small)) * 1e6, median(map(seconds, large)) / _LARGE * 1e6
 
 
 def _mean(values: FloatArray | IntArray) -> float | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from bfio.common.kernel_groups import Engine
-from bfio.common.metrics import Average, Column, Domain, MetricTable, Value
+from bfio.common.metrics import Average, Column, MetricTable, Value
 from bfio.wait.machine import (
     BATCH,
     COMPLETED,
@@ -428,9 +428,7 @@ def _mean_batch(run: StageRun) -> Value:
     return None if mean is None else run.instance.clock.seconds(mean)
 
 
-@METRICS.metric(
-    "busy_share", "1", "share of the observed time in which a batch ran", domain=Domain.SHARE
-)
+@METRICS.metric("busy_share", "1", "share of the observed time in which a batch ran")
 def _busy_share(run: StageRun) -> Value:
     batches = run.batches
     busy = int(np.minimum(batches.end, run.observed).sum() - batches.start.sum())

@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from bfio.common.kernel_groups import Engine, ensure_compiled, takes_compiled
 from bfio.common.kernels import entry_point
-from bfio.common.options import FLAG, RATIONAL, WHOLE, option, spelled_out
+from bfio.common.options import FLAG, POSITIVE, CheckedOptions, option, spelled_out, whole
 from bfio.common.plugins import call_check, checked_choice, policy_statistics
 from bfio.wait.chains import Chain, ChainLog, ThresholdPolicy
 from bfio.wait.cohorts import Cohorts, run_cohorts
@@ -56,11 +55,10 @@ from bfio.wait.policy import (
     StagePolicy,
     StageState,
 )
-from bfio.wait.run import StageRun, finished_run, span_log, with_room
+from bfio.wait.run import EventLog, StageRun, finished_run, span_log, with_room
 from formulations.arrays import IntArray, frozen, frozen_columns
 from formulations.errors import InputError, check_kind
 from formulations.named_objects import users_code
-from formulations.scalars import exact_number, integer
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -70,7 +68,7 @@ _MAX_BATCHES = 2**62
 
 
 @dataclass(frozen=True)
-class ServeOptions:
+class ServeOptions(CheckedOptions):
     """Options that end a run.
 
     Parameters
@@ -92,7 +90,7 @@ class ServeOptions:
 
     horizon_s: Fraction | int | None = option(
         None,
-        RATIONAL,
+        POSITIVE,
         "T",
         "end of the observation [s]; required without a trace; with a trace by default until "
         "all requests are served",
@@ -105,15 +103,11 @@ class ServeOptions:
         "after the last arrival (default if no horizon_s is given)",
     )
     batches: int = option(
-        10**8, WHOLE, "K", "stop a run after this number of batches (studies: 10,000,000)"
+        10**8,
+        whole(0, _MAX_BATCHES),
+        "K",
+        "stop a run after this number of batches (studies: 10,000,000)",
     )
-
-    def __post_init__(self) -> None:
-        """Check all fields, and convert the horizon to an exact number."""
-        integer(self.batches, "batches", maximum=_MAX_BATCHES)
-        if self.horizon_s is not None:
-            duration = exact_number(self.horizon_s, "horizon_s", positive=True)
-            object.__setattr__(self, "horizon_s", duration)
 
     @property
     def end_s(self) -> Fraction | int | None:
@@ -126,32 +120,8 @@ class ServeOptions:
         return self.horizon_s is None if self.drain is None else bool(self.drain)
 
 
-def run_reference(
-    instance: StageInstance,
-    policy: StagePolicy,
-    name: str,
-    ending: Ending,
-    tell: Callable[[int], None] | None = None,
-) -> StageRun:
-    """Run a policy on an instance in the reference engine.
-
-    Raises
-    ------
-    InputError
-        If the policy returns an invalid answer.
-    """
-    run = _Interpreted(instance, policy, name, ending)
-    ended = run.to_its_end(tell or (lambda completed: None))
-    return finished_run(
-        instance,
-        name,
-        run.course,
-        ended,
-        run.presence.evictions,
-        span_log(run.course, run.presence),
-        Engine.REFERENCE,
-        policy_statistics(policy, name),
-    )
+#: Final state, ending code, evictions and log of a run.
+_End: TypeAlias = tuple[Course, int, IntArray, EventLog]
 
 
 class _Interpreted:
@@ -163,8 +133,19 @@ class _Interpreted:
         self.instance, self.policy, self.name = instance, policy, name
         self.course, self.presence = new_course(instance, ending), new_presence(len(instance))
 
-    def to_its_end(self, tell: Callable[[int], None]) -> int:
-        """Run to the end, reporting completions to ``tell``; return the ending code."""
+    def run(self, tell: Callable[[int], None]) -> _End:
+        """Run to the end, reporting completions to ``tell``.
+
+        Raises
+        ------
+        InputError
+            If the policy returns an invalid answer.
+        """
+        ended = self._to_its_end(tell)
+        log = span_log(self.course, self.presence)
+        return self.course, ended, self.presence.evictions, log
+
+    def _to_its_end(self, tell: Callable[[int], None]) -> int:
         while True:
             reveal(self.course)
             ended = how_it_ends(self.course)
@@ -207,7 +188,6 @@ class _Interpreted:
         return Decision(checked_choice(given.batch, may_run, where, "request"), evicted)
 
 
-Runner: TypeAlias = Callable[[StageInstance, StagePolicy, str, Ending], StageRun]
 #: Minimum time that a compiled engine saves per stage event [s].
 _SAVED_S = 2e-6
 
@@ -250,8 +230,22 @@ def serve(
     asked = options or ServeOptions()
     duration = NONE if asked.end_s is None else _clock(instance, asked.end_s)
     ending = Ending(duration, asked.drains, asked.batches)
-    run = _runner(engine, policy, instance, tell)
-    return run(instance, policy, name, ending)
+    # Subclasses are excluded, because they may decide differently.
+    able = type(policy) in (ThresholdPolicy, FirstComeFirstServed)
+    saved_s = int(instance.iterations.sum()) * _SAVED_S
+    compiled = takes_compiled(engine, able=able, kernels="wait", saved_s=saved_s)
+    if compiled:
+        ensure_compiled("wait")
+        course = new_course(instance, ending)._replace(counters=filled(NUM_COUNTERS))
+        if isinstance(policy, ThresholdPolicy):
+            end = _run_cohorts(instance, policy, course)
+        else:
+            assert isinstance(policy, FirstComeFirstServed)
+            end = _run_first_come(instance, policy, course)
+    else:
+        end = _Interpreted(instance, policy, name, ending).run(tell or (lambda completed: None))
+    used = Engine.COMPILED if compiled else Engine.REFERENCE
+    return finished_run(instance, name, *end, used, policy_statistics(policy, name))
 
 
 def _clock(instance: StageInstance, seconds: Fraction | int) -> int:
@@ -263,20 +257,6 @@ def _clock(instance: StageInstance, seconds: Fraction | int) -> int:
     return units
 
 
-def _runner(
-    engine: Engine | str,
-    policy: StagePolicy,
-    instance: StageInstance,
-    tell: Callable[[int], None] | None,
-) -> Runner:
-    # Subclasses are excluded, because they may decide differently.
-    able = type(policy) in (ThresholdPolicy, FirstComeFirstServed)
-    saved_s = int(instance.iterations.sum()) * _SAVED_S
-    if not takes_compiled(engine, able=able, kernels="wait", saved_s=saved_s):
-        return partial(run_reference, tell=tell)
-    return run_compiled
-
-
 run_cohorts_compiled = entry_point(run_cohorts, by_reference=True)
 run_first_come_compiled = entry_point(run_first_come, by_reference=True)
 
@@ -286,49 +266,26 @@ def compile_kernels() -> None:
     zero, one = np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64)
     instance = StageInstance(2, StageClock(1, 1, 0), zero, one, one)
     for policy in (ThresholdPolicy((Chain((1,), (1,)),)), FirstComeFirstServed()):
-        run_compiled(instance, policy, "", Ending())
+        serve(instance, policy, engine=Engine.COMPILED)
 
 
-def run_compiled(
-    instance: StageInstance, policy: StagePolicy, name: str, ending: Ending
-) -> StageRun:
-    """Run a built-in policy in machine code; arguments and result as in `run_reference`."""
-    ensure_compiled("wait")
-    if isinstance(policy, ThresholdPolicy):
-        return _run_cohorts(instance, policy, name, ending)
-    assert isinstance(policy, FirstComeFirstServed)
-    return _run_first_come(instance, policy, name, ending)
-
-
-def _course(instance: StageInstance, ending: Ending) -> Course:
-    """Return the initial state of a run, for the compiled engine."""
-    return new_course(instance, ending)._replace(counters=filled(NUM_COUNTERS))
-
-
-def _run_first_come(
-    instance: StageInstance, policy: FirstComeFirstServed, name: str, ending: Ending
-) -> StageRun:
-    limits = policy.limits(instance.memory)
-    course, presence = _course(instance, ending), new_presence(len(instance))
+def _run_first_come(instance: StageInstance, policy: FirstComeFirstServed, course: Course) -> _End:
+    limits, presence = policy.limits(instance.memory), new_presence(len(instance))
     batch = filled(len(instance))
     while (ended := run_first_come_compiled(course, presence, limits, batch)) == GO_ON:
         course, presence = with_room(course, presence)
-    log = span_log(course, presence)
-    return finished_run(instance, name, course, ended, presence.evictions, log, Engine.COMPILED)
+    return course, ended, presence.evictions, span_log(course, presence)
 
 
-def _run_cohorts(
-    instance: StageInstance, policy: ThresholdPolicy, name: str, ending: Ending
-) -> StageRun:
-    course, cohorts = _course(instance, ending), _cohorts(policy, instance)
+def _run_cohorts(instance: StageInstance, policy: ThresholdPolicy, course: Course) -> _End:
+    cohorts = _cohorts(policy, instance)
     while (ended := run_cohorts_compiled(course, cohorts)) == GO_ON:
         rows = int(course.counters[BATCH]) + 1
         course = course._replace(batches=with_rows(course.batches, rows))
         cohorts = cohorts._replace(levels=with_rows(cohorts.levels, rows))
     served = frozen(cohorts.levels[: course.counters[BATCH]].copy())
     entries = frozen_columns(cohorts.entries[: course.counters[ROWS]])
-    log = ChainLog(instance, policy, served, *entries)
-    return finished_run(instance, name, course, ended, new_table(2), log, Engine.COMPILED)
+    return course, ended, new_table(2), ChainLog(instance, policy, served, *entries)
 
 
 def _cohorts(policy: ThresholdPolicy, instance: StageInstance) -> Cohorts:
@@ -364,8 +321,7 @@ def _running_total(counts: list[int]) -> IntArray:
 
 def _num_entries(instance: StageInstance, policy: ThresholdPolicy, chain: IntArray) -> int:
     """Return the total number of entries into segments over all requests."""
-    total = 0
-    for c, one in enumerate(policy.chains):
-        outputs = instance.output[chain == c]
-        total += int((np.searchsorted(one.ends, outputs) + 1).sum())
-    return total
+    return sum(
+        int((np.searchsorted(one.ends, instance.output[chain == c]) + 1).sum())
+        for c, one in enumerate(policy.chains)
+    )

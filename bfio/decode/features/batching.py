@@ -25,7 +25,7 @@ import numpy as np
 from bfio.batching.policy import BatchState, ask, policy_of_engine
 from bfio.batching.registry import build
 from bfio.common.checking import number
-from bfio.common.metrics import NOTHING, Average, Column, Domain, MetricTable, Value, exact_sum
+from bfio.common.metrics import NOTHING, Average, Column, MetricTable, Value, exact_sum
 from bfio.common.text import exact
 from bfio.decode.cluster import Cluster, per_worker_text
 from bfio.decode.features.feature import Feature, RuleTable
@@ -303,14 +303,12 @@ def _prefill_tokens(part: RunPart) -> Value:
     return None if tokens is None else exact_sum(tokens[part.steps])
 
 
-@METRICS.average(
+METRICS.average(
     "prefill_mean_s",
     "s",
     "mean time from the first step of a request until its prompt is computed",
     Column("prefill\nmean [s]", by_default=False),
-)
-def _prefill_mean(part: RunPart) -> Average:
-    return Average(_prefill_times(part))
+)(lambda part: Average(_prefill_times(part)))
 
 
 @METRICS.average(
@@ -318,7 +316,6 @@ def _prefill_mean(part: RunPart) -> Average:
     "1",
     "share of the token budgets that is used",
     Column("budget", is_share=True, by_default=False),
-    Domain.SHARE,
 )
 def _budget_share(part: RunPart) -> Average:
     tokens = _computed(part)

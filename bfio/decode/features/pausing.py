@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from bfio.common.checking import number
-from bfio.common.metrics import NOTHING, Average, Column, Domain, MetricTable, Value
+from bfio.common.metrics import NOTHING, Average, Column, MetricTable, Value
 from bfio.decode.features.feature import Feature, RuleTable
 from bfio.decode.machine.counters import ACTIVE, KNOWN, STEP
 from bfio.decode.machine.endings import add_ending
@@ -208,11 +208,9 @@ def _rests(replay: Replay) -> int:
 
 
 METRICS: MetricTable[RunPart] = MetricTable()
-
-
-@METRICS.metric("rests", "requests", "requests at rest, summed over steps")
-def _resting(part: RunPart) -> Value:
-    return None if part.run.rests is None else int(part.run.resting()[part.steps].sum())
+METRICS.metric("rests", "requests", "requests at rest, summed over steps")(
+    lambda part: None if part.run.rests is None else int(part.run.resting()[part.steps].sum())
+)
 
 
 @METRICS.average(
@@ -220,7 +218,6 @@ def _resting(part: RunPart) -> Value:
     "1",
     "share of active requests that rest, over steps",
     Column("at rest", is_share=True, by_default=False),
-    Domain.SHARE,
 )
 def _rest_share(part: RunPart) -> Average:
     if part.run.rests is None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
@@ -82,16 +82,13 @@ class Tier(NamedTuple):
 def new_tier(given: PrefillTier | None, num_requests: int) -> Tier:
     """Return the empty prefill tier of a run."""
     n = num_requests if given is not None else 0
-    kept = given or PrefillTier(1, 0.0)
+    times = asdict(given or PrefillTier(1, 0.0))
+    if times["places"] is None:
+        times["places"] = np.iinfo(np.int64).max
     where, queue, held, due = np.zeros((4, n), dtype=np.int64)
     return Tier(
         is_on=given is not None,
-        workers=kept.workers,
-        places=np.iinfo(np.int64).max if kept.places is None else kept.places,
-        overhead_s=kept.overhead_s,
-        token_time_s=kept.token_time_s,
-        transfer_time_s=kept.transfer_time_s,
-        ttl_s=kept.ttl_s,
+        **times,
         counts=np.zeros(JUMPED_AT + 1, dtype=np.int64),
         now_s=np.zeros(1),
         where=where,

@@ -19,7 +19,7 @@ import numpy as np
 from bfio.common.array_kernels import sort_few
 from bfio.common.checking import number
 from bfio.common.compilable import compilable
-from bfio.common.metrics import NOTHING, Average, Column, Domain, MetricTable, Value, exact_sum
+from bfio.common.metrics import NOTHING, Average, Column, MetricTable, Value, exact_sum
 from bfio.decode.cluster import Cluster, per_worker_text
 from bfio.decode.features.feature import Feature, RuleTable
 from bfio.decode.machine.counters import ADMITTED, STEP
@@ -312,7 +312,6 @@ def _prefix_hit_tokens(part: RunPart) -> Value:
     "1",
     "prefix hit tokens over the prompt tokens of the requests that start",
     Column("prefix\nhits", is_share=True, by_default=False),
-    Domain.SHARE,
 )
 def _prefix_hit_rate(part: RunPart) -> Average:
     hits = part.run.prefix_hit_tokens

@@ -1,6 +1,6 @@
 """Tie-breaking: workers are permuted for policies, because these break ties by lowest index."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
@@ -47,22 +47,19 @@ def in_places(state: DecodeState, order: IntArray) -> DecodeState:
         name: None if (values := getattr(state, name)) is None else frozen(values[order])
         for name in OF_WORKERS
     }
-    units, held = state.step_units, state.holdings
+    units, holdings, place = state.step_units, state.holdings, np.argsort(order)
+
+    def held() -> ActiveRequests:
+        found = state.active
+        return found._replace(worker=place[found.worker])
+
     return replace(
         state,
         **changed,
         prefixes=None if state.prefixes is None else _Places(state.prefixes, order),
-        holdings=None if held is None else _held(held, np.argsort(order)),
+        holdings=None if holdings is None else held,
         step_units=None if units is None else (frozen(units[0][order]), frozen(units[1][order])),
     )
-
-
-def _held(active: Callable[[], ActiveRequests], place: IntArray) -> Callable[[], ActiveRequests]:
-    def seen() -> ActiveRequests:
-        found = active()
-        return found._replace(worker=place[found.worker])
-
-    return seen
 
 
 @dataclass(frozen=True)

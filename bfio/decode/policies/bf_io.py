@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bfio.common.options import TEXT, CheckedOptions, checked, one_of, option, whole
+from bfio.common.options import TEXT, CheckedOptions, checked, one_of, option, whole, word_of
 from bfio.decode.option_kinds import (
     DISCOUNT,
     HORIZON,
@@ -32,7 +32,6 @@ from bfio.decode.state import DecodeState
 from bfio.step.two_stage.heuristic import TwoStageParameters, prepare_kernels, two_stage_step
 from formulations.deadline import work_limit_beside
 from formulations.named_objects import is_users
-from formulations.problem_data import member
 from formulations.results import Termination, TieRule
 from formulations.scalars import MAX_TOKENS
 from formulations.second.problem import Second, second_problem
@@ -158,7 +157,7 @@ class BFIOOptions(CheckedOptions):
     gamma: Fraction = option(Fraction(1), DISCOUNT, "C", "discount per look-ahead step (1)")
     objective: Objective = option(
         Objective.IMBALANCE,
-        checked(TEXT, lambda value, name: member(Objective, value, name)),
+        word_of(Objective),
         "O",
         "imbalance (default), max-load or gap",
     )

@@ -39,9 +39,10 @@ because a change need not propagate round by round.
 
 import math
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -405,45 +406,23 @@ class PriceAscent:
         """
         heat: FloatArray = np.maximum(stage.temperature, dearest / _MOST_EXPONENT)
         first = np.arange(0, len(self.prices), stage.width)
-        level = _Level(
-            stage,
-            heat=np.maximum.reduceat(heat, first),
-            open_cells=np.logical_or.reduceat(self.windows.cells, first, axis=0),
-        )
+        heat = np.maximum.reduceat(heat, first)
+        open_cells = np.logical_or.reduceat(self.windows.cells, first, axis=0)
         counts = np.diff([*first, len(self.prices)])
         blocks = np.add.reduceat(self.prices, first) / counts[:, None]
-        blocks = self._ascended(blocks, level, deadline)
+        bound = partial(self._soft_bound, stage, heat, open_cells)
+        blocks = _ascended(blocks, bound, stage.steps, deadline)
         self.prices = np.repeat(blocks, counts, axis=0)
 
-    def _ascended(self, prices: FloatArray, level: "_Level", deadline: float) -> FloatArray:
-        memory = QuasiNewton()
-        value, slope = self._soft_bound(prices, level)
-        earlier = -math.inf
-        for count in range(level.stage.steps):
-            if count % _CHUNK == 0:
-                if value - earlier <= _FLAT * abs(value):
-                    break
-                earlier = value
-            if is_over(deadline):
-                break
-            step = memory.step(slope)
-            rise = float((step * slope).sum())
-            pace = 1.0
-            while rise >= 1e-6 and pace >= 1e-6:
-                trial = prices + pace * step
-                reached, next_slope = self._soft_bound(trial, level)
-                if reached >= value + 1e-4 * pace * rise:
-                    break
-                pace *= 0.4
-            else:
-                break
-            memory.add(pace * step, slope - next_slope)
-            prices, value, slope = trial, reached, next_slope
-        return prices
+    def _soft_bound(
+        self, stage: Stage, heat: FloatArray, open_cells: BoolArray, prices: FloatArray
+    ) -> tuple[float, FloatArray]:
+        """Return the soft bound at ``prices`` of blocks of rounds, and its derivative.
 
-    def _soft_bound(self, prices: FloatArray, level: "_Level") -> tuple[float, FloatArray]:
-        """Return the soft bound at ``prices`` of blocks of rounds, and its derivative."""
-        form, cells, stage = self._form, self._cells, level.stage
+        ``heat``, shape (blocks,), is the temperature of each block, ``open_cells``, shape
+        (blocks, c), its open cells.
+        """
+        form, cells = self._form, self._cells
         slope = np.zeros_like(prices)
 
         def starts(part: int) -> float:
@@ -454,7 +433,7 @@ class PriceAscent:
 
         def rounds(part: int) -> float:
             return _soft_rounds(
-                part, PARTS, prices, cells, level.open_cells, form.duration, level.heat,
+                part, PARTS, prices, cells, open_cells, form.duration, heat,
                 stage.width, self._chance, self._stages[part], slope,
             )  # fmt: skip
 
@@ -462,13 +441,37 @@ class PriceAscent:
         return gained - sum(self._pool.map(rounds, range(PARTS))), slope
 
 
-@dataclass(frozen=True)
-class _Level:
-    """A stage; temperature of each block, shape (blocks,); open cells, shape (blocks, c)."""
-
-    stage: Stage
-    heat: FloatArray
-    open_cells: BoolArray
+def _ascended(
+    prices: FloatArray,
+    bound: Callable[[FloatArray], tuple[float, FloatArray]],
+    steps: int,
+    deadline: float,
+) -> FloatArray:
+    """Ascend from prices; ``bound`` returns value and slope."""
+    memory = QuasiNewton()
+    value, slope = bound(prices)
+    earlier = -math.inf
+    for count in range(steps):
+        if count % _CHUNK == 0:
+            if value - earlier <= _FLAT * abs(value):
+                break
+            earlier = value
+        if is_over(deadline):
+            break
+        step = memory.step(slope)
+        rise = float((step * slope).sum())
+        pace = 1.0
+        while rise >= 1e-6 and pace >= 1e-6:
+            trial = prices + pace * step
+            reached, next_slope = bound(trial)
+            if reached >= value + 1e-4 * pace * rise:
+                break
+            pace *= 0.4
+        else:
+            break
+        memory.add(pace * step, slope - next_slope)
+        prices, value, slope = trial, reached, next_slope
+    return prices
 
 
 @entry_point

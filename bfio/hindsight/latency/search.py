@@ -606,9 +606,7 @@ class RoundSearch:
         starts: IntArray | None = None
         room = min(20 * width + 1000, _BYTES // (4 * n + 40))
         generated, now = 0, 0
-        while len(states.bound):
-            if is_over(deadline):
-                return RoundSearchResult(starts, self._proven(best, dropped, states), generated)
+        while len(states.bound) and not is_over(deadline):
             children, lost = self._expand_some(states, now, SCALE * (best - 1), room, deadline)
             dropped = min(dropped, lost)
             generated += len(children.bound)
@@ -623,12 +621,8 @@ class RoundSearch:
             states, lost = states.best(width)
             dropped = min(dropped, lost)
             now += 1
-        return RoundSearchResult(starts, self._proven(best, dropped, states), generated)
-
-    @staticmethod
-    def _proven(best: int, dropped: int, states: States) -> int:
-        open_ = min(dropped, int(states.reach.min(initial=dropped)))
-        return min(best, -(-open_ // SCALE))
+        least = int(states.reach.min(initial=dropped))
+        return RoundSearchResult(starts, min(best, -(-least // SCALE)), generated)
 
     def _expand_some(
         self, states: States, now: int, cutoff: int, room: int, deadline: float

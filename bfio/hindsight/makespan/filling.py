@@ -250,7 +250,7 @@ def takes_insertions(form: SearchForm) -> bool:
     problem = form.problem
     free = problem.objective is MakespanObjective.WALL_CLOCK and not problem.work_conserving
     steps = sum(problem.output.tolist())
-    most = form.per_step * steps + max(form.per_token, 1) * problem.work
+    most = form.data.per_step * steps + max(form.data.per_token, 1) * problem.work
     return free and most * _GAPS * 2 < _MAX_PRICE
 
 
@@ -358,7 +358,7 @@ class Filling:
         """Return an empty profile."""
         problem, form = self._form.problem, self._form
         # Without a memory limit, more workers than requests are not needed.
-        workers = form.lanes if problem.memory is None else problem.workers
+        workers = form.data.lanes if problem.memory is None else problem.workers
         blocks = -(-steps // BLOCK)
         memory = np.full(workers, np.iinfo(np.int64).max)
         if problem.memory is not None:
@@ -370,7 +370,7 @@ class Filling:
             room=np.zeros((workers, blocks * BLOCK), dtype=np.int64),
             memory=memory,
             slots=form.slots,
-            per_step=form.per_step * _GAPS,
-            per_token=form.per_token * _GAPS,
-            per_gap=form.per_token * self._gaps,
+            per_step=form.data.per_step * _GAPS,
+            per_token=form.data.per_token * _GAPS,
+            per_gap=form.data.per_token * self._gaps,
         )

@@ -58,22 +58,12 @@ class SearchForm:
     ----------
     problem : MakespanProblem
         The original problem; at least one request.
-    lanes, slots : int
-        Workers and slots of the search; for latency without a memory, a single lane with all
-        slots.
-    memory : int
-        Maximum tokens of a lane, the minimum over workers if they differ; 0 for no limit.
-    growth : int
-        Tokens by which a load grows per step: 1, or 0 if loads do not matter.
-    per_step, per_token, per_present : int
-        Cost of a busy step, of a token of its peak load, and of a request that has arrived and not
-        completed (latency).
+    data : Data
+        Kinds, rules and costs.
+    slots : int
+        Slots of a lane.
     unit, offset : int
         The objective is ``unit`` times the cost of the search plus ``offset``.
-    conserving : bool
-        Whether schedules must be work-conserving.
-    arrival, load, output, count : IntArray
-        Shape (C,): the kinds; ``load`` is 0 for latency without a memory.
     members : tuple of tuple of int
         Requests of each kind.
     origin : int
@@ -81,27 +71,17 @@ class SearchForm:
     """
 
     problem: MakespanProblem
-    lanes: int
+    data: Data
     slots: int
-    memory: int
-    growth: int
-    per_step: int
-    per_token: int
-    per_present: int
     unit: int
     offset: int
-    conserving: bool
-    arrival: IntArray
-    load: IntArray
-    output: IntArray
-    count: IntArray
     members: tuple[tuple[int, ...], ...]
     origin: int
 
     @property
     def is_latency(self) -> bool:
         """Whether the objective is latency."""
-        return self.per_present > 0
+        return self.data.per_present > 0
 
     def cost(self, objective: int) -> int:
         """Return the search cost that corresponds to an objective."""
@@ -148,23 +128,29 @@ def search_form(problem: MakespanProblem) -> SearchForm:
     per_step, per_token = problem.rates
     unit = gcd(per_step, per_token) or 1
     num = problem.num_requests
-    constant = 0 if latency else problem.offset
-    return SearchForm(
-        problem=problem,
+    output, load, arrival = (column.copy() for column in table.T)
+    data = Data(
+        arrival,
+        load,
+        output,
+        radix=np.zeros(len(keys), dtype=np.int64),
+        counts=np.array([len(groups[key]) for key in keys], dtype=np.int64),
         lanes=1 if pooled else min(problem.workers, num),
-        slots=min(problem.total_slots if pooled else problem.slots, num),
         memory=0 if problem.memory is None else int(problem.memory.min()),
         growth=0 if pooled else 1,
         per_step=per_step // unit,
         per_token=per_token // unit,
         per_present=int(latency),
-        unit=unit,
-        offset=constant,
         conserving=bool(problem.work_conserving),
-        arrival=table[:, 2].copy(),
-        load=table[:, 1].copy(),
-        output=table[:, 0].copy(),
-        count=np.array([len(groups[key]) for key in keys], dtype=np.int64),
+        last_arrival=int(arrival.max()),
+        most_successors=0,
+    )
+    return SearchForm(
+        problem,
+        data,
+        slots=min(problem.total_slots if pooled else problem.slots, num),
+        unit=unit,
+        offset=0 if latency else problem.offset,
         members=tuple(tuple(groups[key]) for key in keys),
         origin=origin,
     )
@@ -202,16 +188,17 @@ class StepSearchResult:
 
 def is_searchable(form: SearchForm, known: int) -> bool:
     """Whether states and costs fit 64-bit integers, and the layers fit the memory."""
-    ways = math.prod(count + 1 for count in form.count.tolist())
+    data = form.data
+    ways = math.prod(count + 1 for count in data.counts.tolist())
     return (
         # A state does not distinguish lanes, so the workers must be equal.
         form.problem.is_symmetric
         and ways < 2**60
         # A step costs at most ``lanes · known``, because its peak load is at most the total work.
-        and known * (form.lanes + 1) < MAX_COST
-        and form.lanes * form.slots <= MAX_SLOTS
-        and len(form.count) <= MAX_KINDS
-        and int((form.load + form.output).max()) < 2**40
+        and known * (data.lanes + 1) < MAX_COST
+        and data.lanes * form.slots <= MAX_SLOTS
+        and len(data.counts) <= MAX_KINDS
+        and int((data.load + data.output).max()) < 2**40
         and _num_layers(form) < 2**LEFT_BITS
     )
 
@@ -228,11 +215,9 @@ class StepSearch:
     def __init__(self, form: SearchForm) -> None:
         self._form = form
         self._layers = _num_layers(form)
-        size = min(
-            _MAX_SCRATCH,
-            max(form.lanes * form.slots + HEAD, int((form.load + form.output).max())) + 2,
-        )
-        self._scratch = np.zeros((4, max(size, form.lanes * form.slots + HEAD)), dtype=np.int64)
+        row, data = form.data.lanes * form.slots + HEAD, form.data
+        size = min(_MAX_SCRATCH, max(row, int((data.load + data.output).max())) + 2)
+        self._scratch = np.zeros((4, max(size, row)), dtype=np.int64)
 
     def run(
         self, known: int, width: int, most_successors: int, deadline: float = math.inf
@@ -252,8 +237,6 @@ class StepSearch:
             Value of `time.perf_counter` at which to stop.
         """
         data, store = self.begin(known, width, most_successors)
-        counters = store.counters
-        late = False
         for layer in range(self._layers):
             chosen = collect(layer, store)
             if len(chosen) > width:
@@ -261,33 +244,33 @@ class StepSearch:
             # Best first, so that better schedules prune the rest of the layer.
             chosen = chosen[np.argsort(store.reach[chosen], kind="stable")]
             while len(chosen):
-                late = is_over(deadline)
-                if late:
-                    break
+                if is_over(deadline):
+                    return self._found(known, store)
                 chosen = chosen[expand(chosen, layer, data, store, self._scratch) :]
-                if counters[HASHED] > 6 * len(store.table) // 10:
+                if store.counters[HASHED] > 6 * len(store.table) // 10:
                     rehash(store)
-            if late:
-                break
         return self._found(known, store)
 
     def begin(self, known: int, width: int, most_successors: int) -> tuple[Data, Store]:
         """Return the data and a store with the initial state; arguments as in `run`."""
-        data = _data(self._form, most_successors)
+        data = self._form.data
+        *radix, _ = accumulate((n + 1 for n in data.counts.tolist()[::-1]), mul, initial=1)
+        data = data._replace(
+            radix=np.array(radix[::-1], dtype=np.int64), most_successors=most_successors
+        )
         store = _store(self._form, width, self._layers)
         self._root(data, store, known)
         return data, store
 
     def _root(self, data: Data, store: Store, known: int) -> None:
-        form = self._form
         store.counters[:] = 0
         store.counters[[BEST, DROPPED]] = known
         store.counters[BEST_STATE] = -1
         store.counters[USED] = store.counters[HASHED] = 1
         row = np.zeros(store.rows.shape[1], dtype=np.int64)
-        later = bool((form.arrival > 0).any())
+        later = bool((data.arrival > 0).any())
         row[0] = 0 if later else data.last_arrival
-        row[1] = int(form.count @ data.radix)
+        row[1] = int(data.counts @ data.radix)
         store.rows[0] = row
         store.cost[0] = store.when[0] = store.head[0] = 0
         store.parent[0] = store.after[0] = -1
@@ -313,20 +296,20 @@ class StepSearch:
         best = int(counters[BEST])
         bound = min(best, int(counters[DROPPED]), int(waits.min(initial=best)))
         # A complete schedule is also open; its reach is its cost, which is at least the best.
-        if counters[BEST_STATE] < 0:
-            return StepSearchResult(None, [], [], bound, int(counters[GENERATED]))
-        starts, lanes = self._schedule(int(counters[BEST_STATE]), store)
-        return StepSearchResult(best, starts, lanes, bound, int(counters[GENERATED]))
+        state, states = int(counters[BEST_STATE]), int(counters[GENERATED])
+        if state < 0:
+            return StepSearchResult(None, [], [], bound, states)
+        return StepSearchResult(best, *self._schedule(state, store), bound, states)
 
     def _schedule(self, state: int, store: Store) -> tuple[list[list[int]], list[list[int]]]:
         """Follow the parents back to the root, then identify the lanes on the way forward."""
         path = [state]
         while store.parent[path[-1]] >= 0:
             path.append(int(store.parent[path[-1]]))
-        num_kinds = len(self._form.count)
+        num_kinds = len(self._form.data.counts)
         starts: list[list[int]] = [[] for _ in range(num_kinds)]
         lanes: list[list[int]] = [[] for _ in range(num_kinds)]
-        names = list(range(self._form.lanes))
+        names = list(range(self._form.data.lanes))
         for parent, child in zip(path[::-1], path[-2::-1], strict=False):
             for code in store.action[child].tolist():
                 if code >= 0:
@@ -338,33 +321,14 @@ class StepSearch:
 
 
 def _num_layers(form: SearchForm) -> int:
-    total = int(form.count @ form.output)
-    return total + 1 + (int(form.arrival.max()) + 1 if form.is_latency else 0)
-
-
-def _data(form: SearchForm, most_successors: int) -> Data:
-    *radix, _ = accumulate((n + 1 for n in form.count.tolist()[::-1]), mul, initial=1)
-    return Data(
-        form.arrival,
-        form.load,
-        form.output,
-        np.array(radix[::-1], dtype=np.int64),
-        form.count,
-        lanes=form.lanes,
-        memory=form.memory,
-        growth=form.growth,
-        per_step=form.per_step,
-        per_token=form.per_token,
-        per_present=form.per_present,
-        conserving=form.conserving,
-        last_arrival=int(form.arrival.max()),
-        most_successors=most_successors,
-    )
+    total = int(form.data.counts @ form.data.output)
+    return total + 1 + (form.data.last_arrival + 1 if form.is_latency else 0)
 
 
 def _store(form: SearchForm, width: int, layers: int) -> Store:
-    slots = form.lanes * form.slots
-    each = 8 * (HEAD + slots + 8 + 8) + 8 * (slots + form.lanes)
+    lanes = form.data.lanes
+    slots = lanes * form.slots
+    each = 8 * (HEAD + slots + 8 + 8) + 8 * (slots + lanes)
     room = int(min(_BYTES // each, 40 * width + 200_000, width * layers * 60 + 1000))
     table = 1 << (3 * room - 1).bit_length()
 
@@ -378,7 +342,7 @@ def _store(form: SearchForm, width: int, layers: int) -> Store:
         when=column(),
         parent=column(),
         action=column(slots),
-        order=column(form.lanes),
+        order=column(lanes),
         after=column(),
         status=column(),
         head=np.full(layers + 1, -1, dtype=np.int64),

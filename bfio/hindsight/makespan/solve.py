@@ -256,7 +256,7 @@ def _solved_part(
         return hand
     if is_searchable(form, form.cost(hand.objective)):
         # CP-SAT gets more of the time if idling is free on many slots.
-        crowded = form.slots > 1 and form.lanes > 2 and not form.conserving
+        crowded = form.slots > 1 and form.data.lanes > 2 and not form.data.conserving
         _search(form, hand, began + (_MANY if crowded else _FEW) * limit, tell)
     if not hand.is_closed and problem.num_requests <= _FEW_REQUESTS:
         # The incumbent is kept if there are too many schedules or no time is left.
@@ -305,12 +305,13 @@ def _close_with_cp_sat(
     form: SearchForm, hand: InHand[Schedule], deadline: Deadline, seed: int
 ) -> None:
     """Continue with CP-SAT from the incumbent, with the reduced integer costs as times."""
-    problem = form.problem
-    if max(form.per_step, form.per_token) > MAX_RATIONAL:
+    problem, per_step, per_token = form.problem, form.data.per_step, form.data.per_token
+    if max(per_step, per_token) > MAX_RATIONAL:
         return
     if problem.objective is MakespanObjective.WALL_CLOCK:
-        times = Fraction(form.per_step), Fraction(form.per_token)
-        problem = replace(problem, step_overhead=times[0], token_time=times[1])
+        problem = replace(
+            problem, step_overhead=Fraction(per_step), token_time=Fraction(per_token)
+        )
     if deadline.is_over:
         return
     start = hand.schedule

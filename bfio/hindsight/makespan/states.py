@@ -28,10 +28,30 @@ HEAD = 2
 
 
 class Data(NamedTuple):
-    """Kinds and rules of a search; see `SearchForm`.
+    """Kinds and rules of a search.
 
-    ``radix`` holds the weights of the counts in a state. ``last_arrival`` is a step,
-    ``most_successors`` a limit per state, ``memory`` the maximum load of a lane, 0 for no limit.
+    Parameters
+    ----------
+    arrival, load, output, counts : IntArray
+        Shape (C,): the kinds, and their numbers of requests; ``load`` is 0 for latency without a
+        memory.
+    radix : IntArray
+        Shape (C,): weights of the counts in a state; set when a search begins.
+    lanes : int
+        Workers of the search; for latency without a memory, a single lane with all slots.
+    memory : int
+        Maximum tokens of a lane, the minimum over workers if they differ; 0 for no limit.
+    growth : int
+        Tokens by which a load grows per step: 1, or 0 if loads do not matter.
+    per_step, per_token, per_present : int
+        Cost of a busy step, of a token of its peak load, and of a request that has arrived and not
+        completed (latency).
+    conserving : bool
+        Whether schedules must be work-conserving.
+    last_arrival : int
+        Step of the last arrival.
+    most_successors : int
+        Maximum number of successors of a state; set when a search begins.
     """
 
     arrival: IntArray

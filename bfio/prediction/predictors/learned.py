@@ -148,15 +148,17 @@ class TwoStages:
         self._share = float(positive.mean())
         self._classifier: Any = None
         self._regressor: Any = None
+
+        def fitted(kind: Any, which: Any, targets: Any) -> Any:
+            model = kind(min_samples_leaf=_points_of_a_leaf(requests[which]), **settings)
+            return model.fit(inputs[which], targets[which])
+
         with self._one_thread():
             if 0 < self._share < 1:
-                leaf = _points_of_a_leaf(requests)
-                model = HistGradientBoostingClassifier(min_samples_leaf=leaf, **settings)
-                self._classifier = model.fit(inputs, positive)
+                everyone = slice(None)
+                self._classifier = fitted(HistGradientBoostingClassifier, everyone, positive)
             if self._share > 0:
-                leaf = _points_of_a_leaf(requests[positive])
-                model = HistGradientBoostingRegressor(min_samples_leaf=leaf, **settings)
-                self._regressor = model.fit(inputs[positive], remaining[positive])
+                self._regressor = fitted(HistGradientBoostingRegressor, positive, remaining)
 
     def estimate(self, inputs: FloatArray) -> Estimates:
         """Return both stages for the points of `inputs_of`, in one pass through the trees."""
