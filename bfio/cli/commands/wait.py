@@ -270,9 +270,9 @@ trace, the classes define only thresholds, and the policy wait accepts only requ
 lengths of a class. Segments of nested-wait: one per output length (all), L merged ones, or a list
 of their last stages. gap: stages per second of requests that arrived and did not complete.
 "of fluid": throughput / largest throughput that any policy can sustain within the memory at the
-rates of FILE. That counts mean memory, so also requests larger than the memory (a note names
-them). It exceeds 100 % if batches exceed the memory (wait and nested-wait do not check it:
-"overflows") or drawn requests deviate from the rates. A checker verifies every run.
+rates of FILE. The load is one of mean memory, so requests larger than the memory count as well (a
+note names them). It exceeds 100 % if batches exceed the memory (wait and nested-wait do not check
+it: "overflows") or drawn requests deviate from the rates. A checker verifies every run.
 """
 
 
