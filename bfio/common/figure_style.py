@@ -9,7 +9,7 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from bfio.common.files import write_file
+from bfio.common.files import atomic_file
 
 #: Matplotlib settings for all figures of commands and benchmarks.
 STYLE: dict[Any, Any] = {
@@ -56,8 +56,9 @@ def label_pair(figure: Figure, pair: Any, xlabel: str, *labels: tuple[str, str])
 
 def save(figure: Figure, path: Path) -> Path:
     """Write a figure atomically in the format of the path's suffix, and return the path."""
-    # In memory first, because Matplotlib's PDF writer fails in its own way on a full disk.
-    drawn = io.BytesIO()
-    figure.savefig(drawn, dpi=_DPI, format=path.suffix[1:])
-    write_file(path, drawn.getvalue())
+    with atomic_file(path, overwrite=True) as (stream, _):
+        # In memory first, because Matplotlib's PDF writer fails in its own way on a full disk.
+        drawn = io.BytesIO()
+        figure.savefig(drawn, dpi=_DPI, format=path.suffix[1:])
+        stream.write(drawn.getvalue())
     return path
