@@ -58,7 +58,7 @@ def sum_of(values: IntArray) -> int:
 
 
 def _peak_of(values: IntArray) -> int:
-    peak = values[0]
+    peak: int = values[0]
     for value in values:
         peak = max(peak, value)
     return peak
@@ -93,20 +93,10 @@ def sort(values: IntArray) -> None:
     values.sort()
 
 
-def _gather(target: IntArray, values: IntArray, places: IntArray) -> None:
-    for k in range(len(places)):
-        target[k] = values[places[k]]
-
-
-@compilable(compiled_as=_gather)
-def gather(target: IntArray, values: IntArray, places: IntArray) -> None:
-    """Write ``values[places[k]]`` to ``target[k]`` for each k."""
-    target[:] = values[places]
-
-
 def _taken(values: IntArray, places: IntArray) -> IntArray:
     chosen = np.empty_like(places)
-    gather(chosen, values, places)
+    for k in range(len(places)):
+        chosen[k] = values[places[k]]
     return chosen
 
 

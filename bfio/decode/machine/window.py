@@ -17,7 +17,6 @@ from bfio.common.array_kernels import (
     add_products,
     add_times,
     copy_to,
-    gather,
     take_in_turn,
     taken,
     while_active,
@@ -68,7 +67,7 @@ def project(state: State, window: Window) -> None:
         # Without look-ahead, nothing ends or grows.
         copy_to(window.base[:, 0], state.reports.load)
         copy_to(window.running[:, 0], state.reports.running)
-        gather(window.contribution[: len(waiting), 0], state.requests.size, waiting)
+        copy_to(window.contribution[:, 0], taken(state.requests.size, waiting))
         return
     project_running(state, window)
     project_contributions(state, window, waiting, remaining_waiting(state, waiting))
