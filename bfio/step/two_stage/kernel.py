@@ -173,9 +173,21 @@ def two_stage_decide(
         assignment,
         sum_of(free),
     )
-    no_bounds = Bounds(np.ones(len(free), np.int64), free[:0], free, loads[:0])
-    if not _admit_within(admission, no_bounds, threshold, candidates, product_key):
-        return NEEDS_REFERENCE
+    if candidates == 0:
+        candidates = _default_candidates(admission)
+    counts = admission.counts
+    # Stage 1: single requests.
+    while counts[_FREE] > threshold and counts[_WAITING] > 0:
+        worker = _emptiest_worker(admission)
+        _set_margins(admission, worker)
+        _admit_single(admission, worker, admission.by_size[: counts[_WAITING]])
+    # Stage 2: subsets.
+    while counts[_FREE] > 0 and counts[_WAITING] > 0:
+        worker = _largest_product(admission) if product_key else _emptiest_worker(admission)
+        _set_margins(admission, worker)
+        waiting = admission.by_size[: counts[_WAITING]]
+        if not _admit_subset(admission, worker, waiting, candidates, loads[:0]):
+            return NEEDS_REFERENCE
     return DECIDED
 
 
@@ -255,14 +267,11 @@ def two_stage_decide_within(
     return DECIDED
 
 
-@compilable(allocates=True, apart=True)
+@compilable(allocates=True)
 def _admit_within(
     admission: Admission, bounds: Bounds, threshold: int, candidates: int, product_key: bool
 ) -> bool:
-    """Run both stages within bounds; return False if the reference has to decide.
-
-    Stage 1 admits single requests, stage 2 subsets.
-    """
+    """Run both stages within bounds; return False if the reference has to decide."""
     if candidates == 0:
         candidates = _default_candidates(admission)
     counts = admission.counts
