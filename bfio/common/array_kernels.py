@@ -44,15 +44,67 @@ def extent(values: IntArray) -> tuple[int, int, int]:
     return int(values.max()), int(values.min()), int(values.sum())
 
 
-def _gather(target: IntArray, values: IntArray, places: IntArray) -> None:
+def _sum_of(values: IntArray) -> int:
+    total = 0
+    for value in values:
+        total += value
+    return total
+
+
+@compilable(compiled_as=_sum_of)
+def sum_of(values: IntArray) -> int:
+    """Return the sum of an integer array."""
+    return int(values.sum())
+
+
+def _peak_of(values: IntArray) -> int:
+    peak: int = values[0]
+    for value in values:
+        peak = max(peak, value)
+    return peak
+
+
+@compilable(compiled_as=_peak_of)
+def peak_of(values: IntArray) -> int:
+    """Return the largest of integers."""
+    return int(values.max())
+
+
+def _first_above(values: IntArray, limit: int) -> int:
+    low, high = 0, len(values)
+    while low < high:
+        middle = (low + high) // 2
+        if values[middle] > limit:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@compilable(compiled_as=_first_above)
+def first_above(values: IntArray, limit: int) -> int:
+    """Return the position of the first of sorted integers above a limit; their number if none."""
+    return int(np.searchsorted(values, limit, side="right"))
+
+
+@compilable(allocates=True, apart=True)
+def sort(values: IntArray) -> None:
+    """Sort integers. Numba's sort is large, so it is compiled once for all kernels."""
+    values.sort()
+
+
+def _taken(values: IntArray, places: IntArray) -> IntArray:
+    chosen = np.empty_like(places)
     for k in range(len(places)):
-        target[k] = values[places[k]]
+        chosen[k] = values[places[k]]
+    return chosen
 
 
-@compilable(compiled_as=_gather)
-def gather(target: IntArray, values: IntArray, places: IntArray) -> None:
-    """Write ``values[places[k]]`` to ``target[k]`` for each k."""
-    target[:] = values[places]
+@compilable(allocates=True, compiled_as=_taken)
+def taken(values: IntArray, places: IntArray) -> IntArray:
+    """Return ``values[places]`` for integers."""
+    chosen: IntArray = values[places]
+    return chosen
 
 
 def _add_times(target: IntArray, values: IntArray, factor: int) -> None:
@@ -64,6 +116,18 @@ def _add_times(target: IntArray, values: IntArray, factor: int) -> None:
 def add_times(target: IntArray, values: IntArray, factor: int) -> None:
     """Add ``factor * values`` to ``target``."""
     target += factor * values
+
+
+def _add_products(target: IntArray, factors: IntArray, values: IntArray) -> None:
+    for g in range(len(target)):
+        for h in range(len(values)):
+            target[g, h] += factors[g, h] * values[h]
+
+
+@compilable(compiled_as=_add_products)
+def add_products(target: IntArray, factors: IntArray, values: IntArray) -> None:
+    """Add ``factors * values`` to a matrix; ``values`` has one entry per column."""
+    target += factors * values
 
 
 def _add_each(target: IntArray, places: IntArray, amounts: IntArray) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
+from bfio.common.array_kernels import peak_of, sum_of
 from bfio.common.compilable import compilable
 from bfio.decode.cluster import NO_LIMIT
 from formulations.errors import InputError
@@ -41,17 +42,19 @@ def window_capacity(
     """
     peaks = np.zeros(len(contribution), dtype=np.int64)
     for i in range(len(contribution)):
-        peaks[i] = contribution[i].max()
-    heaviest = base.max() + peaks.sum()
+        peaks[i] = peak_of(contribution[i])
+    projected = np.empty(len(base), dtype=np.int64)
+    for g in range(len(base)):
+        projected[g] = peak_of(base[g])
+    heaviest = peak_of(projected) + sum_of(peaks)
     capacity = np.empty(len(base), dtype=np.int64)
     for g in range(len(base)):
-        projected = base[g].max()
-        most = (projected if reserves else loads[g]) + room[g]
+        most = (projected[g] if reserves else loads[g]) + room[g]
         if running[g] == 0:
             for i in range(len(peaks)):
                 if needs[i] <= room[g]:
                     most = max(most, peaks[i])
-        capacity[g] = min(max(most, projected), heaviest)
+        capacity[g] = min(max(most, projected[g]), heaviest)
     return capacity
 
 

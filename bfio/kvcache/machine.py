@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bfio.common.array_kernels import sort
 from bfio.common.compilable import compilable
 from bfio.common.kernel_groups import Engine
 from bfio.kvcache.instance import CacheInstance, batch_duration
@@ -423,7 +424,8 @@ def enqueue(state: MachineState, requests: IntArray) -> None:
     if len(requests) == 0:
         return
     if state.settings.is_shortest_first:
-        keys = np.sort(state.requests.believed[requests] * len(state.queue) + requests)
+        keys = state.requests.believed[requests] * len(state.queue) + requests
+        sort(keys)
     merge(state.queue, counters[WAITING], keys)
     counters[WAITING] += len(requests)
     counters[CHANGES] += 1
@@ -507,7 +509,8 @@ def leave(state: MachineState, record: CacheRecord, leaves: BoolArray, end: int)
     Return the removed requests in order of arrival.
     """
     counters, running, requests = state.counters, state.running, state.requests
-    gone = np.sort(running.request[: len(leaves)][leaves])
+    gone = running.request[: len(leaves)][leaves]
+    sort(gone)
     for row in running:
         counters[RUNNING] = keep(row, len(leaves), ~leaves)
     for request in gone:

@@ -11,7 +11,7 @@ observed).
 
 import numpy as np
 
-from bfio.common.array_kernels import copy_to
+from bfio.common.array_kernels import copy_to, first_above, sort, sum_of, taken
 from bfio.common.compilable import compilable
 from bfio.common.kernels import entry_point
 from bfio.common.words import random_below
@@ -77,7 +77,7 @@ def draw_lengths(memory: Memory, step: int) -> int:
             continue
         begun = memory.scene.running[kept.BEGUN, i]
         age = step + counts[kept.AHEAD_KNOWN] - begun
-        longer = np.searchsorted(lengths, age, side="right")
+        longer = first_above(lengths, age)
         length = drawn_length(drawn, past[:, :num], longer, age, mean)
         drawn.remaining[i] = length - (step - begun)
     for i in range(len(drawn.prompt)):
@@ -89,7 +89,7 @@ def draw_lengths(memory: Memory, step: int) -> int:
             drawn.output[i] = drawn_length(
                 drawn, past[:, :num], place + 1, past[kept.LENGTH, chosen], mean
             )
-    left = drawn.remaining[: counts[kept.RUNNING]].sum()
+    left = sum_of(drawn.remaining[: counts[kept.RUNNING]])
     return mean if counts[kept.RUNNING] == 0 else int(left // counts[kept.RUNNING])
 
 
@@ -97,11 +97,14 @@ def draw_lengths(memory: Memory, step: int) -> int:
 def sort_by_length(drawn: Drawn, past: IntArray) -> int:
     """Sort past requests by length, ended ones before running ones; return the mean length."""
     num = past.shape[1]
-    # The keys are distinct, so that every sorting algorithm gives the same order.
-    keys = (2 * past[kept.LENGTH] + past[kept.IS_OPEN]) * num + np.arange(num)
-    copy_to(drawn.order, np.argsort(keys))
+    # A key modulo their number is the place of the request.
+    keys = np.empty(num, np.int64)
+    for place in range(num):
+        keys[place] = (2 * past[kept.LENGTH, place] + past[kept.IS_OPEN, place]) * num + place
+    sort(keys)
     steps, ends = 0, 0
     for place in range(num):
+        drawn.order[place] = keys[place] % num
         drawn.sorted[place] = past[kept.LENGTH, drawn.order[place]]
         steps += past[kept.LENGTH, place]
         ends += 1 - past[kept.IS_OPEN, place]
@@ -140,7 +143,7 @@ def admit_by_setting(state: State, memory: Memory, setting: int) -> bool:
         np.empty((num_workers, columns), np.int64),
         np.empty((0 if grow_alike(state) else num, columns), np.int64),
     )
-    sizes, by_size = state.requests.size[waiting_requests(state)], memory.by_size[:num]
+    sizes, by_size = taken(state.requests.size, waiting_requests(state)), memory.by_size[:num]
     order_by_size(sizes, by_size)
     return admit_by_score(
         state,
@@ -173,7 +176,7 @@ def set_scene(twin: State, memory: Memory, step: int) -> None:
         twin.pool[place] = place
     counters[:] = 0
     counters[STEP], counters[FURTHEST] = step, -1
-    counters[SLOTS] = twin.machine.slots.sum()
+    counters[SLOTS] = sum_of(twin.machine.slots)
     counters[WAITING] = num_waiting
     counters[REVEALED] = num_running + num_waiting
     for request in range(num_running):
@@ -367,7 +370,8 @@ def decide(state: State, window: Window, memory: Memory) -> bool:
 def write_scene(state: State, memory: Memory) -> None:
     """Write the running, the waiting and the most recently revealed requests into the scene."""
     counters, counts, scene = state.counters, memory.seen.counts, memory.scene
-    running = np.sort(state.lists.running[: counters[ACTIVE]])
+    running = state.lists.running[: counters[ACTIVE]].copy()
+    sort(running)
     left = remaining_running(state, running)
     counts[kept.TELLS] = int(windows_tell(memory.seen, left, state.settings.look_ahead))
     ahead = counts[kept.AHEAD_KNOWN] = counts[kept.TELLS] * state.settings.look_ahead

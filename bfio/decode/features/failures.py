@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from bfio.common.array_kernels import sort
 from bfio.common.checking import number
 from bfio.common.compilable import compilable
 from bfio.decode.features.feature import RuleTable, WorkerEvents
@@ -116,7 +117,8 @@ def fail(state: State, record: Record, worker: int) -> None:
 
     Requests of this worker that are swapped out to the host stay there until the worker recovers.
     """
-    running = np.sort(state.lists.running[: state.counters[ACTIVE]])
+    running = state.lists.running[: state.counters[ACTIVE]].copy()
+    sort(running)
     for request in running:
         if state.marks.worker[request] == worker:
             interrupt(state, record, request, FAILED)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from bfio.common.array_kernels import copy_to
+from bfio.common.array_kernels import copy_to, sum_of
 from bfio.common.compilable import compilable
 from bfio.common.metrics import MetricTable, Value
 from bfio.decode.features.feature import Feature
@@ -135,7 +135,7 @@ def note_sent(reports: Reports, worker: int, size: int, is_bound: bool) -> None:
 @compilable
 def nobody_runs(reports: Reports) -> bool:
     """Return whether no request is known to run."""
-    return bool(reports.running.sum() == 0)
+    return sum_of(reports.running) == 0
 
 
 def losses(given: Telemetry, num_workers: int, seed: int) -> NDArray[np.int8]:

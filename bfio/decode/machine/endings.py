@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from bfio.common.array_kernels import sort_few
 from bfio.common.compilable import compilable
 from bfio.decode.machine.counters import FINISHED, STEP
@@ -42,12 +44,22 @@ def column_of(state: State, step: int) -> int:
     return int(step & (state.ending_load.shape[1] - 1))
 
 
-@compilable(allocates=True)
 def gained_each(gains: IntArray, steps: IntArray) -> IntArray:
     """Return the gain ``D`` for each entry of ``steps``, shape (n,) [tokens]."""
     period = len(gains) - 1
     gained: IntArray = (steps // period) * gains[period] + gains[steps % period]
     return gained
+
+
+def _write_gains(target: IntArray, gains: IntArray, first: int) -> None:
+    for k in range(len(target)):
+        target[k] = gained(gains, first + k)
+
+
+@compilable(compiled_as=_write_gains)
+def write_gains(target: IntArray, gains: IntArray, first: int) -> None:
+    """Write the gains ``D`` after ``first``, ``first + 1``, ... steps [tokens]."""
+    target[:] = gained_each(gains, np.arange(first, first + len(target)))
 
 
 @compilable

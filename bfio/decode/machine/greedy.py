@@ -5,11 +5,12 @@ The known load of the chosen worker is updated before the next request is assign
 """
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from bfio.common.array_kernels import pop_least, sink
+from bfio.common.array_kernels import pop_least, sink, sum_of
 from bfio.common.compilable import compilable
 from bfio.decode.cluster import Cluster
 from bfio.decode.machine.counters import ACTIVE, QUEUED, REVEALED, SLOTS, SWAPPED, TAKEN, WAITING
@@ -51,8 +52,12 @@ class Greedy(NamedTuple):
 Choose = Callable[[State, Greedy, int], int]
 
 
+@cache
 def least_by(key: Key) -> Choose:
-    """Return a function that chooses the accepting worker of least key for a request."""
+    """Return a function that chooses the accepting worker of least key for a request.
+
+    Policies with the same key share it, so that it is compiled once.
+    """
 
     @compilable
     def choose(state: State, greedy: Greedy, request: int) -> int:
@@ -151,7 +156,7 @@ def serving(choose: Choose) -> Callable[[State, Window, Greedy], bool]:
             return True
         num_free = counters[SLOTS] - counters[ACTIVE]
         if counters[SWAPPED] > 0 or counters[QUEUED] > 0:
-            num_free = free_slots(state).sum()
+            num_free = sum_of(free_slots(state))
         num_admissible = min(counters[WAITING], num_free)
         num_keys = order_by_size(state, greedy, num_admissible)
         first = first_waiting(state)

@@ -311,7 +311,13 @@ def growth(state: State, request: int) -> int:
     return gained(state.gains, step) - gained(state.gains, begun)
 
 
-@compilable(allocates=True)
+@compilable
+def age_of(state: State, request: int) -> int:
+    """Return the number of tokens emitted by a running request."""
+    since = state.counters[STEP] - state.marks.start[request]
+    return int(state.requests.emitted[request] + since)
+
+
 def ages_of(state: State, running: IntArray) -> IntArray:
     """Return the number of tokens emitted by each running request, shape (n,)."""
     since: IntArray = state.counters[STEP] - state.marks.start[running]

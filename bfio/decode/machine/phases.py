@@ -43,7 +43,7 @@ from bfio.decode.machine.endings import (
     predict_due,
     predicts,
 )
-from bfio.decode.machine.moves import ages_of, end, first_waiting, join_queue, start
+from bfio.decode.machine.moves import age_of, ages_of, end, first_waiting, join_queue, start
 from bfio.decode.machine.state import Record, State
 from bfio.decode.tally import left_in_flight, takes, worker_tally
 from formulations.arrays import IntArray
@@ -293,7 +293,14 @@ def grow(state: State) -> None:
     add_times(workers.load, workers.running, increment)
 
 
-@compilable(allocates=True)
+def _grow_by_age(state: State) -> None:
+    for k in range(state.counters[ACTIVE]):
+        request = state.lists.running[k]
+        age, worker = age_of(state, request), state.marks.worker[request]
+        state.workers.load[worker] += gained(state.gains, age + 1) - gained(state.gains, age)
+
+
+@compilable(compiled_as=_grow_by_age)
 def grow_by_age(state: State) -> None:
     """Add the drift increment at its age to the load of every running request."""
     active = state.lists.running[: state.counters[ACTIVE]]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bfio.common.array_kernels import copy_to
+from bfio.common.array_kernels import add_times, peak_of, sum_of, taken
 from bfio.common.compilable import compilable
 from bfio.decode.machine.counters import (
     ACTIVE,
@@ -51,6 +51,7 @@ from bfio.decode.tally import free_memory, takes, worker_tally
 from bfio.step.two_stage.fscore import ScoreWeights
 from bfio.step.two_stage.kernel import (
     DECIDED,
+    largest_of,
     order_by_size,
     two_stage_decide,
     two_stage_decide_within,
@@ -94,8 +95,8 @@ def put_in_order(order: SizeOrder, waiting: IntArray, sizes: IntArray, by_size: 
             come[found] = i
             found += 1
     ranks = np.empty_like(come)
-    order_by_size(sizes[come], ranks)
-    merge_come(by_size, num_kept, come[ranks], sizes)
+    order_by_size(taken(sizes, come), ranks)
+    merge_come(by_size, num_kept, taken(come, ranks), sizes)
     for i in range(len(by_size)):
         order.requests[i] = waiting[by_size[i]]
     order.num[0] = len(waiting)
@@ -150,14 +151,13 @@ def bind_by_score(state: State, window: Window, rule: TwoStage) -> bool:
     counters, most = state.counters, most_bound(state)
     if most > 0:
         project_running(state, window)
-        loads = window.base + bound_loads(state, window)
+        loads = with_bound(state, window)
         time = np.ones(len(loads), dtype=np.int64)
         if len(rule.token_time) > 0:
             time = rule.token_time
-            for g in range(len(loads)):
-                loads[g] = (loads[g] + rule.overhead_tokens[g]) * time[g]
+            set_in_time(loads, rule.overhead_tokens, time)
         growth = growth_of_waiting(state, window)
-        factors = float(rule.reward.sum()) + float(rule.penalty.sum())
+        factors = float(sum_of(rule.reward)) + float(sum_of(rule.penalty))
         for position in range(first_waiting(state), counters[REVEALED]):
             if counters[TAKEN] == most:
                 break
@@ -167,12 +167,13 @@ def bind_by_score(state: State, window: Window, rule: TwoStage) -> bool:
             waiting = state.pool[position : position + 1]
             project_contributions(state, window, waiting, remaining_waiting(state, waiting))
             added = window.contribution[0]
-            heaviest = float(loads.max()) + float(added.max()) * float(time.max())
+            heaviest = largest_of(loads) + float(peak_of(added)) * float(peak_of(time))
             if heaviest * factors >= _SAFE:
                 return False
             worker = best_worker(state, request, loads, added, time, rule)
             if bind(state, position, worker):
-                loads[worker] += (state.requests.size[request] + growth) * time[worker]
+                for h in range(len(growth)):
+                    loads[worker, h] += (state.requests.size[request] + growth[h]) * time[worker]
         close_gaps(state)
     start_queued(state)
     return True
@@ -282,10 +283,10 @@ def decide(state: State, window: Window, rule: TwoStage) -> bool:
     num_waiting = counters[WAITING]
     if num_waiting == 0 or counters[ACTIVE] == counters[SLOTS]:
         return True
-    if state.settings.delay > 0 and free_slots(state).sum() == 0:
+    if state.settings.delay > 0 and sum_of(free_slots(state)) == 0:
         return True
     waiting = waiting_requests(state)
-    sizes, by_size = state.requests.size[waiting], rule.by_size[:num_waiting]
+    sizes, by_size = taken(state.requests.size, waiting), rule.by_size[:num_waiting]
     put_in_order(rule.order, waiting, sizes, by_size)
     num_required = 0
     if rule.max_wait < NEVER:
@@ -350,12 +351,29 @@ def admit_by_score(
     return True
 
 
-@compilable(allocates=True, apart=True)
+@compilable(allocates=True)
 def planned_loads(state: State, window: Window) -> IntArray:
     """Return projected loads, (G, H+1), including requests whose start is decided."""
     if state.settings.delay == 0:
         return window.base
-    return window.base + bound_loads(state, window)
+    return with_bound(state, window)
+
+
+@compilable(allocates=True, apart=True)
+def with_bound(state: State, window: Window) -> IntArray:
+    """Return projected loads, (G, H+1), if all requests bound to a worker started now."""
+    loads = bound_loads(state, window)
+    for g in range(len(loads)):
+        add_times(loads[g], window.base[g], 1)
+    return loads
+
+
+@compilable
+def set_in_time(loads: IntArray, shift: IntArray, time: IntArray) -> None:
+    """Replace the loads of each worker by ``(load + shift) * time``."""
+    for g in range(len(loads)):
+        for h in range(loads.shape[1]):
+            loads[g, h] = (loads[g, h] + shift[g]) * time[g]
 
 
 @compilable(allocates=True)
@@ -364,17 +382,21 @@ def overdue_first(state: State, waiting: IntArray, max_wait: int, by_size: IntAr
 
     `bfio.decode.policies.balance_route.overdue` defines these requests.
     """
-    is_overdue, left = np.zeros(len(waiting), dtype=np.bool_), free_slots(state).sum()
+    is_overdue, left = np.zeros(len(waiting), dtype=np.bool_), sum_of(free_slots(state))
     num = 0
     for i in range(len(waiting)):
         if num < left and state.counters[STEP] - state.marks.reveal[waiting[i]] >= max_wait:
             is_overdue[i] = True
             num += 1
     if num > 0:
-        flags = is_overdue[by_size]
-        others = by_size[~flags]
-        copy_to(by_size, by_size[flags])
-        copy_to(by_size[num:], others)
+        first, later = 0, num
+        for i in by_size.copy():
+            if is_overdue[i]:
+                by_size[first] = i
+                first += 1
+            else:
+                by_size[later] = i
+                later += 1
     return num
 
 
@@ -401,20 +423,19 @@ def admit_within(
             state.workers.load + state.workers.queued_tokens,
             state.workers.running + state.workers.queued,
             free_memory(state),
-            state.requests.need[waiting_requests(state)],
+            taken(state.requests.need, waiting_requests(state)),
             state.settings.overflow == RESERVE,
         )
         most_time = (capacity + shift) * time
-    loads = np.empty_like(base)
-    for g in range(G):
-        loads[g] = (base[g] + shift[g]) * time[g]
+    loads = base.copy()
+    set_in_time(loads, shift, time)
     status = two_stage_decide_within(
         free,
         loads,
         window.contribution[:num],
         by_size,
         num_required,
-        free.sum(),
+        sum_of(free),
         time,
         most_time,
         rule.reward,

@@ -12,12 +12,27 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bfio.common.array_kernels import add_each, copy_to, gather, take_in_turn, while_active
+from bfio.common.array_kernels import (
+    add_each,
+    add_products,
+    add_times,
+    copy_to,
+    take_in_turn,
+    taken,
+    while_active,
+)
 from bfio.common.compilable import compilable
 from bfio.decode.features.telemetry import receive, show_projection
 from bfio.decode.machine.counters import ACTIVE, GROWS, KNOWN, REVEALED, STEP
-from bfio.decode.machine.endings import column_of, gained, gained_each, predicted_steps, predicts
-from bfio.decode.machine.moves import ages_of, first_waiting
+from bfio.decode.machine.endings import (
+    column_of,
+    gained,
+    gained_each,
+    predicted_steps,
+    predicts,
+    write_gains,
+)
+from bfio.decode.machine.moves import age_of, ages_of, first_waiting
 from bfio.decode.machine.state import State
 from formulations.arrays import IntArray
 
@@ -52,7 +67,7 @@ def project(state: State, window: Window) -> None:
         # Without look-ahead, nothing ends or grows.
         copy_to(window.base[:, 0], state.reports.load)
         copy_to(window.running[:, 0], state.reports.running)
-        gather(window.contribution[: len(waiting), 0], state.requests.size, waiting)
+        copy_to(window.contribution[:, 0], taken(state.requests.size, waiting))
         return
     project_running(state, window)
     project_contributions(state, window, waiting, remaining_waiting(state, waiting))
@@ -99,7 +114,14 @@ def grow_alike(state: State) -> bool:
     return not (told and state.settings.waiting_ends)
 
 
-@compilable(allocates=True)
+def _remaining_running(state: State, active: IntArray) -> IntArray:
+    left = np.empty_like(active)
+    for k in range(len(active)):
+        left[k] = left_of(state, active[k])
+    return left
+
+
+@compilable(allocates=True, compiled_as=_remaining_running)
 def remaining_running(state: State, active: IntArray) -> IntArray:
     """Return the remaining steps of running requests, shape (A,); H + 1 if no end is known."""
     if predicts(state):
@@ -128,7 +150,7 @@ def remaining_waiting(state: State, waiting: IntArray) -> IntArray:
             age = state.requests.emitted[request]
             steps[i] = predicted_steps(state.prediction, request, age)
         return steps
-    left = state.requests.output[waiting] - state.requests.emitted[waiting]
+    left = taken(state.requests.output, waiting) - taken(state.requests.emitted, waiting)
     return remaining_of(state, left, state.settings.waiting_ends)
 
 
@@ -149,8 +171,7 @@ def project_loads(state: State, window: Window, remaining: IntArray) -> None:
     step, look_ahead = int(state.counters[STEP]), len(window.level) - 1
     window.level[:] = gained(state.gains, step)
     if state.sight[GROWS]:
-        steps = np.arange(step, step + look_ahead + 1)
-        copy_to(window.level, gained_each(state.gains, steps))
+        write_gains(window.level, state.gains, step)
     loads, running = state.workers.load, state.workers.running
     if look_ahead == 0:
         copy_to(window.base[:, 0], loads)
@@ -162,11 +183,23 @@ def project_loads(state: State, window: Window, remaining: IntArray) -> None:
         first = column_of(state, step)
         take_in_turn(window.base, loads - running * window.level[0], state.ending_load, first)
         take_in_turn(window.running, running, state.ending_count, first)
-        base = window.base
-        base += window.running * window.level
+        add_products(window.base, window.running, window.level)
 
 
-@compilable(allocates=True)
+def _project_by_age(state: State, window: Window, remaining: IntArray) -> None:
+    window.base[:] = 0
+    window.running[:] = 0
+    for k in range(len(remaining)):
+        request = state.lists.running[k]
+        g, age = state.marks.worker[request], age_of(state, request)
+        gone = gained(state.gains, state.requests.emitted[request])
+        for h in range(min(remaining[k], len(window.level))):
+            later = age + h if state.sight[GROWS] else age
+            window.base[g, h] += state.requests.size[request] - gone + gained(state.gains, later)
+            window.running[g, h] += 1
+
+
+@compilable(compiled_as=_project_by_age)
 def project_by_age(state: State, window: Window, remaining: IntArray) -> None:
     """Compute ``b_g(h)`` request by request, for increments that depend on age."""
     active = state.lists.running[: state.counters[ACTIVE]]
@@ -192,7 +225,7 @@ def project_contributions(
     Call `project_loads` before. ``remaining`` is the number of steps that each request will run.
     """
     growth = growth_of_waiting(state, window)
-    sizes = state.requests.size[waiting]
+    sizes = taken(state.requests.size, waiting)
     while_active(window.contribution[: len(waiting)], sizes, growth, remaining)
 
 
@@ -200,9 +233,11 @@ def project_contributions(
 def growth_of_waiting(state: State, window: Window) -> IntArray:
     """Return the growth of a request admitted now at each step of the window, shape (H+1,)."""
     if state.settings.by_age and state.sight[GROWS]:
-        return gained_each(state.gains, np.arange(len(window.level)))
-    growth: IntArray = window.level - window.level[0]
-    return growth
+        growth = np.empty_like(window.level)
+        write_gains(growth, state.gains, 0)
+        return growth
+    since: IntArray = window.level - window.level[0]
+    return since
 
 
 @compilable(allocates=True)
@@ -214,7 +249,8 @@ def bound_loads(state: State, window: Window) -> IntArray:
     growth, workers = growth_of_waiting(state, window), state.reports
     loads = np.empty_like(window.base)
     for g in range(len(loads)):
-        loads[g] = workers.queued_tokens[g] + workers.queued[g] * growth
+        loads[g] = workers.queued_tokens[g]
+        add_times(loads[g], growth, workers.queued[g])
     return loads
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bfio.common.array_kernels import add_times, copy_to
 from bfio.common.compilable import compilable
 from bfio.common.options import CheckedOptions, option, whole
 from bfio.decode.machine.counters import STEP
@@ -97,10 +98,12 @@ def bring_up_to_date(numbers: IntArray, believed: IntArray, held: IntArray, step
     the estimate.
     """
     if numbers[REPORTED] < 0 or step - numbers[REPORTED] >= numbers[EVERY]:
-        believed[:] = held
+        copy_to(believed[REQUESTS], held[REQUESTS])
+        copy_to(believed[TOKENS], held[TOKENS])
         numbers[REPORTED] = step
     else:
-        believed[TOKENS] += numbers[GROWTH] * (step - numbers[SEEN]) * believed[REQUESTS]
+        grown = numbers[GROWTH] * (step - numbers[SEEN])
+        add_times(believed[TOKENS], believed[REQUESTS], grown)
     numbers[SEEN] = step
 
 

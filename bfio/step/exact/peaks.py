@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bfio.common.array_kernels import sort
 from bfio.common.compilable import compilable
 from bfio.common.kernels import entry_point
 from bfio.step.exact.sums import sums_of_first
@@ -67,7 +68,8 @@ def _thresholds(base: IntArray, capacity: IntArray, smallest: IntArray, single: 
         if capacity[g] == 1 or not single:
             thresholds[count : count + capacity[g]] = -base[g] - smallest[capacity[g] - 1]
             count += capacity[g]
-    return np.sort(thresholds[:count])
+    sort(thresholds[:count])
+    return thresholds[:count]
 
 
 @entry_point

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bfio.common.array_kernels import copy_to
+from bfio.common.array_kernels import copy_to, peak_of, taken
 from bfio.common.compilable import compilable
 from bfio.common.kernels import entry_point
 from bfio.step.exact.effort import CALL
@@ -121,14 +121,14 @@ def add_best(
         pool.
     """
     W = len(takers.base)
-    subsets = np.full((W, takers.capacity.max()), -1, np.int64)
+    subsets = np.full((W, peak_of(takers.capacity)), -1, np.int64)
     total = 0
     # The first menu comes last: its subsets are only sought where every worker has one.
     for q in range(len(takers.allowed) - 1, -1, -1):
         workers = np.flatnonzero(takers.menu == q)
         if len(workers) == 0:
             continue
-        slots, margins = takers.capacity[workers], peak - takers.base[workers]
+        slots, margins = taken(takers.capacity, workers), peak - taken(takers.base, workers)
         chosen, requests = _tabulated(takers, q, offer, slots, margins, 0, work)
         best = np.empty(len(workers), np.int64)
         is_found = q > 0 or total > UNREACHABLE
@@ -143,7 +143,7 @@ def add_best(
             found = best_subsets(requests, slots, margins, best, _SCANS, work.spent)
             for k in range(len(workers)):
                 if found[k, 0] >= 0:
-                    copy_to(subsets[workers[k], : slots[k]], chosen[found[k, : slots[k]]])
+                    copy_to(subsets[workers[k]], taken(chosen, found[k, : slots[k]]))
     if total <= UNREACHABLE:
         return UNREACHABLE, count
     for is_barred in (False, True):
@@ -157,7 +157,7 @@ def add_best(
                 cost += dual[W + offer.kind[i]]
             if worth > cost + LEAST_GAIN:
                 pool.members[count] = -1
-                copy_to(pool.members[count, : len(members)], offer.kind[members])
+                copy_to(pool.members[count], taken(offer.kind, members))
                 pool.worker[count] = g
                 pool.worth[count] = worth
                 count += 1
@@ -183,7 +183,7 @@ def add_values_of_all(
         workers = np.flatnonzero(takers.menu == q)
         if len(workers) == 0:
             continue
-        base, slots = takers.base[workers], takers.capacity[workers]
+        base, slots = taken(takers.base, workers), taken(takers.capacity, workers)
         spread = peaks[-1] - peaks[0]
         _, requests = _tabulated(takers, q, offer, slots, peaks[-1] - base, spread, work)
         for k in range(len(peaks)):
@@ -195,7 +195,7 @@ def add_values_of_all(
                     total[k] += value
 
 
-@compilable(allocates=True)
+@compilable(allocates=True, apart=True)
 def _tabulated(
     takers: Takers,
     q: int,
@@ -210,11 +210,11 @@ def _tabulated(
     At unchanged prices the table of the first menu counts as work once.
     """
     chosen = np.flatnonzero(takers.allowed[q])
-    sizes, values = offer.sizes[chosen], offer.values[chosen]
-    most = takers.capacity.max() if q == 0 else slots.max()
+    sizes, values = taken(offer.sizes, chosen), taken(offer.values, chosen)
+    most = peak_of(takers.capacity if q == 0 else slots)
     order, top_sum, top_value = most_valuable(sizes, values, most)
     reach = last_sums(top_sum, slots, margins, spread)
-    table = np.empty((most + 1, reach.max() + 1), offer.units.dtype)
+    table = np.empty((most + 1, peak_of(reach) + 1), offer.units.dtype)
     cells = fill_table(sizes, offer.units[chosen], reach, table)
     if q > 0 or not (reach <= work.reach).all():
         work.spent[0] += CALL

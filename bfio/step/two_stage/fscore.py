@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bfio.common.array_kernels import sum_of
 from bfio.common.compilable import compilable
 from formulations.arrays import IntArray
 
@@ -225,7 +226,7 @@ def peak_end(score: Score, count: int, right: bool) -> int:
     increases.
     """
     bar = 0 if right else 1
-    if score.reward.sum() < bar:
+    if sum_of(score.reward) < bar:
         return -NO_LIMIT
     # The slope changes only at m(h) − count·d(h), so the end is between the extremes of these.
     least = most = score.margins[0] - count * score.drift[0]

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bfio.common.array_kernels import copy_to, peak_of, sort, sum_of
 from bfio.common.compilable import compilable
 from bfio.common.kernels import entry_point
 from bfio.step.two_stage.fscore import Score, fits, peak_end, score_at, score_of, slope
@@ -156,7 +157,7 @@ def two_stage_decide(
     assignment[:] = -1
     if len(assignment) == 0:
         return DECIDED
-    largest = _largest_sum(sizes, growth) if len(contribution) == 0 else _largest(contribution)
+    largest = _largest_sum(sizes, growth) if len(contribution) == 0 else largest_of(contribution)
     if not _is_exact(free, loads, len(sizes) * largest, reward, penalty):
         return NEEDS_REFERENCE
     admission = _admission(
@@ -170,7 +171,7 @@ def two_stage_decide(
         reward,
         penalty,
         assignment,
-        free.sum(),
+        sum_of(free),
     )
     if candidates == 0:
         candidates = _default_candidates(admission)
@@ -232,18 +233,20 @@ def two_stage_decide_within(
     assignment[:] = -1
     if len(assignment) == 0:
         return DECIDED
-    most_added = _largest(contribution) * len(contribution) * float(time.max())
+    most_added = largest_of(contribution) * len(contribution) * float(peak_of(time))
     if not _is_exact(free, loads, most_added, reward, penalty):
         return NEEDS_REFERENCE
     sizes, growth = contribution[:, 0].copy(), contribution[0] - contribution[0, 0]
-    rows = free.max() + 1 if len(most_time) > 0 else 0
+    rows = peak_of(free) + 1 if len(most_time) > 0 else 0
     allowances = np.empty((rows, loads.shape[1]), np.int64)
     bounds = Bounds(time, most_time, free.copy(), allowances)
     everyone = by_size.copy()
     for pool in (by_size[:num_required], by_size[num_required:]):
         # Workers that were closed for the required requests may take other requests.
-        for g in range(len(free)):
-            free[g] = bounds.slots[g] - (assignment == g).sum()
+        copy_to(free, bounds.slots)
+        for g in assignment:
+            if g >= 0:
+                free[g] -= 1
         admission = _admission(
             free,
             loads,
@@ -282,7 +285,7 @@ def _admit_within(
         if len(fitting) == 0:
             # Close the worker: none of the waiting requests fits.
             admission.free[worker] = 0
-            counts[_FREE] = min(admission.free.sum(), counts[_SLOTS])
+            counts[_FREE] = min(sum_of(admission.free), counts[_SLOTS])
         elif is_single:
             _admit_single(admission, worker, fitting)
         elif not _admit_subset(admission, worker, fitting, candidates, bounds.allowances):
@@ -302,7 +305,7 @@ def order_by_size(sizes: IntArray, by_size: IntArray) -> None:
     keys = np.empty(len(sizes), np.int64)
     for i in range(len(sizes)):
         keys[i] = i - (sizes[i] << bits)
-    keys.sort()
+    sort(keys)
     # The index is in the lowest bits of the key, also in two's complement.
     for k in range(len(sizes)):
         by_size[k] = keys[k] & ((1 << bits) - 1)
@@ -316,7 +319,7 @@ def _is_exact(
 
     The estimate uses floats, because integers could overflow in the estimate itself.
     """
-    tokens = _largest(loads) + most_added
+    tokens = largest_of(loads) + most_added
     factor, slots = 1.0, 0.0
     for h in range(len(reward)):
         factor += float(reward[h]) + float(penalty[h])
@@ -326,7 +329,8 @@ def _is_exact(
 
 
 @compilable
-def _largest(matrix: IntArray) -> float:
+def largest_of(matrix: IntArray) -> float:
+    """Return the largest entry of a matrix."""
     largest = matrix[0, 0]
     for row in range(len(matrix)):
         for h in range(matrix.shape[1]):
@@ -368,7 +372,7 @@ def _admission(
         _raise_envelope(envelope, loads[g])
     counts = np.zeros(5, np.int64)
     counts[_WAITING], counts[_SLOTS], counts[_TIME] = len(by_size), num_slots, 1
-    counts[_FREE] = min(free.sum(), num_slots)
+    counts[_FREE] = min(sum_of(free), num_slots)
     return Admission(
         free,
         loads,
@@ -463,8 +467,10 @@ def _set_allowances(admission: Admission, bounds: Bounds, worker: int) -> None:
     reserved, for as many of them as fit.
     """
     assignment, free = admission.assignment, admission.free[worker]
-    unassigned = (assignment < 0).sum()
-    others = bounds.slots.sum() - (len(assignment) - unassigned) - free
+    unassigned = 0
+    for worker_of in assignment:
+        unassigned += worker_of < 0
+    others = sum_of(bounds.slots) - (len(assignment) - unassigned) - free
     must = max(0, min(admission.counts[_SLOTS], unassigned) - others)
     smallest = np.empty(unassigned, np.int64)
     fitting = _keep_room(admission, bounds, worker, smallest, must)
@@ -484,7 +490,7 @@ def _keep_room(
             if assignment[i] < 0:
                 smallest[found] = admission.contribution[i, h]
                 found += 1
-        smallest.sort()
+        sort(smallest)
         room = bounds.most_time[worker] - admission.loads[worker, h]
         total, together = 0, 0
         for k in range(must):
@@ -492,7 +498,7 @@ def _keep_room(
             together += total <= room
         fitting = min(fitting, together)
         for c in range(admission.free[worker] + 1):
-            bounds.allowances[c, h] = room - smallest[: max(0, must - c)].sum()
+            bounds.allowances[c, h] = room - sum_of(smallest[: max(0, must - c)])
     return fitting
 
 

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bfio.common.array_kernels import copy_to
+from bfio.common.array_kernels import copy_to, extent, first_above, sort, sum_of
 from bfio.common.compilable import compilable
 from bfio.common.words import Words
 from bfio.step.two_stage.fscore import (
@@ -395,7 +395,7 @@ def _probe_without_masks(
     An allowance below the right end of a peak replaces it.
     """
     sizes = candidates.sizes
-    constant = not score.drift.any()
+    constant = extent(score.drift) == (0, 0, 0)
     needed = 0
     largest = smallest = 0
     peak = peak_end(score, 1, True)
@@ -482,7 +482,7 @@ def _masks(candidates: Candidates, peaks: IntArray, totals: IntArray, needed: in
     if needed == 0:
         return Masks(np.empty((0, 0, 0), np.uint64), ids, ids, low, 1)
     ids = ids.copy()
-    ids.sort()
+    sort(ids)
     unit, gap = _unit_and_gap(candidates.sizes)
     last = 0
     for c in range(3, needed + 1):
@@ -495,7 +495,7 @@ def _masks(candidates: Candidates, peaks: IntArray, totals: IntArray, needed: in
         return Masks(np.empty((0, 0, 0), np.uint64), ids, ids, low, unit)
     sizes = np.empty(len(ids), np.int64)
     for k in range(len(ids)):
-        sizes[np.searchsorted(ids, candidates.ids[k])] = (candidates.sizes[k] - low) // unit
+        sizes[first_above(ids, candidates.ids[k]) - 1] = (candidates.sizes[k] - low) // unit
     return Masks(reachable_masks(sizes, needed, words), ids, sizes, low, unit)
 
 
@@ -527,10 +527,10 @@ def _members(
 ) -> None:
     """Write the set of oldest requests with this reachable total, in increasing order."""
     ids, sizes, c = candidates.ids, candidates.sizes, cardinality
-    if total == sizes[:c].sum():
+    if total == sum_of(sizes[:c]):
         copy_to(members, ids[:c])
-        members[:c].sort()
-    elif total == sizes[len(sizes) - c :].sum():
+        sort(members[:c])
+    elif total == sum_of(sizes[len(sizes) - c :]):
         _smallest_members(candidates, c, members)
     elif c == 1:
         members[0] = ids[_first_at_most(sizes, total)]
@@ -553,7 +553,7 @@ def _smallest_members(candidates: Candidates, cardinality: int, members: IntArra
     num_smaller = len(sizes) - smaller
     copy_to(members, ids[smaller:])
     copy_to(members[num_smaller:], ids[tied : tied + cardinality - num_smaller])
-    members[:cardinality].sort()
+    sort(members[:cardinality])
 
 
 @compilable
