@@ -157,10 +157,10 @@ class ChangedProgram(Formulation[P, Changed[S], R], Generic[P, S, R]):
         """Return the result fields for a solution: those of the original program."""
         return self.result.fields_of(None if solution is None else solution.solution)
 
-    def details(self) -> dict[str, Any]:
-        """Return the details of the original; with another objective, its scale is 1."""
-        details = self.original.details()
-        return details if self.keeps_objective else {**details, "scale": 1}
+    @property
+    def units(self) -> int:
+        """The units of the original; 1 for another objective."""
+        return self.original.units if self.keeps_objective else 1
 
     @cached_property
     def _rows(self) -> dict[str, _Row]:

@@ -89,10 +89,6 @@ class Formulation(Statement[P], Generic[P, S, R]):
         """Return the result if there is nothing to decide, e.g. no requests; otherwise None."""
         return None
 
-    def details(self) -> dict[str, Any]:
-        """Return further fields that each result of this program gets, by name."""
-        return {}
-
     def fields_of(self, solution: S | None) -> dict[str, Any]:
         """Return the result fields for a solution."""
         return self.result.fields_of(solution)
@@ -399,8 +395,9 @@ class Formulation(Statement[P], Generic[P, S, R]):
             bound_kind=kind,
             violations=violations,
             proof=proof if termination in _PROVEN else None,
+            scale=self.units,
             **self.fields_of(solution),
-            **(self.details() | report),
+            **report,
         )
 
 

@@ -128,9 +128,16 @@ def level_sizes(
 
 
 def two_sizes(
-    before: IntArray, ends: BoolArray, largest: int, rng: np.random.Generator
+    before: IntArray,
+    ends: BoolArray,
+    largest: int,
+    rng: np.random.Generator,
+    *,
+    by_gap: bool = False,
 ) -> IntArray:
     """Return the sizes that BF-IO admits from an ample pool of sizes 1 and s_max only.
+
+    It minimises the imbalance, or the gap.
 
     Every worker is filled as high as possible up to a level T. T is tried over one period of the
     loads; beyond this period both objectives repeat or get worse.
@@ -145,6 +152,8 @@ def two_sizes(
         number = np.minimum(free, room // period)
         loads = least + period * number
         value = loads.shape[1] * loads.max(axis=1) - loads.sum(axis=1)
+        if by_gap:
+            value = np.ptp(loads, axis=1)
         better = value < lowest
         best[better], lowest[better] = number[better], value[better]
     sizes: IntArray = np.where(np.cumsum(ends, axis=2) <= best[..., None], largest, 1)

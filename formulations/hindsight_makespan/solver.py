@@ -213,10 +213,6 @@ class MakespanProgram(Formulation[MakespanProblem, Schedule, MakespanResult]):
             return None
         return self.answer(((), ()), Termination.OPTIMAL, 0, method=method)
 
-    def details(self) -> dict[str, Any]:
-        """Return the scale of the objective."""
-        return {"scale": self.problem.scale}
-
     def groups(self) -> list[str]:
         """Return one text per request kind, which lists its requests."""
         return [listed(kind.members) for kind in self.kinds]

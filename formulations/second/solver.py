@@ -123,10 +123,6 @@ class SecondProgram(Formulation[SecondProblem, Sequence[int | None], SecondResul
         best = brute_force(self.problem)
         return None if best is None else (best[0], tuple(best[1]))
 
-    def details(self) -> dict[str, Any]:
-        """Return the scale of the secondary objective."""
-        return {"scale": self.problem.scale}
-
     def settled(self, method: str) -> SecondResult | None:
         """Return the result if no assignment is feasible or no request may start, else None."""
         step = StepProgram(self.problem.step).settled(method)

@@ -192,7 +192,8 @@ class IntervalRelaxation:
     pull : int
         ``P``.
     constant : int
-        The part subtracted from the objective for every assignment, or an upper bound on it.
+        ``const``: an upper bound on the benefit of every assignment and, for the imbalance,
+        ``Σ_gh w_h τ_g a_g(h)``.
     """
 
     times: IntArray

@@ -121,10 +121,6 @@ class StepProgram(Formulation[StepProblem, Sequence[int | None], StepResult]):
         best = brute_force(self.problem)
         return None if best is None else (best[0], tuple(best[1]))
 
-    def details(self) -> dict[str, Any]:
-        """Return the scale of the objective."""
-        return {"scale": self.problem.scale}
-
     def settled(self, method: str) -> StepResult | None:
         """Return the result if no assignment is feasible or no request may start, else None."""
         problem = self.problem

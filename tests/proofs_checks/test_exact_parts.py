@@ -171,12 +171,14 @@ def test_two_sizes_are_chosen_as_the_program_would(
     slots = [data.draw(st.integers(0, 2)) for _ in base]
     pool = [size for size in (1, largest) for _ in range(sum(slots))]
     ends = np.array([[[i < c for i in range(2)] for c in slots]])
-    sizes = two_sizes(np.array([base]), ends, largest, np.random.default_rng(0))
-    admitted = np.where(ends, sizes, 0)[0]
-    loads = tuple(int(b + row.sum()) for b, row in zip(base, admitted, strict=True))
     reached = reachable_loads(base, slots, pool)
-    assert loads in reached
-    assert imbalance(loads) == min(map(imbalance, reached))
+    for measure, by_gap in ((imbalance, False), (gap, True)):
+        rng = np.random.default_rng(0)
+        sizes = two_sizes(np.array([base]), ends, largest, rng, by_gap=by_gap)
+        admitted = np.where(ends, sizes, 0)[0]
+        loads = tuple(int(b + row.sum()) for b, row in zip(base, admitted, strict=True))
+        assert loads in reached
+        assert measure(loads) == min(map(measure, reached))
 
 
 def test_the_array_simulation_reproduces_the_exact_mean_of_fcfs() -> None:

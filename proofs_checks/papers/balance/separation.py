@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from bfio.testing.balance import distance_bounds
+from bfio.testing.balance import contraction, distance_bounds
 from formulations.arrays import IntArray
 from proofs_checks.claim import Claims, Context, Defect, Mutation
 from proofs_checks.evidence import Data, Examination, Findings, Outcome, dismiss_if, verifier
@@ -346,9 +346,10 @@ def _check(
     Source: BF-IO paper, Lemmas 2 and 5 (appendix C) for both objectives (our sharpening)
     Statement: With an overloaded pool some assignment leaves each worker q at most max{s_max −
         s_min, d_q − Γ} below the largest load, where d_q is how far q was below the largest load
-        before admission, and Γ = s_max·c_min − (s_max − 1)·c_max ≥ γBp. So a minimiser of the gap
-        has at most the largest of these as its gap, and every minimiser of the imbalance at most
-        their sum as its imbalance.
+        before admission, and Γ = s_max·c_min − (s_max − 1)·c_max. So a minimiser of the gap has at
+        most the largest of these as its gap, and every minimiser of the imbalance at most their
+        sum as its imbalance. On the event |c_g − Bp| ≤ δBp for all g, Γ ≥ γBp with γ = 1 −
+        δ(2·s_max − 1).
     Formula: max_h L_h − L_q ≤ max{s_max − s_min, max_h a_h − a_q − Γ} for all q
     Assumes: overloaded pool (Definition 1); each worker has a free slot, all are filled
     Summary: The assignment with the least maximum, then the fewest workers at it, then the largest
@@ -384,6 +385,15 @@ def _check(
             made,
             solved,
             optima,
+        ),
+        examine(
+            "Γ ≥ γBp with the least δ that fits",
+            "all s_max up to 5, c_min and c_max up to 7, Bp = 1/2, 1, ..., 8",
+            product(range(1, 6), range(1, 8), range(1, 8), range(1, 17)),
+            lambda s, least, most, twice: (
+                2 * contraction((least, most), (s,))
+                >= twice - (2 * s - 1) * max(abs(2 * least - twice), abs(2 * most - twice))
+            ),
         ),
     )
 

@@ -33,7 +33,7 @@ ONE_SLOT = BatchTime(Fraction(1))
 
 @dataclass(frozen=True)
 class State:
-    """``X(n)`` of (2.4): ``R(n)`` and the requests."""
+    """``X(n)`` of (2.4): slots ``R(n)`` left to the running batch, and requests by arrival."""
 
     remaining: int
     queue: Queue

@@ -66,7 +66,7 @@ class Case:
         return FluidWorker(Fraction(self.fixed), self.d1, memory)
 
     def problem(self, memory: int = 1) -> FluidProblem:
-        """Return classes and engine."""
+        """Return the fluid problem: the classes on one worker with this memory [tokens]."""
         return FluidProblem(self.classes, (self.worker(memory),))
 
     @property

@@ -540,7 +540,7 @@ class TwoSegments:
 
     @property
     def shares(self) -> tuple[Fraction, ...]:
-        """``P_2`` of each pair of rates."""
+        """Share ``P_2`` of the requests that go on to segment 2, for each pair of rates."""
         return tuple(Fraction(go, stay + go) for stay, go in self.rates)
 
     @property

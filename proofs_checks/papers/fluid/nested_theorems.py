@@ -370,7 +370,10 @@ def growth(single: SingleClass, batches: int) -> tuple[float, float]:
 
 @verifier
 def verify_equality(data: Data) -> str:
-    """Confirm that with equality the mean queue at 16 S is at least three times that at S."""
+    """Confirm that with equality in (14) the mean excess of the queue over n_1 grows threefold.
+
+    The excess after S batches is compared with that after 16 S batches.
+    """
     single, batches = SingleClass.of(data), data["batches"]
     dismiss_if(not single.output + 2 <= batches <= 64)
     early, late = growth(single, batches)

@@ -265,7 +265,7 @@ def verify_lemma9(moved: list[int], first: int, threshold: int) -> str:
     "fluid.lemma9",
     Mutation("n_k as printed", printed=False),
     Mutation("n_1 in the correction", corrected=False),
-    hypotheses=(*QUEUE, "transfers of any law"),
+    hypotheses=(*QUEUE, "the numbers of transfers have any distribution"),
     defect=Defect.MISPRINT,
     verify=verify_lemma9,
 )

@@ -564,7 +564,9 @@ def _algorithm1_check(context: Context, *, snapshot: bool = True, recount: bool 
         f"up to {most} prompts at each of 3 stages, thresholds 1..{most}", cases
     )
     printed = domain.refute(
-        "lines 9 and 10", holds=partial(keeps_prompts, printed=recount), applies=is_served
+        "lines 9 and 10 one after the other: no prompt is lost, each moves one stage",
+        holds=partial(keeps_prompts, printed=recount),
+        applies=is_served,
     )
     corrected = domain.examine(
         "with the batch's own counts", partial(keeps_prompts, printed=not snapshot), is_served

@@ -220,10 +220,10 @@ def work_tail(law: FloatArray, slots: int, rounds: int, level: float) -> float:
     return float(work[np.arange(len(work)) >= level].sum())
 
 
-def _work_bounded(share: float, chance: float, slots: int, duration: int) -> bool:
+def _work_bounded(share: float, part: float, chance: float, slots: int, duration: int) -> bool:
     law = np.array([1 - chance, chance])
     eta = 1 - slots * chance
-    constant = 1 / (exp(2 * eta**2 / slots**2) - 1)
+    constant = part / (exp(2 * eta**2 / slots**2) - 1)
     level = share * slots**2 * log(duration) / (4 * eta) + 1
     return work_tail(law, slots, 60, level) <= constant / duration
 
@@ -290,13 +290,16 @@ def _sharing(context: Context, more: int) -> tuple[Examination[Jobs], Examinatio
     "kv.lemma5.5",
     Mutation("room for one slot less in the correction", less=1),
     Mutation("a tenth of the level of work in the correction", share=0.1),
+    Mutation("a twentieth of κ in the correction", part=0.05),
     Mutation("one request more side by side in the correction", more=1),
     hypotheses=(*ARRIVALS, "λ < μ*, here in the form λ·ℓ < 1 with ℓ slots at most a request"),
     defect=Defect.RESULT,
     verify=verify,
     proof="lemma5.5",
 )
-def _lemma55_check(context: Context, *, less: int = 0, share: float = 1, more: int = 0) -> Outcome:
+def _lemma55_check(
+    context: Context, *, less: int = 0, share: float = 1, part: float = 1, more: int = 0
+) -> Outcome:
     """OFF catches up in a stable system.
 
     Source: KV-cache paper, Lemma 5.5 (section 5.1)
@@ -334,9 +337,9 @@ def _lemma55_check(context: Context, *, less: int = 0, share: float = 1, more: i
     work = examine(
         "P(W ≥ ℓ²B²·log T/(4η) + 1) ≤ κ/T",
         "one arrival a round or none, laws by convolution, ℓ = 2, 3, 5, ℓλ = 0.3, 0.6, 0.9, T = "
-        "10, 100, 1000",
-        [(rho / n, n, t) for n, rho, t in product((2, 3, 5), (0.3, 0.6, 0.9), (10, 100, 1000))],
-        partial(_work_bounded, share),
+        "2, 10, 100, 1000",
+        [(rho / n, n, t) for n, rho, t in product((2, 3, 5), (0.3, 0.6, 0.9), (2, 10, 100, 1000))],
+        partial(_work_bounded, share, part),
     )
     return printed, move, work, *_sharing(context, more)
 

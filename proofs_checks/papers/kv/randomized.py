@@ -458,7 +458,7 @@ def mean_ratio(
     law: Law = every_release,
     growth: Growth = least_growth,
 ) -> Fraction:
-    """Return a lower bound on ``E[TEL/OPT]`` of the start k′ for large M.
+    """Return a lower bound on ``E[TEL/OPT]``, for large M, if the long request starts at k′M.
 
     Parameters
     ----------
@@ -467,9 +467,10 @@ def mean_ratio(
     start : Fraction
         k′.
     law : callable
-        Values of k, with total probability ½; with probability ½ nothing else arrives.
+        Returns the values of k. With probability ½ the short requests arrive at kM, each k being
+        equally likely; otherwise none arrive.
     growth : callable
-        Bound on TEL/OPT at one release.
+        Returns a lower bound on TEL/OPT for one release.
     """
     length = 1 - Fraction(1, steps)
     alone = (start + length) / length

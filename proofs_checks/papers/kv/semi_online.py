@@ -467,7 +467,10 @@ def areas(data: Jobs) -> list[int]:
 
 
 def starting_bound(data: Jobs, starts: Sequence[int], factor: int) -> bool:
-    """Return whether the i-th start is at most ``factor·V_{i−1}/M``."""
+    """Return whether the i-th earliest start is at most ``factor·V_{i−1}/M``, for every i.
+
+    ``V_{i−1}`` is the sum of the i − 1 smallest areas.
+    """
     before = [0, *accumulate(areas(data))]
     return all(
         data.memory * start <= factor * area
@@ -531,7 +534,8 @@ def _seven_thirds_check(
         each request of that slot is at least as long as the one that started first: their areas
         total at least half of the memory times the time since then. The optimum is at least
         what a memory filled with the smallest areas first gives. Equal requests in a long
-        queue reach ratios up to 2; the exact factor in [2, 7/3] is open.
+        queue reach ratios up to 2; the exact factor in [2, 7/3] is open. No instance tried reaches
+        2, so that 7/3 rests on the proof.
     """
     most = Fraction(7, 3) if limit is None else limit
     worst = Fraction(0)

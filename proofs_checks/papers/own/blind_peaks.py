@@ -151,7 +151,8 @@ def _check(context: Context, *, together: int = 1, share: int = 1) -> Outcome:
     Summary: Requests look alike until they end. An adversary lets the next one to start be long
         whenever no long one runs, so that long ones never share a step, and hindsight runs them
         side by side. A few long ones at random places among many short ones do the same to
-        randomized policies.
+        randomized policies. For these the check tests the chance that long ones meet, not the
+        mean ratio; it does not test the proof's case of a constant cost per step either.
     """
     ratios: dict[int, float] = {}
 

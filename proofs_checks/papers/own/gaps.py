@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from itertools import combinations, product
 from math import comb, exp, log, pi, sin, sqrt
 from operator import le
@@ -160,18 +160,19 @@ def _floor_check(
 
 @dataclass(frozen=True)
 class Constants:
-    """The constants of the theorem; ``drift`` is the largest increment Δ."""
+    """The constants of the theorem; ``drift`` is the largest increment Δ, ``level`` is α's 4."""
 
     workers: int
     slots: int
     completion: float
     largest: int
     drift: float = 1.0
+    level: float = 4.0
 
     @property
     def alpha(self) -> float:
         """``α = 4·log(GB)``."""
-        return 4 * log(self.workers * self.slots)
+        return self.level * log(self.workers * self.slots)
 
     @property
     def counts(self) -> float:
@@ -276,35 +277,62 @@ def _noise(context: Context, factor: float) -> Examination[tuple[int, float]]:
     )
 
 
+def _bad_steps(level: float) -> Examination[tuple[int, int]]:
+    def holds(G: int, B: int) -> bool:
+        constants = Constants(G, B, 0.5, 2, level=level)
+        off = np.abs(np.arange(B + 1) - B / 2) > constants.counts
+        # If all prompts are s_max, Z_g^1 is (s_max + 1)(c_g − Bp) and as likely to be too large.
+        counts = 2 * float(sum_law(np.array([0.5, 0.5]), B)[off].sum())
+        return G * (counts + 2 * growth_tail(B, 12, constants.growth)) <= 6 / (G**3 * B**4)
+
+    return examine(
+        "P(a step is not good) ≤ 6/(G³B⁴)",
+        "the chances of its three events added up, laws by convolution; p = 1/2, prompts of "
+        "s_max, ages up to 12, G = 2, 16, B = 16, 128",
+        product((2, 16), (16, 128)),
+        holds,
+    )
+
+
 # The whole statement.
 
 _SETTINGS = ((2, 0.9, 2), (2, 0.5, 2), (16, 0.5, 10), (16, 0.1, 10), (256, 0.5, 10))
 
 
-def _remainder() -> Examination[tuple[int, float, int]]:
+def _least_batches(program: bool) -> Examination[tuple[int, float, int, bool]]:
+    def holds(G: int, p: float, s: int, of_imbalance: bool) -> bool:
+        B = least_slots(G, p, s, of_imbalance and program)
+        constants = Constants(G, B, p, s)
+        few, many = B * p - constants.counts, B * p + constants.counts
+        contracts = s * few - (s - 1) * many - 2 * constants.noise
+        needed = (G - 2) * (s - 1) if of_imbalance else 0
+        return constants.remainder < 0.1 and contracts >= needed - 1e-14 * s * B
+
     return examine(
-        "ρ < 1/10 at the least B that meets the condition",
-        "G = 2, 16, 1024, p = 0.001, 0.1, 0.5, 0.9, 0.999, s_max = 2, 10, 1000",
-        product((2, 16, 1024), (0.001, 0.1, 0.5, 0.9, 0.999), (2, 10, 1000)),
-        lambda G, p, s: Constants(G, least_slots(G, p, s), p, s).remainder < 0.1,
+        "ρ < 1/10, and Γ ≥ 2u on good steps, for (IO) Γ ≥ 2u + (G − 2)(s_max − s_min), at the "
+        "least B that meets the condition",
+        "G = 2, 16, 1024, p = 0.001, 0.1, 0.5, 0.9, 0.999, s_max = 2, 10, 1000, (D) and (IO)",
+        product((2, 16, 1024), (0.001, 0.1, 0.5, 0.9, 0.999), (2, 10, 1000), (False, True)),
+        holds,
     )
 
 
-def _smax_measured(context: Context, admission: Admission, bound: float) -> tuple[Estimate, ...]:
+def _smax_measured(
+    context: Context, admissions: tuple[Admission, Admission], bound: float
+) -> Iterator[Estimate]:
     settings = context.choose(((4, 3),), ((4, 3), (8, 4)), ((4, 3), (8, 4), (8, 11)))
-    cells = [Cell(G, least_slots(G, 0.9, s, program=True), 0.9, s) for G, s in settings]
     replicas, steps = context.choose((6, 12), (20, 40), (60, 200))
-    return tuple(
-        bounded_mean(
-            f"mean gap of (IO), prompts 1 and s_max, G = {c.workers}, B = {c.slots}, "
-            f"p = {c.completion}, s_max = {c.largest} [tokens]",
-            mean_gaps(c, replicas, steps, context.rng, admission)[0],
-            "(s_max − 1 + ρ)",
-            bound
-            * (c.largest - 1 + Constants(c.workers, c.slots, c.completion, c.largest).remainder),
-        ).estimate
-        for c in cells
-    )
+    for G, s in settings:
+        for of_imbalance, admission in enumerate(admissions):
+            cell = Cell(G, least_slots(G, 0.9, s, bool(of_imbalance)), 0.9, s)
+            at_most = s - 1 + Constants(G, cell.slots, 0.9, s).remainder
+            yield bounded_mean(
+                f"mean {('gap of (D)', 'imbalance of (IO)')[of_imbalance]}, prompts 1 and s_max, "
+                f"G = {G}, B = {cell.slots}, p = 0.9, s_max = {s} [tokens]",
+                mean_gaps(cell, replicas, steps, context.rng, admission)[of_imbalance],
+                ("s_max − 1 + ρ", "(G − 1)(s_max − 1 + ρ)")[of_imbalance],
+                bound * (G - 1) ** of_imbalance * at_most,
+            ).estimate
 
 
 @CLAIMS.own(
@@ -312,7 +340,9 @@ def _smax_measured(context: Context, admission: Admission, bound: float) -> tupl
     Mutation("no truncation: the gap itself shrinks by 1 − p", truncated=False),
     Mutation("(IO) without the added (G − 2)(s_max − s_min)", share=0),
     Mutation("a tenth of the noise", factor=0.1),
-    Mutation("FCFS in place of BF-IO", admission=blind_sizes),
+    Mutation("α = 2·log(GB)", level=2),
+    Mutation("the condition for (D) in place of that for (IO)", program=False),
+    Mutation("FCFS in place of BF-IO", admissions=(blind_sizes, blind_sizes)),
     Mutation("a quarter of s_max", bound=0.25),
     kind=Kind.STATISTICAL,
     proof="lemma4-smax",
@@ -323,7 +353,9 @@ def _smax_check(
     truncated: bool = True,
     share: int = 1,
     factor: float = 1,
-    admission: Admission = two_sizes,
+    level: float = 4,
+    program: bool = True,
+    admissions: tuple[Admission, Admission] = (partial(two_sizes, by_gap=True), two_sizes),
     bound: float = 1,
 ) -> Outcome:
     """Lemma 4 with s_max in place of s_max/p.
@@ -362,7 +394,8 @@ def _smax_check(
     return Findings(
         step,
         _noise(context, factor),
-        _remainder(),
-        estimates=_smax_measured(context, admission, bound),
+        _bad_steps(level),
+        _least_batches(program),
+        estimates=tuple(_smax_measured(context, admissions, bound)),
         numbers=numbers,
     )

@@ -1,4 +1,7 @@
-"""Sections 6.1 to 6.4 and appendices E, G and H: the metric, and statements about the tables."""
+"""BalanceRoute, sections 6.1 to 6.4 and appendices E, G and H: statements about its tables.
+
+One claim compares the reported imbalance, max − min, with the objective of the paper.
+"""
 
 import tomllib
 from collections.abc import Mapping, Sequence

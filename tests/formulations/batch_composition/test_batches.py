@@ -1,6 +1,7 @@
 """The batch program: by hand, by filling, by backends, by enumeration; and its checker."""
 
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from formulations.batch_composition import (
     violations,
     worth,
 )
+from formulations.exchange import judge, parse_solution
 
 
 def batch(rows: list[tuple[int, int]], budget: int, **options: Any) -> BatchProblem:
@@ -154,6 +156,18 @@ def test_the_gap_of_any_batch(problem: BatchProblem, data: st.DataObject) -> Non
             gap(problem, *drawn)
     else:
         assert gap(problem, *drawn) == worth(problem, *best) - worth(problem, *drawn) >= 0
+
+
+def test_a_file_of_the_optimum_is_judged_without_a_note() -> None:
+    """By hand: 4 tokens in 1 request are worth -4 + 1/3, in units of 1/3."""
+    problem = batch([(5, 1), (0, 3)], 4, fewest_requests=True)
+    result = solve(problem, method="cp-sat")
+    assert (result.objective, result.scale) == (-11, 3)
+    assert "scaled by 3" in result.summary()
+    file = "part(0) 1\npart(1) 0\nprefill(0) 4\ndecode(1) 0"
+    judged = judge(BatchProgram(problem), parse_solution(file))
+    assert (judged.result.objective, judged.file_objective) == (-11, Fraction(-11, 3))
+    assert judged.notes == ()
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,15 @@
 """The decision problem behind Proposition 5: small values, and the policy without a gap."""
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 
+from proofs_checks.claim import Effort
+from proofs_checks.evidence import Verdict
 from proofs_checks.papers.fluid.blind_throughput import (
+    CLAIMS,
     Batch,
     State,
     batches,
@@ -16,6 +20,7 @@ from proofs_checks.papers.fluid.blind_throughput import (
     unfinished,
     values,
 )
+from proofs_checks.run import run_check
 
 HALF, EIGHTEENTH = Fraction(1, 2), Fraction(1, 18)
 
@@ -58,6 +63,22 @@ def test_the_optima_found_by_a_referee(start: Fraction, token: Fraction, rate: f
     """Values computed elsewhere, to three digits."""
     potential = rounded(values(9, start, token)[1], 10**4)
     assert abs(float(certified_rate(potential, 10**4, 9, start, token)) - rate) < 6e-4
+
+
+@pytest.mark.parametrize(
+    ("name", "faulty"),
+    [
+        ("reward", lambda batch: batch.unknown + 2 * batch.last),
+        ("tokens", lambda b: b.fresh + b.restarted + 3 * (b.unknown + b.known) + 3 * b.last),
+    ],
+)
+def test_a_bound_below_what_is_reached_is_refuted(
+    monkeypatch: pytest.MonkeyPatch, name: str, faulty: Any
+) -> None:
+    """With a stage 2 that pays 2, or a stage 1 that takes 3 tokens, the bound is too low."""
+    monkeypatch.setattr(Batch, name, property(faulty))
+    (claim,) = (claim for claim in CLAIMS if claim.id == "fluid.proposition5")
+    assert run_check(claim, Effort.QUICK, 0).as_printed is Verdict.REFUTED
 
 
 def test_a_queue_by_hand() -> None:
