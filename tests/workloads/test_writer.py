@@ -87,7 +87,7 @@ def test_existing_file_is_kept(tmp_path: Path) -> None:
     write_trace(synthetic("demo", 2, seed=0), tmp_path / "link.csv", overwrite=True)
     assert (tmp_path / "link.csv").is_symlink()
     assert len(read_trace(path)) == 2
-    for name in ("t.parquet", "t.jsonl.gz"):
+    for name in ("t.parquet", "t.jsonl.gz", "t.txt", "-"):
         with pytest.raises(InputError, match=r"traces are written as CSV; use \.csv"):
             write_trace(workload, tmp_path / name)
 
