@@ -115,17 +115,17 @@ class Table:
         _refuse_unknown(f"{self.place}: ratios", self.ratios, self.values, wrong)
         if self.ratios and not self.baseline:
             raise InputError(f"{self.place}: ratios", "ratios need a baseline", "name a baseline")
-        known = [*self.rows, *self.values, "source"]
-        wrong = "{!r} is neither in rows nor in values"
-        for entry in self.published:
-            _refuse_unknown(f"{self.place}: published", entry, known, wrong)
 
     def check_rows(self) -> None:
-        """Reject a baseline or ``across`` that is not among the rows."""
+        """Reject a baseline, ``across`` or published figure that is not among the rows."""
         across = [self.across] if self.across else []
         for what, names in (("baseline", self.baseline), ("across", across)):
             wrong = f"{what} argument {{}} is not among its rows"
             _refuse_unknown(self.place, names, self.rows, wrong)
+        known = [*self.rows, *self.values, "source"]
+        wrong = "{!r} is neither in rows nor in values"
+        for entry in self.published:
+            _refuse_unknown(f"{self.place}: published", entry, known, wrong)
 
     def _check_exponents(self) -> None:
         if taken := [name for _, name in self._fitted() if name in self.rows]:

@@ -77,8 +77,9 @@ def test_existing_file_is_kept(tmp_path: Path) -> None:
     assert path.read_text() == "precious"
     write_trace(workload, path, overwrite=True)
     assert len(read_trace(path)) == 3
+    (tmp_path / "folder.csv").mkdir()
     with pytest.raises(InputError, match="is a directory"):
-        write_trace(workload, tmp_path, overwrite=True)
+        write_trace(workload, tmp_path / "folder.csv", overwrite=True)
     os.mkfifo(tmp_path / "pipe.csv")
     with pytest.raises(InputError, match="is a device or a pipe"):
         write_trace(workload, tmp_path / "pipe.csv", overwrite=True)
