@@ -45,15 +45,15 @@ def users_claims(name: str) -> tuple[Claim, ...]:
     Raises
     ------
     InputError
-        If the object cannot be loaded, is not a claim, or has the id of a built-in claim.
+        If the object cannot be loaded, is not a claim, or has the id of another one.
     """
     whole = f"{name}:CLAIMS" if name.endswith(".py") else name
     found = tuple(_flat(load_object(whole, "claim"), whole))
-    ours = {claim.id for _, claim in _built_in()}
+    taken = {claim.id: "is the id of a built-in claim" for _, claim in _built_in()}
     for claim in found:
-        if claim.id in ours:
-            what = f"{claim.id} is the id of a built-in claim"
-            raise InputError(whole, what, "give yours another id")
+        if claim.id in taken:
+            raise InputError(whole, f"{claim.id} {taken[claim.id]}", "give yours another id")
+        taken[claim.id] = "occurs twice"
     return tuple(replace(claim, named_as=whole) for claim in found)
 
 

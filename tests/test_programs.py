@@ -314,6 +314,10 @@ def test_show(
         assert f"│ {method} " in out
     assert "proof of " in out
     assert f"best: {OPTIMUM[name]:g} by {kind.methods[0]}" in out
+    # A program says what it minimises or maximises, and the values have that sign.
+    (goal,) = (line for line in out.splitlines() if line.startswith(("minimise  ", "maximise  ")))
+    assert ("the negative of" in goal) == (OPTIMUM[name] < 0)
+    assert "fewest requests" not in goal
 
 
 def test_the_limited_program_has_the_face_too(

@@ -171,7 +171,7 @@ def claim(name):
     kind=Kind.COUNTEREXAMPLE, check=check, mutations=(Mutation("none below 0", least=0),),
     correction="c", defect=Defect.RESULT, verify=verify)
 CLAIMS = [claim("mine.a"), claim("mine.b"), claim("mine.c"), claim("mine.d")]
-STOLEN, NUMBER = claim("balance.lemma1"), 3
+STOLEN, TWICE, NUMBER = claim("balance.lemma1"), CLAIMS + CLAIMS[:1], 3
 """
 
 
@@ -214,6 +214,7 @@ def test_a_record_names_no_verdict_that_there_is_not(
     ("name", "words"),
     [
         ("STOLEN", "balance.lemma1 is the id of a built-in claim; give yours another id"),
+        ("TWICE", "mine.a occurs twice; give yours another id"),
         ("NUMBER", "int is not a claim; give a Claim or a sequence of Claims"),
         ("CLAMS", "has no CLAMS; did you mean CLAIMS?"),
     ],

@@ -36,6 +36,7 @@ from formulations.batching import Agent, AgentNetwork
 from formulations.errors import InputError, check_kind, use_one_of
 from formulations.problem_data import Validated, member
 from formulations.scalars import exact_number
+from formulations.stability.verdict import rate_warnings
 
 #: Maximum number of requests present at the start of a run.
 _MAX_INITIAL = 10**7
@@ -288,9 +289,7 @@ def remarks(scenario: Scenario) -> list[str]:
         stages = scenario.stages_at(agent)
         least = min((scenario.size_laws[k].least_prefill for k in stages), default=1)
         found += [f"{agent.name}: {why}" for why in reasons(serving.policy, agent, least)]
-        if (warning := agent.batch_time.rate_check(agent.budget).warning()) is not None:
-            found.append(f"{agent.name}: {warning}")
-    return found
+    return [*found, *rate_warnings(scenario.network)]
 
 
 def reasons(policy: BatchPolicy, agent: Agent, least_prefill: int = 1) -> list[str]:

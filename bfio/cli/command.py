@@ -176,7 +176,9 @@ _KNOWN = re.compile("(?=did you mean |use one of )")
 def in_flags(error: InputError, parser: argparse.ArgumentParser, command: str) -> str:
     """Return the message of an error with the flags of a command in place of keywords."""
     flags = _flags(parser, command)
-    where = flags.get(error.where, error.where)
+    # The place may go on, as in "slo: ttft_s".
+    first, colon, rest = error.where.partition(": ")
+    where = f"{flags.get(first, first)}{colon}{rest}"
 
     def flag_of(name: str) -> str | None:
         return flags.get(name) or flags.get(name.removesuffix("_s"))

@@ -50,7 +50,8 @@ Start with:  bfio demo
 _EPILOG = """\
 Every command but route and emulate accepts --json (one JSON document on stdout, nothing else), and
 --seed if it draws random numbers.
-Exit status: 0 done, 2 bad input, 3 nothing found within the limit, 130 interrupted.
+Exit status: 0 done, 1 a claim of check is not reproduced, 2 bad input, 3 nothing found within the
+limit, 130 interrupted.
 """
 
 
@@ -391,6 +392,9 @@ class _Guard:
         if code >= 0:
             return code
         _show_cursor()
+        if code == -signal.SIGINT:
+            # CPython ends itself so at exit if KeyboardInterrupt passed through exec of a text.
+            return INTERRUPTED
         name = signal.Signals(-code).name
         if -code == signal.SIGKILL:
             say(

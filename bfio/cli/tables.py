@@ -1,7 +1,7 @@
 """Print tables of runs, with the columns of the metrics."""
 
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from math import hypot
 from pathlib import Path
@@ -61,7 +61,7 @@ def comparison_tables(
     for title, columns in _tables(documents, metrics):
         heading, cells = zip(*columns, strict=True)
         lines = list(zip(*cells, strict=True))
-        notes = [" ".join(_legend(documents, metrics))]
+        notes = [" ".join(_legend(documents, metrics, heading))]
         tables.append(TextTable(title, heading, lines, settings, notes=notes))
     return tables
 
@@ -76,16 +76,20 @@ def print_comparison(documents: Sequence[Document], metrics: "MetricChoice") -> 
     metrics : "MetricChoice"
         The metrics to show.
     """
+    headings: list[str] = []
     for title, columns in _tables(documents, metrics):
         print_fitting(title, columns)
-    print_sentences(*_legend(documents, metrics))
+        headings += [heading for heading, _ in columns]
+    print_sentences(*_legend(documents, metrics, headings))
 
 
-def _legend(documents: Sequence[Document], metrics: "MetricChoice") -> list[str]:
+def _legend(
+    documents: Sequence[Document], metrics: "MetricChoice", headings: Collection[str]
+) -> list[str]:
     """Return explanations of the abbreviated column headings."""
     names = metrics.shown or [name for name, _ in metrics.table.columns()]
     legend = [text for name, text in _LEGEND.items() if name in names]
-    if "avg_imbalance" in names:
+    if "÷" in headings:
         legend.insert(0, f"÷: imbalance of {documents[0]['policy']} / imbalance of this policy.")
     if any(d["proven_share"] is not None for d in documents):
         legend.append("proven: share of the solved steps with proven optimum.")

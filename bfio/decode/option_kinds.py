@@ -179,6 +179,7 @@ class ServiceLevel(Pairs):
     longest time per output token (BF-IO eq. 9) [s]; infinite for no limit, but not both.
     """
 
+    whose = "slo: "
     example = "ttft=2,tpot=0.05"
     ttft_s: float = _pair(math.inf, _LIMIT, "ttft")
     tpot_s: float = _pair(math.inf, _LIMIT, "tpot")

@@ -84,9 +84,11 @@ def _text(value: object, name: str) -> str:
 
 def _rate(value: Fraction | float | str, name: str) -> Fraction:
     try:
-        # A float is the decimal that it is written as, as in other options.
-        text = str(value) if isinstance(value, float) else value
-        rate = exact_rational(text, name) if isinstance(value, str) else Fraction(text)
+        if isinstance(value, str):
+            rate = exact_rational(value, name, exponents=True)
+        else:
+            # A float is the decimal that it is written as, as in other options.
+            rate = Fraction(str(value) if isinstance(value, float) else value)
     except (TypeError, ValueError, OverflowError):
         what = f"{value!r} is not a number"
         raise InputError(name, what, "give a number > 0 such as 2, 0.8 or 4/5") from None

@@ -108,10 +108,6 @@ class Table:
             raise InputError(self.place, "no rows or no values", "name at least one of each")
         if self.against:
             self._check_exponents()
-        across = [self.across] if self.across else []
-        for what, names in (("baseline", self.baseline), ("across", across)):
-            wrong = f"{what} argument {{}} is not among its rows"
-            _refuse_unknown(self.place, names, self.rows, wrong)
         if self.show is Shown.RATIO and not self.baseline:
             what = "the table has no baseline for its ratios"
             raise InputError(self.place, what, "name a baseline")
@@ -119,6 +115,13 @@ class Table:
         _refuse_unknown(f"{self.place}: ratios", self.ratios, self.values, wrong)
         if self.ratios and not self.baseline:
             raise InputError(f"{self.place}: ratios", "ratios need a baseline", "name a baseline")
+
+    def check_rows(self) -> None:
+        """Reject a baseline, ``across`` or published figure that is not among the rows."""
+        across = [self.across] if self.across else []
+        for what, names in (("baseline", self.baseline), ("across", across)):
+            wrong = f"{what} argument {{}} is not among its rows"
+            _refuse_unknown(self.place, names, self.rows, wrong)
         known = [*self.rows, *self.values, "source"]
         wrong = "{!r} is neither in rows nor in values"
         for entry in self.published:
@@ -277,6 +280,9 @@ def check_names(report: ReportPlan, names: Collection[str]) -> None:
         for place, name in asked.arguments():
             where, wrong = f"{asked.place}: {place}", "no row has an argument {!r}"
             _refuse_unknown(where, [name], sorted(names), wrong)
+    # After the rows themselves, in which a wrong name would look like the right one.
+    for table in report.tables:
+        table.check_rows()
 
 
 def _refuse_unknown(place: str, names: Collection[str], known: Collection[str], what: str) -> None:

@@ -253,7 +253,8 @@ _KINDS = {
 
 def _text(value: Any, where: str) -> str:
     if not isinstance(value, str) or not value:
-        raise InputError(where, f"{value!r} is not a string", 'write "..."')
+        what = "is empty" if value == "" else f"{value!r} is not a string"
+        raise InputError(where, what, 'write "..."')
     return value
 
 

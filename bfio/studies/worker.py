@@ -11,7 +11,6 @@ import ctypes
 import faulthandler
 import fcntl
 import json
-import math
 import os
 import resource
 import signal
@@ -264,8 +263,10 @@ def _scalar(value: object, where: str) -> Any:
     plain = value.item() if isinstance(value, np.generic) else value
     if plain is not None and not isinstance(plain, str | int | float | bool):
         raise InputError(where, f"is {kind_of(value)}", "return a number, a text or None")
-    if isinstance(plain, float) and not math.isfinite(plain):
-        raise InputError(where, f"is {plain}", "return None where there is no number")
+    # Tables compute in floats, so neither nan nor an integer beyond them has a place there.
+    if isinstance(plain, int | float) and not abs(plain) <= sys.float_info.max:
+        what = f"is {plain}" if isinstance(plain, float) else "is beyond the range of floats"
+        raise InputError(where, what, "return None where there is no number")
     if isinstance(plain, str) and not plain.isascii():
         plain.encode()  # half a character cannot be written anywhere
     return plain

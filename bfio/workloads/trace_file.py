@@ -124,8 +124,6 @@ def _stem(path: Path) -> str:
 
 
 _ROWS_PER_CHUNK = 10_000
-#: Suffixes under which a reader expects no CSV.
-_OTHER_SUFFIXES = (".json", ".jsonl", ".parquet", ".arrow", ".feather", ".xlsx")
 
 
 def write_trace(workload: Workload, path: str | Path, *, overwrite: bool = False) -> None:
@@ -139,12 +137,12 @@ def write_trace(workload: Workload, path: str | Path, *, overwrite: bool = False
     Raises
     ------
     InputError
-        If the workload is empty, a time has no finite decimal expansion (1/3 s), the file has the
-        suffix of another format, exists and ``overwrite`` is False, or cannot be written.
+        If the workload is empty, a time has no finite decimal expansion (1/3 s), the file is
+        not named .csv or .csv.gz, exists and ``overwrite`` is False, or cannot be written.
     """
     check_kind(workload, Workload, "workload", "write_trace(workload, path)")
     path = Path(path)
-    if Path(path.name.removesuffix(".gz")).suffix in _OTHER_SUFFIXES:
+    if not path.name.endswith((".csv", ".csv.gz")):
         raise InputError(str(path), "traces are written as CSV", "use .csv or .csv.gz")
     if len(workload) == 0:
         what = "the workload has no requests"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
 from itertools import pairwise, product
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -173,6 +173,22 @@ class BarrierSpace:
         return self.problem(rows)
 
 
+class _RefusingGenerator(np.random.Generator):
+    """Generator that refuses every use."""
+
+    def __getattribute__(self, name: str) -> Any:
+        """Refuse."""
+        raise refused_as_random("a policy that draws from state.rng")
+
+
+class _OptionsWithoutDraws(RunOptions):
+    """Options of a run whose policy must not draw random numbers."""
+
+    def generator(self) -> np.random.Generator:
+        """Return a generator that refuses every use."""
+        return _RefusingGenerator(np.random.PCG64(0))
+
+
 class BarrierTarget:
     """A policy of the decode engine with all requests visible at step 0.
 
@@ -202,6 +218,7 @@ class BarrierTarget:
         self._known = member(Known, known, "known")
         self._dispatch = member(Dispatch, dispatch, "dispatch")
         chosen = choose(policy)
+        self._is_own = chosen.is_own
         if chosen.spec.draws and not chosen.is_own:
             raise refused_as_random(policy)
         if chosen.spec.pauses:
@@ -226,7 +243,9 @@ class BarrierTarget:
 
     def schedule(self, problem: MakespanProblem) -> Schedule:
         """Return starts and workers in the run of the policy."""
-        options = RunOptions(
+        # Only policies of your own do not say whether they draw; their runs are interpreted.
+        kind = _OptionsWithoutDraws if self._is_own else RunOptions
+        options = kind(
             pool=max(problem.num_requests, 1),
             dispatch=self._dispatch,
             projection=Projection.GROWING,

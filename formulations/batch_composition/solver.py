@@ -7,6 +7,7 @@ requests fill the budget. Tokens of weight 0 are left out.
 """
 
 import time
+from dataclasses import replace
 from fractions import Fraction
 from math import floor
 from typing import Any
@@ -85,7 +86,7 @@ def least_objective(problem: BatchProblem) -> int:
 WORDS = Words(
     title="the batch of one iteration",
     source="throughput-optimal paper, (2.5a) to (2.5d); it states no program",
-    objective="the negative of the worth of the batch; of equal worth, the fewest requests",
+    objective="the negative of the worth of the batch",
     variables={
         "prefill": "prefill(i) = prompt tokens of request i in the batch",
         "decode": "decode(i) = decode tokens of request i in the batch",
@@ -112,6 +113,12 @@ class BatchProgram(Formulation[BatchProblem, Batch, BatchResult]):
     result = BatchResult
     always_feasible = True
     words = WORDS
+
+    def __init__(self, problem: BatchProblem) -> None:
+        super().__init__(problem)
+        if problem.fewest_requests:
+            objective = f"{WORDS.objective}; of equal worth, the fewest requests"
+            self.words = replace(WORDS, objective=objective)
 
     def state(self) -> Any:
         """Return the Pyomo statement."""

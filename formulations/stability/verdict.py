@@ -108,12 +108,22 @@ def _when_the_condition_holds(network: AgentNetwork) -> tuple[Verdict, str]:
     return Verdict.STABLE, theorem
 
 
+def rate_warnings(network: AgentNetwork) -> Iterator[str]:
+    """Yield a warning for each agent whose smaller batches may serve more than full ones can.
+
+    None is given where the load is beyond what batches of any size serve.
+    """
+    work = work_rates(network, traffic(network))
+    for agent, most, load in zip(network.agents, most_rates(network), work, strict=True):
+        text = agent.batch_time.rate_check(agent.budget).warning()
+        if text is not None and load <= most:
+            yield f"{agent.name}: {text}"
+
+
 def _warnings(capacity: CapacityResult) -> Iterator[str]:
     """Yield a warning for each theorem whose hypotheses the network violates."""
     network = capacity.network
-    for agent in network.agents:
-        if text := agent.batch_time.rate_check(agent.budget).warning():
-            yield f"{agent.name}: {text}"
+    yield from rate_warnings(network)
     for agent in network.agents:
         if not agent.chunked:
             yield (

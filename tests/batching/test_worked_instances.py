@@ -6,7 +6,7 @@ import pytest
 
 from bfio.batching.registry import build
 from bfio.batching.run import BatchRun
-from bfio.batching.scenario import Scenario, Serving, reasons
+from bfio.batching.scenario import Scenario, Serving, reasons, remarks
 from bfio.batching.simulation import simulate
 from bfio.batching.tallies import DEPARTED
 from bfio.common.statistics import half_width
@@ -81,6 +81,9 @@ def test_a_load_beyond_full_batches_may_be_stable() -> None:
     scenario = Scenario(network, sizes="fixed", arrivals="bernoulli")
     run = simulate(scenario, engine="compiled", horizon=100_000)
     assert run.course.present.sum(axis=1).max() < 20
+    assert "Theorem 1 (b) does not apply, loads from 16/9 to 8" in remarks(scenario)[0]
+    # More than eight tokens per slot are too many for all batches.
+    assert remarks(Scenario(single_engine("1.5", 3, 3, budget=16, batch_time=time))) == []
 
 
 @pytest.mark.parametrize(

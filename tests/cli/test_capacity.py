@@ -84,6 +84,11 @@ def test_what_a_person_reads(bfio: Bfio, tmp_path: Path) -> None:
     assert text.startswith("undecided")
     assert "has a higher rate than a full one of 512: Theorem 1 (b) does not apply" in text
     assert "requests per second" in text
+    beyond = slower | {"stages": [ENGINE["stages"][0] | {"rate": 1}]}
+    text = bfio("capacity", _write(tmp_path, beyond), "--between-tokens", "1").out
+    assert text.startswith("unstable: Theorem 1 (b)")
+    assert "does not apply" not in text
+    assert "gpu, highest rate within the limit with capacity for the load, of budgets" in text
     large = {"stages": [{"agent": "gpu", "prefill": 2000, "decode": 200, "rate": 4}]}
     large["agents"] = [{"name": "gpu", "budget": 100_000, "overhead": 1}]
     text = bfio("capacity", _write(tmp_path, large)).out
@@ -102,7 +107,7 @@ def test_what_a_person_reads(bfio: Bfio, tmp_path: Path) -> None:
         ),
         (_agent(overhead=-1), "agents[0].overhead: -1 is out of range"),
         (_stage(rate=-1), "stages[0].rate: -1 is out of range"),
-        (_stage(rate=0), "no request arrives"),
+        (_stage(rate=0), "network.json: stages: no request arrives"),
         (_stage(agent="cpu"), "stages[0].agent: there is no 'cpu'"),
         (AGENTS | {"routes": [{"from": "A@1", "to": "C@2"}]}, "there is no stage 'C@2'"),
         (

@@ -342,6 +342,7 @@ def test_an_error_passes_between_processes(kind: type[InputError]) -> None:
             "--prefill: has no token_time=; "
             "write e.g. --prefill workers=4,token_time=5e-5,ttl=30,places=256",
         ),
+        (("--slo", "ttft=0"), "--slo: ttft_s: 0.0 s is not a valid limit; give seconds > 0"),
         (("--slo", "tpot=inf"), "--slo: sets no limit; write e.g. --slo ttft=2,tpot=0.05"),
         (("--batching", "mixed"), "there are no token budgets; give --token-budget"),
         (

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -78,6 +79,14 @@ def test_a_signal_after_the_answer() -> None:
     command = [sys.executable, "-c", _STUCK, "stuck", "--late"]
     ended = subprocess.run(command, capture_output=True, text=True)
     assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_an_interrupt_during_an_import(tmp_path: Path) -> None:
+    """Python then ends itself by SIGINT at exit: status 130, and no error."""
+    (tmp_path / "stopped.py").write_text('exec("raise KeyboardInterrupt")\n')
+    command = [sys.executable, "-m", "bfio", "simulate", "--policy", "stopped.py:f"]
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert (ended.returncode, ended.stderr) == (130, "interrupted\n")
 
 
 def test_nothing_in_hand() -> None:

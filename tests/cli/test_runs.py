@@ -154,7 +154,18 @@ def test_compare_prints_both_tables(
     assert "Measured: steps" in out
     assert "Whole run" in out
     assert "[tokens/s]" in out
+    assert "÷: imbalance of fcfs" in " ".join(out.split())
     assert max(len(line) for line in out.splitlines()) <= int(width)
+
+
+def test_the_ratio_is_explained_where_it_is(bfio: Bfio) -> None:
+    """Below the table of the measured part, not below that of the whole run."""
+    few = ("compare", "--requests", "1", "--policies", "fcfs", "--no-plots", "--repeat", "1")
+    assert "÷" not in bfio(*few).out
+    both = bfio("compare", "--policies", "fcfs,br-0", *SMALL, "--no-plots", "--table", "markdown")
+    measured, whole = both.out.split("**Whole run")
+    assert "÷: imbalance of fcfs" in measured
+    assert "÷" not in whole
 
 
 def test_policies_may_carry_options(bfio: Bfio) -> None:
@@ -309,6 +320,7 @@ def test_every_command_has_help(bfio: Bfio) -> None:
             # Two serve over HTTP until Ctrl-C.
             assert ("--json" in done.out) == (name not in ("emulate", "route"))
             assert "--seed" in done.out or name in ("capacity", "emulate")
+    assert "0 done, 1 a claim of check is not reproduced, 2 bad input" in bfio("--help").out
 
 
 def test_help_names_every_policy(bfio: Bfio) -> None:

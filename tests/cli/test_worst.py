@@ -59,3 +59,4 @@ def test_each_system_has_help(system: str, bfio: Bfio) -> None:
     done = bfio("worst", system, "--help")
     assert done.status == 0
     assert {"--json", "--seed", "--time-limit"} <= set(done.out.replace("[", " ").split())
+    assert "(default " in done.out.partition("--policy NAME  ")[2].splitlines()[0]

@@ -253,6 +253,7 @@ def test_why_nothing_is_measured() -> None:
 def test_a_float_is_the_decimal_that_it_is_written_as(scale: Fraction | float | str) -> None:
     """As on the command line."""
     timed = ArrivalMode.TIMED
+    assert RunOptions(arrivals=timed, load="5e-1").load == Fraction(1, 2)  # type: ignore[arg-type]
     assert RunOptions(arrivals=timed, rate_scale=scale).rate_scale == Fraction(7, 10)  # type: ignore[arg-type]
     assert RunOptions(arrivals=timed, load=scale).load == Fraction(7, 10)  # type: ignore[arg-type]
 

@@ -140,6 +140,7 @@ _MISDEEDS: dict[str, Callable[[], Any]] = {
     "memory": lambda: {"x": int(np.ones(10**10).sum())},
     "small blocks": lambda: {"x": len([bytearray(10**6) for _ in range(10**6)])},
     "nan": lambda: {"x": float("nan")},
+    "large": lambda: {"x": -(10**400)},
     "list": lambda: {"x": [1, 2]},
     "number": lambda: 3,
     "violated": lambda: RowResult({"x": 1}, violations={"capacity": 2}),

@@ -107,6 +107,7 @@ X = 'x = "seed"'
     [
         (NAME, "", 'name: missing; write name = "..."'),
         (NAME, 'name = "a/b"', "name: 'a/b' is not a valid name"),
+        (NAME, 'name = ""', 'name: is empty; write "..."'),
         (NAME, "name = 3", "name: 3 is not a string"),
         ("[limits]", "[limit]", "limit: unknown; did you mean limits?"),
         ("seconds = 60", "seconds = 0", "limits.seconds: 0"),
@@ -126,6 +127,7 @@ X = 'x = "seed"'
         (LINES, "", "report.figures[0]: kind is missing"),
         (X, "", "report figure 'How?': lines needs x"),
         (ROWS, "rows = []", "report table 'All': no rows or no values"),
+        (ROWS, 'rows = ["polcy"]', "report table 'All': rows: no row has an argument 'polcy'"),
         (BASELINE, "baseline = { seed = 1 }", "baseline argument seed"),
         (
             "[[report.tables]]",

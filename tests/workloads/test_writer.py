@@ -77,8 +77,9 @@ def test_existing_file_is_kept(tmp_path: Path) -> None:
     assert path.read_text() == "precious"
     write_trace(workload, path, overwrite=True)
     assert len(read_trace(path)) == 3
+    (tmp_path / "folder.csv").mkdir()
     with pytest.raises(InputError, match="is a directory"):
-        write_trace(workload, tmp_path, overwrite=True)
+        write_trace(workload, tmp_path / "folder.csv", overwrite=True)
     os.mkfifo(tmp_path / "pipe.csv")
     with pytest.raises(InputError, match="is a device or a pipe"):
         write_trace(workload, tmp_path / "pipe.csv", overwrite=True)
@@ -87,7 +88,7 @@ def test_existing_file_is_kept(tmp_path: Path) -> None:
     write_trace(synthetic("demo", 2, seed=0), tmp_path / "link.csv", overwrite=True)
     assert (tmp_path / "link.csv").is_symlink()
     assert len(read_trace(path)) == 2
-    for name in ("t.parquet", "t.jsonl.gz"):
+    for name in ("t.parquet", "t.jsonl.gz", "t.txt", "-"):
         with pytest.raises(InputError, match=r"traces are written as CSV; use \.csv"):
             write_trace(workload, tmp_path / name)
 

@@ -11,6 +11,7 @@ from bfio.decode.options import Dispatch
 from bfio.decode.state import DecodeState
 from bfio.worst_cases.barrier import BarrierSpace, BarrierTarget, Criterion, Known, adversary
 from bfio.worst_cases.search import exhaustive
+from formulations.errors import InputError
 from formulations.hindsight_makespan import (
     MakespanProblem,
     brute_force,
@@ -126,6 +127,14 @@ def test_a_policy_of_ones_own() -> None:
     space = BarrierSpace(3, prompt=2, output=2)
     for policy in ("fcfs", f"{__file__}:emptiest_first"):
         assert exhaustive(BarrierTarget(policy), space).case.ratio == Fraction(5, 3)
+
+    with pytest.raises(InputError, match=r"policy: .*draws from state\.rng is random"):
+        exhaustive(BarrierTarget(f"{__file__}:coin"), space)
+
+
+def coin(state: DecodeState) -> list[int | None]:
+    """Draw a worker for the oldest request."""
+    return [int(state.rng.integers(2)), *[None] * (state.num_waiting - 1)]
 
 
 def emptiest_first(state: DecodeState) -> list[int | None]:

@@ -8,7 +8,7 @@ from bfio.cli.options import add_by_usage, add_json
 from bfio.cli.output import print_answer, print_table, read_problem
 from bfio.cli.problem_command import add_exchange, is_exchange
 from bfio.common.text import number
-from formulations.errors import InputError, check_known
+from formulations.errors import InputError, check_known, naming
 from formulations.scalars import percent
 from formulations.words import counted
 
@@ -57,8 +57,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     table = {
         "file FILE": "agents, stages and routes (.json)",
         "--priority WHICH": "order in which agents serve stages: last or first",
-        "--between-tokens SLOTS": "print the best budget for which two tokens of a request are at "
-        "most this many slots apart",
+        "--between-tokens SLOTS": "print the best budget that carries the load and for which two "
+        "tokens of a request are at most this many slots apart",
         "--method NAME": "method: closed-form (default), or the linear program by highs or pyomo",
     }
     add_by_usage(parser, table)
@@ -82,14 +82,15 @@ def _run(args: argparse.Namespace) -> int:
     if args.priority is not None:
         order = named_priority(network, args.priority, "--priority")
         stations = virtual_stations(network, order)
-    if is_exchange(args):
-        return _exchange(args, network, stations)
     method = args.method or "closed-form"
     check_known("--method", method, _METHODS)
-    if method == "closed-form":
-        result = capacity(network, stations)
-    else:
-        result = solve_capacity(network, stations, backend=method)
+    with naming(args.file, "stages"):
+        if is_exchange(args):
+            return _exchange(args, network, stations)
+        if method == "closed-form":
+            result = capacity(network, stations)
+        else:
+            result = solve_capacity(network, stations, backend=method)
     answer = capacity_answer(result, limit=limit)
     return print_answer(args, answer, lambda: _print(answer, network))
 
@@ -140,7 +141,8 @@ def _print(answer: dict[str, Any], network: "AgentNetwork") -> None:
     for row in answer["agents"]:
         choices = {"shortest batch with capacity for the load": row["shortest_batch"]}
         if "fastest_budget" in row:
-            choices["highest rate within the limit"] = row["fastest_budget"]
+            name = "highest rate within the limit with capacity for the load"
+            choices[name] = row["fastest_budget"]
         for name, choice in choices.items():
             told = "none"
             if choice is not None:

@@ -94,7 +94,9 @@ def _run(args: argparse.Namespace) -> int:
             return
         print(f"{program.words.title}\n{program.words.source}\n")
         # Show the value itself: "maximise x" if the program minimises the negative of x.
-        goal = program.words.objective.removeprefix("the negative of ")
+        goal = program.words.objective
+        if program.maximised:
+            goal = goal.removeprefix("the negative of ")
         criterion = getattr(problem, "objective", None) or getattr(program, "objective", None)
         here = "" if criterion is None else f", here {criterion}"
         print(f"{'maximise' if program.maximised else 'minimise'}  {goal}{here}")

@@ -48,7 +48,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     systems = parser.add_subparsers(metavar="SYSTEM", required=True, title="systems")
     cache = add_action(systems, "cache", _cache, "one worker with a KV cache (bfio hindsight)")
     add = partial(add_by_usage, cache)
-    add({"--policy NAME": "%(default)s"}, default="semi-online")
+    text = "algorithm of bfio hindsight (default semi-online)"
+    add({"--policy NAME": text}, default="semi-online")
     add({"--memory M": "largest memory (6)"}, type=int, default=6)
     add({"--least-memory M": "smallest memory (default: any)"}, type=int)
     add({"--prompt S": "common prompt (1)"}, type=int, default=1)
@@ -57,7 +58,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add({"--convention X": "memory convention A, B or C (default C)"}, default="C")
     barrier = add_action(systems, "barrier", _barrier, "workers in lockstep (bfio makespan)")
     add = partial(add_by_usage, barrier)
-    add({"--policy NAME": "%(default)s"}, default="fcfs")
+    add({"--policy NAME": "policy of bfio compare (default fcfs)"}, default="fcfs")
     add({"--workers G": "workers (2)"}, type=int, default=2)
     add({"--slots B": "slots per worker (1)"}, type=int, default=1)
     largest = {"--prompt S": "largest prompt (3)", "--longest O": "largest output (3)"}

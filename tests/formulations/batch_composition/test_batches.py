@@ -93,6 +93,7 @@ def test_without_mixing_by_hand(mixed: BatchProblem) -> None:
 def test_fewest_requests_by_hand() -> None:
     """Prompts of 2, 5 and 4 with 6 tokens: 5 + 1 in two requests, whichever gives the last one."""
     problem = batch([(2, 1), (5, 1), (4, 1)], 6, fewest_requests=True)
+    assert BatchProgram(problem).words.objective.endswith("the fewest requests")
     for method in ("greedy", "cp-sat", "brute-force"):
         result = solve(problem, method=method)
         assert result.is_optimal

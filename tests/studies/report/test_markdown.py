@@ -135,7 +135,7 @@ def test_rows_to_be_taken_with_care_are_marked() -> None:
 def test_refusals_of_plans() -> None:
     """What is across must be among the rows; ratios need a baseline."""
     with pytest.raises(InputError, match="across argument seed"):
-        Table("t", ("policy",), ("y",), across="seed")
+        Table("t", ("policy",), ("y",), across="seed").check_rows()
     with pytest.raises(
         InputError, match="report table 't': the table has no baseline for its ratios"
     ):
