@@ -445,7 +445,7 @@ def write_statement(
     from formulations.exchange import FORMATS, exact_program, program_text
     from formulations.exchange.program_file import head
 
-    path = file_path(file)
+    path = file_path(file, "file")
     format_ = path.suffix[1:].lower()
     if format_ not in FORMATS:
         raise InputError(str(file), "has no known suffix", "use .lp or .mps")

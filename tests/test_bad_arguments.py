@@ -13,6 +13,7 @@ import pytest
 import bfio
 from bfio import from_trace
 from bfio.batching.scenario import Scenario
+from bfio.calibration.measurements import read_steps
 from bfio.decode.energy import energy_account, power_over_time
 from bfio.decode.metrics import measure, measure_steady, measured_of
 from bfio.gap import GapObserver
@@ -196,6 +197,8 @@ def test_none_is_no_number(function: Callable[..., Any], names: Iterable[str]) -
         bfio.read_trace,
         detect_format,
         read_pmf,
+        read_steps,
+        from_trace.latency_problem(REQUESTS, 10**6).write,
         lambda path: write_trace(REQUESTS, path),
         lambda path: bfio.write(STEP, path),
     ],
@@ -203,7 +206,7 @@ def test_none_is_no_number(function: Callable[..., Any], names: Iterable[str]) -
 @pytest.mark.parametrize("path", [3, None, object(), ["a.csv"]])
 def test_a_file_name_is_a_text_or_a_path(call: Callable[..., Any], path: object) -> None:
     """And no number."""
-    with pytest.raises(InputError, match=r"path: an? .* is not a file name"):
+    with pytest.raises(InputError, match=r"(path|file): an? .* is not a file name"):
         call(path)
 
 

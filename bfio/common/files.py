@@ -48,7 +48,7 @@ def atomic_file(path: Path, *, overwrite: bool) -> Iterator[tuple[BinaryIO, Path
             partial.unlink()
 
 
-def file_path(value: object, remedy: str = "give a file name") -> Path:
+def file_path(value: object, where: str = "path", remedy: str = "give a file name") -> Path:
     """Return a file name as a path.
 
     Raises
@@ -57,7 +57,7 @@ def file_path(value: object, remedy: str = "give a file name") -> Path:
         If it is neither a text nor a path.
     """
     if not isinstance(value, str | PathLike):
-        raise InputError("path", f"{kind_of(value)} is not a file name", remedy)
+        raise InputError(where, f"{kind_of(value)} is not a file name", remedy)
     return Path(value)
 
 

@@ -160,7 +160,7 @@ def has_energy(run: Run) -> bool:
     """Return whether a run kept its trajectory and has no token budgets."""
     from bfio.decode.run import Run
 
-    check_kind(run, Run, "run", "power_over_time(simulate(...), EnergyModel())")
+    check_kind(run, Run, "run", "simulate(...)")
     return run.loads is not None and run.running is not None and run.chunks is None
 
 

@@ -245,9 +245,7 @@ class Diurnal(Labelled):
         kept, now, highest = [np.zeros(0)], 0.0, 1.0 + self.amplitude
         while missing > 0:
             # Draw as many candidates at the highest rate as give the missing number on average.
-            gaps = source(rng).standard_exponential(int(missing * highest) + 16) / (
-                self.rate * highest
-            )
+            gaps = rng.standard_exponential(int(missing * highest) + 16) / (self.rate * highest)
             times = now + np.cumsum(gaps)
             level = 1.0 + self.amplitude * np.sin(2 * pi / self.period_s * times)
             kept.append(times[rng.random(len(times)) * highest < level][:missing])

@@ -64,7 +64,7 @@ def read_trace(
     InputError
         If the file cannot be read; the message names file, line and column.
     """
-    path = file_path(path, "give a file name; use Workload.from_frame for data frames")
+    path = file_path(path, remedy="give a file name; use Workload.from_frame for data frames")
     if limit is not None:
         integer(limit, "limit", minimum=1)
     truth(skip_bad_rows, "skip_bad_rows")
