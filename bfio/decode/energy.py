@@ -28,7 +28,7 @@ from bfio.decode.features.stragglers import Stragglers, stragglers_of
 from bfio.decode.observers import StepView
 from bfio.decode.options import NO_EVENTS
 from formulations.arrays import integer
-from formulations.errors import InputError, check_kind
+from formulations.errors import InputError, check_kind, kind_of
 from formulations.problem_data import member
 
 if TYPE_CHECKING:
@@ -158,9 +158,9 @@ def energy_account(
 
 def has_energy(run: Run) -> bool:
     """Return whether a run kept its trajectory and has no token budgets."""
-    from bfio.decode.run import Run
-
-    check_kind(run, Run, "run", "simulate(...)")
+    # The class `Run` cannot be imported here, because its module imports this one.
+    if not hasattr(run, "step_energies"):
+        raise InputError("run", f"{kind_of(run)} is not a Run", "give the result of simulate")
     return run.loads is not None and run.running is not None and run.chunks is None
 
 
