@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from bfio.common.files import write_file
+from bfio.common.files import file_path, write_file
 from bfio.common.memory import refuse_oversized
 from bfio.common.options import spelled_out
 from bfio.decode.cluster import Cluster
@@ -76,7 +76,7 @@ class TraceProblem(Generic[P]):
             If the file exists and ``overwrite`` is False, or it cannot be written.
         """
         text = f"{json.dumps(self.to_mapping(), default=str)}\n"
-        write_file(Path(path), text.encode(), overwrite=overwrite)
+        write_file(file_path(path), text.encode(), overwrite=overwrite)
 
 
 def latency_problem(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from formulations.deadline import TimeLimit
-from formulations.errors import InputError, check_known, with_article
+from formulations.errors import InputError, check_kind, check_known, with_article
 from formulations.problem_data import shown
 from formulations.scalars import real
 
@@ -63,6 +63,7 @@ class ProgramKind:
 
     def solved(self, problem: Any, method: str, time_limit: TimeLimit, seed: int) -> Any:
         """Solve a problem by a method and return the result."""
+        check_kind(method, str, "method", "the name of a method")
         solve, method = self.load("solve"), self.exact if method == "exact" else method
         return solve(problem, method=method, time_limit=time_limit, seed=seed)
 
@@ -308,7 +309,7 @@ def solve(
     statement = kind.load("program")(problem)
     if not isinstance(statement, Formulation):
         name = with_article(type(problem).__name__)
-        what = f"{name} is not solved from one model: it cannot be changed"
+        what = f"{name} is not solved from one model, so it takes no changed model"
         raise InputError("model", what, "leave it out")
     return solve_changed(statement, model, method, time_limit=time_limit, seed=seed)
 
@@ -439,12 +440,12 @@ def write_statement(
     statement: "Statement[Any]", file: str | Path, back: str, *, overwrite: bool
 ) -> dict[str, Any]:
     """Write a program as `write` does; ``back`` is the call or command that checks a solution."""
-    from bfio.common.files import atomic_file
+    from bfio.common.files import atomic_file, file_path
     from bfio.common.provenance import version_and_commit
     from formulations.exchange import FORMATS, exact_program, program_text
     from formulations.exchange.program_file import head
 
-    path = Path(file)
+    path = file_path(file, "file")
     format_ = path.suffix[1:].lower()
     if format_ not in FORMATS:
         raise InputError(str(file), "has no known suffix", "use .lp or .mps")

@@ -30,7 +30,7 @@ def integer_vector(
     if isinstance(values, np.ndarray):
         return _checked_array(values, where, 1, minimum, maximum)
     if not _is_sequence(values):
-        raise InputError(where, f"expected a list, found {shown(values)}", "write a JSON list")
+        raise InputError(where, f"expected a list, found {shown(values)}", "write a list")
     entries = [
         integer(v, f"{where}[{i}]", minimum=minimum, maximum=maximum) for i, v in enumerate(values)
     ]

@@ -47,7 +47,8 @@ def check_known(where: str, value: str, known: Collection[str]) -> None:
     InputError
         At ``where``, with all known words.
     """
-    if value not in known:
+    # An array of one text equals it.
+    if not isinstance(value, str) or value not in known:
         raise InputError(where, f"{value!r} is unknown", use_one_of(value, known))
 
 

@@ -197,8 +197,8 @@ def member(kind: type[E], value: object, where: str) -> E:
     InputError
         If no member has this name; the error lists all members.
     """
-    try:
-        return kind(value)  # type: ignore[arg-type]
-    except ValueError:
+    # An array of one text equals the member.
+    if not isinstance(value, str) or value not in tuple(kind):
         remedy = use_one_of(str(value), kind)
-        raise InputError(where, f"{shown(value)} is unknown", remedy) from None
+        raise InputError(where, f"{shown(value)} is unknown", remedy)
+    return kind(value)

@@ -56,7 +56,8 @@ def integer(value: object, where: str, *, minimum: int = 0, maximum: int = MAX_T
     # numpy integers are registered as Integral, numpy booleans are not.
     if isinstance(value, bool) or not isinstance(value, int | Integral):
         what = f"expected an integer, found {shown(value)}"
-        raise InputError(where, what, f"write a whole number >= {minimum} without a decimal point")
+        least = f" >= {minimum}" if minimum > -MAX_TOKENS else ""
+        raise InputError(where, what, f"write a whole number{least} without a decimal point")
     number = int(value)
     if not minimum <= number <= maximum:
         raise InputError(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from bfio.common.files import file_path
 from bfio.decode.cluster import MAX_TIME_S, MIN_TIME_S
 from bfio.workloads.tables import Table, open_table
 from bfio.workloads.trace_format import shown
@@ -157,7 +158,7 @@ def read_steps(
         If a column is missing, a cell is not a finite number, a duration is not positive or a load
         is negative; the message names file, line and column.
     """
-    path = Path(path)
+    path = file_path(path)
     if workers is not None:
         integer(workers, "workers", minimum=1)
     with open_table(path) as table:

@@ -103,7 +103,7 @@ def print_answer(args: argparse.Namespace, document: Any, show: Callable[[], obj
 
 
 def interruption(interrupted: bool) -> dict[str, bool]:
-    """Return the entry that marks the document of an interrupted command."""
+    """Return the entry that marks the document of an interrupted command; empty if it was not."""
     return {"interrupted": True} if interrupted else {}
 
 

@@ -3,10 +3,11 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from os import PathLike
 from pathlib import Path
 from typing import BinaryIO
 
-from formulations.errors import InputError
+from formulations.errors import InputError, kind_of
 
 
 @contextmanager
@@ -45,6 +46,19 @@ def atomic_file(path: Path, *, overwrite: bool) -> Iterator[tuple[BinaryIO, Path
         # A read-only file system refuses even to remove what is not there.
         with suppress(OSError):
             partial.unlink()
+
+
+def file_path(value: object, where: str = "path", remedy: str = "give a file name") -> Path:
+    """Return a file name as a path.
+
+    Raises
+    ------
+    InputError
+        If it is neither a text nor a path.
+    """
+    if not isinstance(value, str | PathLike):
+        raise InputError(where, f"{kind_of(value)} is not a file name", remedy)
+    return Path(value)
 
 
 def write_file(path: Path, content: bytes, *, overwrite: bool = True) -> None:

@@ -72,8 +72,8 @@ _TIME = checked(NUMBER, _time)
 class Cluster(CheckedOptions):
     """Barrier-synchronised decode workers (BF-IO, section 3 and eq. 6).
 
-    If workers differ, a field is a tuple with one entry per worker, or a text such as
-    ``"8*72,8*36"``. A tuple of equal entries is stored as a single number.
+    If workers differ, a field is a tuple, list or array with one entry per worker, or a text such
+    as ``"8*72,8*36"``. It is stored as a tuple, or as a single number if all entries are equal.
 
     Raises
     ------
@@ -176,6 +176,8 @@ class Cluster(CheckedOptions):
         value = getattr(self, name)
         if isinstance(value, str):
             value = _entries(value, name)
+        elif hasattr(value, "tolist"):
+            value = value.tolist()
         if isinstance(value, list | tuple):
             if len(value) != self.workers:
                 raise InputError(

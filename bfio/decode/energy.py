@@ -28,7 +28,8 @@ from bfio.decode.features.stragglers import Stragglers, stragglers_of
 from bfio.decode.observers import StepView
 from bfio.decode.options import NO_EVENTS
 from formulations.arrays import integer
-from formulations.errors import InputError
+from formulations.errors import InputError, check_kind, kind_of
+from formulations.problem_data import member
 
 if TYPE_CHECKING:
     from bfio.decode.run import Run
@@ -157,6 +158,9 @@ def energy_account(
 
 def has_energy(run: Run) -> bool:
     """Return whether a run kept its trajectory and has no token budgets."""
+    # The class `Run` cannot be imported here, because its module imports this one.
+    if not hasattr(run, "step_energies"):
+        raise InputError("run", f"{kind_of(run)} is not a Run", "give the result of simulate")
     return run.loads is not None and run.running is not None and run.chunks is None
 
 
@@ -167,6 +171,8 @@ def _of_steps(run: Run, model: EnergyModel, reading: EnergyReading) -> FloatArra
     """
     assert run.loads is not None
     assert run.running is not None
+    check_kind(model, EnergyModel, "model", "EnergyModel(...)")
+    reading = member(EnergyReading, reading, "reading")
     if (model, reading) in run.step_energies:
         return run.step_energies[model, reading]
     workers, slow, schedule = run.cluster.workers, None, None

@@ -193,7 +193,7 @@ def measured_part(workload: Workload, cluster: Cluster, options: RunOptions) -> 
         of_full = " of full slots" if is_timed else ""
         lasting = counted(max(0, int(steps + warm_up)), "step")
         why_not = (
-            f"{len(workload):,} requests {held} {lasting}{of_full}, "
+            f"{counted(len(workload), 'request')} {held} {lasting}{of_full}, "
             f"but {warm_up:,} warm-up steps and {LEAST_STEPS} measured steps are needed; {remedy}"
         )
     return MeasuredPart(is_timed, begin, end, first, max(first, last), why_not)

@@ -13,7 +13,7 @@ User-defined metrics are functions of a part of a run, in addition to the built-
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from math import isfinite
@@ -37,7 +37,7 @@ from bfio.decode.options import ArrivalMode
 from bfio.decode.run import Run, RunPart
 from bfio.decode.stints import Cause
 from formulations.arrays import BoolArray, FloatArray, IntArray
-from formulations.errors import InputError, kind_of
+from formulations.errors import InputError, check_kind, kind_of
 from formulations.named_objects import check_call, is_users, load_object, users_code
 
 __all__ = [
@@ -319,7 +319,7 @@ def jain_index(shares: FloatArray) -> float:
 METRICS.metric(
     "slo_share",
     "1",
-    "share of the requests that started which completed within both limits of --slo",
+    "share of the started requests that completed within both limits of --slo",
     Column("in limits", is_share=True, by_default=False),
 )(lambda part: None if part.met is None else _over(int(part.met.sum()), len(part.started)))
 METRICS.metric(
@@ -408,6 +408,7 @@ def measure(
     run: Run, energy_model: EnergyModel | None = None, table: MetricTable[RunPart] = METRICS
 ) -> dict[str, Value]:
     """Return every metric over the whole run, by name of the metric."""
+    check_kind(run, Run, "run", "measure(simulate(...))")
     return table.measure(_part(run, np.arange(run.steps), energy_model))
 
 
@@ -416,10 +417,11 @@ def measured_of(run: Run, energy_model: EnergyModel | None = None) -> RunPart | 
 
     Energy is that of ``energy_model``, by default of `EnergyModel()`.
     """
+    check_kind(run, Run, "run", "measured_of(simulate(...))")
     part, steps = run.measured, run.measured_steps
     if part is None or steps is None:
         return None
-    return RunPart(run, steps, energy_model or EnergyModel(), np.arange(part.first, part.last))
+    return replace(_part(run, steps, energy_model), requests=np.arange(part.first, part.last))
 
 
 def measure_steady(
@@ -429,6 +431,7 @@ def measure_steady(
     table: MetricTable[RunPart] = METRICS,
 ) -> dict[str, Value] | None:
     """Return every metric over the steady steps (`Run.steady_mask`); None without such steps."""
+    check_kind(run, Run, "run", "measure_steady(simulate(...))")
     which = run.steady_mask(warm_up)
     if which is None:
         return None
@@ -455,6 +458,8 @@ def half_widths(run: Run, which: BoolArray | None) -> dict[str, float | None]:
 
 
 def _part(run: Run, steps: IntArray, energy_model: EnergyModel | None) -> RunPart:
+    if energy_model is not None:
+        check_kind(energy_model, EnergyModel, "energy_model", "EnergyModel(...)")
     return RunPart(run, steps, energy_model or EnergyModel())
 
 

@@ -177,7 +177,7 @@ class Run:
 
     def __repr__(self) -> str:
         machine = self.cluster.shape
-        requests = f"{self.completed:,} of {self.num_requests:,} requests"
+        requests = f"{self.completed:,} of {counted(self.num_requests, 'request')}"
         steps = counted(self.steps, "step")
         return f"<Run of {self.policy} on {machine}: {steps}, {requests} completed>"
 

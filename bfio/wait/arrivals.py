@@ -11,9 +11,10 @@ from bfio.common.memory import require_memory
 from bfio.wait.policy import MAX_CLOCK, StageClock, StageInstance
 from bfio.workloads.workload import Workload
 from formulations.arrays import FloatArray, IntArray, integer
-from formulations.errors import InputError
+from formulations.errors import InputError, check_kind
 from formulations.fluid import FluidProblem, FluidWorker, VaryingRates
 from formulations.scalars import exact_number
+from formulations.words import counted
 
 #: Maximum number of requests of an instance.
 _MAX_REQUESTS = 2 * 10**8
@@ -42,7 +43,7 @@ def poisson_instance(problem: FluidProblem, duration: object, seed: int = 0) -> 
     InputError
         If a value is invalid or there would be too many requests.
     """
-    rates = [kind.rate for kind in problem.classes]
+    rates = _rates(problem)
     seconds, units = _horizon(problem, duration, rates)
     integer(seed, "seed")
     times = []
@@ -59,7 +60,7 @@ def even_instance(problem: FluidProblem, duration: object) -> StageInstance:
     Times are exact and rounded up to the clock. An error of one unit could move a request to a
     later batch.
     """
-    rates = [kind.rate for kind in problem.classes]
+    rates = _rates(problem)
     seconds, _ = _horizon(problem, duration, rates)
     clock = StageClock.of(problem.single_worker())
     times = []
@@ -93,10 +94,10 @@ def varying_instance(
     """
     integer(seed, "seed")
     largest = profile.largest_rates
-    if len(largest) != len(problem.classes):
+    if len(largest) != (classes := len(_rates(problem))):
         raise InputError(
             "profile",
-            f"{len(largest)} rates for {len(problem.classes)} classes",
+            f"{counted(len(largest), 'rate')} for {classes} classes",
             "give one rate per class",
         )
     seconds, units = _horizon(problem, duration, largest)
@@ -164,6 +165,11 @@ def scaled(problem: FluidProblem, factor: object) -> FluidProblem:
         tuple(replace(kind, rate=kind.rate * zeta) for kind in problem.classes),
         tuple(FluidWorker(w.d0 / zeta, w.d1 / zeta, w.memory) for w in problem.workers),
     )
+
+
+def _rates(problem: FluidProblem) -> list[Fraction]:
+    check_kind(problem, FluidProblem, "problem", "FluidProblem(...)")
+    return [kind.rate for kind in problem.classes]
 
 
 def _horizon(

@@ -20,7 +20,7 @@ from bfio.wait.chains import Chain, grouped_policy, nested_policy, wait_policy
 from bfio.wait.fcfs import Favour, FirstComeFirstServed
 from bfio.wait.policy import StagePolicy
 from formulations.arrays import integer
-from formulations.errors import CapabilityError, InputError
+from formulations.errors import CapabilityError, InputError, check_kind
 from formulations.fluid import FluidProblem
 from formulations.scalars import MAX_TOKENS
 from formulations.thresholds import (
@@ -371,6 +371,7 @@ def build(text: str, problem: FluidProblem) -> StagePolicy:
         If the name or an option is unknown, a value is invalid, a module cannot be loaded, or no
         feasible thresholds exist.
     """
+    check_kind(problem, FluidProblem, "problem", "build(text, FluidProblem(...))")
     recipe = read_named(text, BUILT_IN, "policy")
     if recipe is not None:
         return recipe.policy(problem)

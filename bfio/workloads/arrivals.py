@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from bfio.workloads.lengths import Labelled, in_range
+from bfio.workloads.lengths import Labelled, in_range, source
 from bfio.workloads.request_data import ArrivalTimes
 from bfio.workloads.trace_format import MAX_SECONDS
 from formulations.arrays import FloatArray, integer
@@ -54,7 +54,7 @@ class Poisson(Labelled):
 
     def sample(self, num_requests: int, rng: np.random.Generator) -> ArrivalTimes:
         """Return the first ``num_requests`` arrival times after time 0 [s]."""
-        gaps = rng.standard_exponential(_count(num_requests)) / self.rate
+        gaps = source(rng).standard_exponential(_count(num_requests)) / self.rate
         return exact_times(np.cumsum(gaps))
 
 
@@ -77,7 +77,7 @@ class GammaRenewal(Labelled):
     def sample(self, num_requests: int, rng: np.random.Generator) -> ArrivalTimes:
         """Return the first ``num_requests`` arrival times after time 0 [s]."""
         shape = self.cv**-2
-        gaps = rng.standard_gamma(shape, _count(num_requests)) / (shape * self.rate)
+        gaps = source(rng).standard_gamma(shape, _count(num_requests)) / (shape * self.rate)
         return exact_times(np.cumsum(gaps))
 
 
@@ -90,7 +90,7 @@ class _OnClock(ABC):
         Measured in expected arrivals instead of seconds, the process is Poisson with unit rate. So
         unit-rate points are mapped back to times by linear interpolation.
         """
-        points = np.cumsum(rng.standard_exponential(_count(num_requests)))
+        points = np.cumsum(source(rng).standard_exponential(_count(num_requests)))
         if len(points) == 0:
             return ArrivalTimes(np.zeros(0, dtype=np.int64), 1)
         times, expected = self._clock(float(points[-1]), rng)
@@ -241,7 +241,7 @@ class Diurnal(Labelled):
 
     def sample(self, num_requests: int, rng: np.random.Generator) -> ArrivalTimes:
         """Return the first ``num_requests`` arrival times after time 0 [s]."""
-        missing = _count(num_requests)
+        missing, rng = _count(num_requests), source(rng)
         kept, now, highest = [np.zeros(0)], 0.0, 1.0 + self.amplitude
         while missing > 0:
             # Draw as many candidates at the highest rate as give the missing number on average.

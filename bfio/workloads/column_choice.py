@@ -343,6 +343,8 @@ def _unknown(
     if unread and table.first_row:
         (role, name) = unread[0]
         guessed = {other: column for other, column in guessed.items() if other != role}
+    if not table.header:
+        raise InputError(source, "has no columns", "give columns of prompt and output lengths")
     found = ", ".join(name[:30] for name in table.header[:8])
     columns = suggested_columns(guessed)
     remedy = f'name them: columns="{columns}"'

@@ -21,16 +21,26 @@ from bfio.workloads.arrivals import (
     Poisson,
     Surges,
 )
-from bfio.workloads.lengths import Geometric, Homogeneous, LengthDistribution, Lognormal, Uniform
+from bfio.workloads.lengths import (
+    Geometric,
+    Homogeneous,
+    LengthDistribution,
+    Lognormal,
+    Uniform,
+    source,
+)
 from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray, frozen, integer
 from formulations.errors import InputError, check_kind, check_known
+from formulations.problem_data import shown
 
 #: Memory per request for drawing and checking, including its arrival time [bytes].
 _REQUEST_BYTES = 200
 
 #: Number of the random stream for arrival times drawn for given requests.
 _ARRIVAL_STREAM = 0x6172726976616C
+
+_PROCESS = "Poisson(rate=300)"
 
 
 def generate(
@@ -59,7 +69,9 @@ def generate(
     name : str
         Name of the workload.
     """
-    _check_count(num_requests)
+    _check_draw(num_requests, rng, arrivals)
+    _check_law(prompts, "prompts", "Geometric(mean=200)")
+    _check_law(outputs, "outputs", "Geometric(mean=200)")
     prompt_tokens = prompts.sample(num_requests, rng)
     output_tokens = outputs.sample(num_requests, rng)
     return Workload(
@@ -91,7 +103,7 @@ def resample(
     The history is kept.
     """
     check_kind(workload, Workload, "workload", "resample(workload, num_requests)")
-    _check_count(num_requests)
+    _check_draw(num_requests, rng, arrivals)
     _refuse_empty(workload)
     chosen = rng.integers(len(workload), size=num_requests)
     return Workload(
@@ -113,6 +125,7 @@ def with_arrivals(workload: Workload, arrivals: ArrivalProcess, seed: int) -> Wo
     check_kind(workload, Workload, "workload", "with_arrivals(workload, arrivals, seed)")
     sequence = np.random.SeedSequence(integer(seed, "seed"), spawn_key=(_ARRIVAL_STREAM,))
     rng = np.random.default_rng(sequence)
+    _check_law(arrivals, "arrivals", _PROCESS)
     return replace(
         workload,
         arrival_times=arrivals.sample(len(workload), rng),
@@ -129,7 +142,18 @@ def with_shuffled_outputs(workload: Workload, rng: np.random.Generator) -> Workl
     )
 
 
-def _check_count(num_requests: int) -> None:
+def _check_law(law: object, where: str, form: str) -> None:
+    """Refuse an argument that draws nothing, such as the text of a law."""
+    if isinstance(law, type) or not callable(getattr(law, "sample", None)):
+        raise InputError(where, f"{shown(law)} is not a law", f"write a law such as {form}")
+
+
+def _check_draw(
+    num_requests: int, rng: np.random.Generator, arrivals: ArrivalProcess | None
+) -> None:
+    source(rng)
+    if arrivals is not None:
+        _check_law(arrivals, "arrivals", _PROCESS)
     integer(num_requests, "num_requests", minimum=1)
     what, needed = f"{num_requests:,} requests", _REQUEST_BYTES * num_requests
     require_memory(needed, "requests", what, "draw fewer requests")

@@ -12,10 +12,11 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bfio.common.files import file_path
 from bfio.workloads.tables import open_table
 from bfio.workloads.trace_format import Row, bad_cell, parse_decimal, token_count
 from formulations.arrays import MAX_TOKENS, FloatArray, IntArray, frozen, integer, integer_vector
-from formulations.errors import InputError
+from formulations.errors import InputError, check_kind
 from formulations.scalars import real
 
 #: Maximum mean of a geometric law; samples then stay far below `MAX_TOKENS`.
@@ -69,7 +70,7 @@ class Geometric(Labelled):
 
     def sample(self, num_samples: int, rng: np.random.Generator) -> IntArray:
         """Return independent samples, shape (num_samples,), each >= 1 [tokens]."""
-        return rng.geometric(1.0 / self.mean, _count(num_samples))
+        return source(rng).geometric(1.0 / self.mean, _count(num_samples))
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,7 @@ class Lognormal(Labelled):
     def sample(self, num_samples: int, rng: np.random.Generator) -> IntArray:
         """Return independent samples, shape (num_samples,), each >= 1 [tokens]."""
         drawn = np.exp(
-            math.log(self.median) + self.sigma * rng.standard_normal(_count(num_samples))
+            math.log(self.median) + self.sigma * source(rng).standard_normal(_count(num_samples))
         )
         # Cut off before the conversion: the tail may not fit a 64-bit integer.
         return np.clip(np.ceil(np.minimum(drawn, self.maximum)), 1, None).astype(np.int64)
@@ -148,7 +149,9 @@ class Uniform(Labelled):
 
     def sample(self, num_samples: int, rng: np.random.Generator) -> IntArray:
         """Return independent samples, shape (num_samples,), each >= 1 [tokens]."""
-        return rng.integers(self.lowest, self.highest, size=_count(num_samples), endpoint=True)
+        return source(rng).integers(
+            self.lowest, self.highest, size=_count(num_samples), endpoint=True
+        )
 
 
 @dataclass(frozen=True)
@@ -222,7 +225,7 @@ class Empirical:
 
     def sample(self, num_samples: int, rng: np.random.Generator) -> IntArray:
         """Return samples by inversion, one uniform number each, shape (num_samples,) [tokens]."""
-        uniform = rng.random(_count(num_samples))
+        uniform = source(rng).random(_count(num_samples))
         # side="right" skips values of probability 0, whose interval is empty.
         return self.values[np.searchsorted(self._cumulative, uniform, side="right")]
 
@@ -242,6 +245,12 @@ def _probabilities(given: ArrayLike, expected: int) -> FloatArray:
     if abs(total - 1.0) > PROBABILITY_TOLERANCE:
         raise InputError("probabilities", f"the sum is {total:.6g}", "make them sum to 1")
     return weights
+
+
+def source(rng: np.random.Generator) -> np.random.Generator:
+    """Return a source of randomness; raise an `InputError` if it is not numpy's."""
+    check_kind(rng, np.random.Generator, "rng", "numpy.random.default_rng(SEED)")
+    return rng
 
 
 def _count(num_samples: int) -> int:
@@ -266,7 +275,7 @@ def read_pmf(path: str | Path) -> Empirical:
         If the file cannot be read, a row is bad, a value repeats, or the probabilities do not
         sum to 1 within rounding.
     """
-    path = Path(path)
+    path = file_path(path)
     values: list[int] = []
     probabilities: list[float] = []
     with open_table(path) as table:

@@ -31,6 +31,7 @@ for k < K. The right-hand side is computed exactly.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import zip_longest
 
 import numpy as np
 
@@ -38,7 +39,7 @@ from bfio.workloads.generators import generate
 from bfio.workloads.lengths import LengthDistribution
 from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray, integer, integer_vector
-from formulations.errors import InputError
+from formulations.errors import InputError, check_kind
 
 
 @dataclass(frozen=True)
@@ -243,8 +244,11 @@ def overload_violations(
         ``C_k - min_l |R_k minus R_k(l)|`` for each step k where it is positive; empty if
         overloaded.
     """
+    check_kind(pending, Iterable, "pending", "a list of prompt lengths for each step")
+    check_kind(free_slots, Iterable, "free_slots", "a list of numbers, one for each step")
     violations = {}
-    for step, (prompts, free) in enumerate(zip(pending, free_slots, strict=True)):
+    # If one is shorter, its next entry is refused as None.
+    for step, (prompts, free) in enumerate(zip_longest(pending, free_slots)):
         lengths = integer_vector(prompts, f"pending[{step}]", minimum=1)
         missing = integer(free, f"free_slots[{step}]") - _outside_largest_class(lengths)
         if missing > 0:

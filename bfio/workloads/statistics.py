@@ -12,6 +12,7 @@ from bfio.workloads.request_data import ArrivalTimes
 from bfio.workloads.workload import Workload
 from formulations.arrays import IntArray
 from formulations.errors import check_kind
+from formulations.words import counted
 
 # Statistics that are None for an empty workload, and counts that are 0.
 _LENGTH_STATISTICS = (
@@ -137,7 +138,7 @@ _SHOWN = 5
 
 def requests_used(workload: Workload) -> str:
     """Return one line with the number and source of requests, and rows that were left out."""
-    text = f"{workload.name}: {len(workload):,} requests"
+    text = f"{workload.name}: {counted(len(workload), 'request')}"
     left_out = [
         f"{count:,} {words}"
         for key, words in _LEFT_OUT.items()

@@ -4,10 +4,9 @@ import codecs
 import gzip
 from collections.abc import Iterator, Mapping
 from itertools import islice, repeat
-from os import PathLike
 from pathlib import Path
 
-from bfio.common.files import atomic_file
+from bfio.common.files import atomic_file, file_path
 from bfio.workloads.column_choice import detected_format
 from bfio.workloads.read_requests import ReadRequests, RowReader, with_output, workload_fields
 from bfio.workloads.tables import Table, open_content, open_table
@@ -15,7 +14,7 @@ from bfio.workloads.trace_format import MAX_SECONDS, RequestColumns, TraceFormat
 from bfio.workloads.trace_formats.built_in import HASHES, KEYS, OWN
 from bfio.workloads.workload import Workload
 from formulations.arrays import integer
-from formulations.errors import InputError, check_kind, kind_of, known_keywords
+from formulations.errors import InputError, check_kind, known_keywords
 from formulations.scalars import truth
 
 _SUFFIXES = (".gz", ".csv", ".jsonl", ".json", ".txt")
@@ -65,10 +64,7 @@ def read_trace(
     InputError
         If the file cannot be read; the message names file, line and column.
     """
-    if not isinstance(path, str | PathLike):
-        what = f"{kind_of(path)} is not a file name"
-        raise InputError("path", what, "give a file name; use Workload.from_frame for data frames")
-    path = Path(path)
+    path = file_path(path, remedy="give a file name; use Workload.from_frame for data frames")
     if limit is not None:
         integer(limit, "limit", minimum=1)
     truth(skip_bad_rows, "skip_bad_rows")
@@ -89,7 +85,7 @@ def detect_format(path: str | Path) -> TraceFormat:
     InputError
         If the file cannot be read or no known format has its columns.
     """
-    path = Path(path)
+    path = file_path(path)
     with open_table(path) as table:
         return detected_format(table, str(path))
 
@@ -141,7 +137,7 @@ def write_trace(workload: Workload, path: str | Path, *, overwrite: bool = False
         not named .csv or .csv.gz, exists and ``overwrite`` is False, or cannot be written.
     """
     check_kind(workload, Workload, "workload", "write_trace(workload, path)")
-    path = Path(path)
+    path = file_path(path)
     if not path.name.endswith((".csv", ".csv.gz")):
         raise InputError(str(path), "traces are written as CSV", "use .csv or .csv.gz")
     if len(workload) == 0:

@@ -11,6 +11,7 @@ from formulations.arrays import BoolArray, FloatArray, IntArray, integer, intege
 from formulations.errors import InputError, check_kind, known_fields
 from formulations.results import html_table
 from formulations.scalars import exact_rational
+from formulations.words import counted
 
 #: Maximum number of requests of a repeated workload.
 MAX_REQUESTS = 10**8
@@ -123,7 +124,7 @@ class Workload:
 
     def __repr__(self) -> str:
         timed = "" if self.arrival_times is None else ", timed"
-        return f"<Workload {self.name}: {len(self):,} requests{timed}>"
+        return f"<Workload {self.name}: {counted(len(self), 'request')}{timed}>"
 
     def _repr_html_(self) -> str:
         columns = [self.prompt_tokens, self.output_tokens]
@@ -163,6 +164,7 @@ class Workload:
 
     def head(self, num_requests: int) -> "Workload":
         """Return the first ``num_requests`` requests (all of them if there are fewer)."""
+        integer(num_requests, "num_requests")
         times = None if self.arrival_times is None else self.arrival_times[:num_requests]
         return self._some(slice(num_requests), times)
 

@@ -92,7 +92,8 @@ class SecondProblem(ProblemData):
         if window is not None and (
             window.num_requests != N or window.num_workers != self.step.num_workers
         ):
-            what = f"{window.num_requests} requests on {window.num_workers} workers"
+            requests = counted(window.num_requests, "request")
+            what = f"{requests} on {counted(window.num_workers, 'worker')}"
             raise InputError("window", what, "use the requests and workers of the step")
         if window is not None:
             # The window gets the step's slots, so that its bounds hold for the same assignments.

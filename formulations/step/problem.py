@@ -21,7 +21,7 @@ from formulations.arrays import (
     optional_flags,
     optional_vector,
 )
-from formulations.errors import InputError, known_fields
+from formulations.errors import InputError, kind_of, known_fields
 from formulations.problem_data import ProblemData, check_keys, check_list, member
 from formulations.results import ProgramResult, TieRule
 from formulations.scalars import exact_rational
@@ -275,7 +275,10 @@ class StepProblem(ProblemData):
             Shape (N, G): benefit of each placement [tokens of the objective], before scaling by
             the discount.
         """
-        columns = min(look_ahead + 1, state.projected_loads.shape[1])
+        if not callable(getattr(state, "window_loads", None)):
+            what = f"{kind_of(state)} is not the state of a step"
+            raise InputError("state", what, "give the argument of a policy, or view.state")
+        columns = min(integer(look_ahead, "look_ahead") + 1, state.projected_loads.shape[1])
         weights, scale = geometric_weights(Fraction(gamma), columns)
         capacity = state.token_capacity(columns)
         return cls(

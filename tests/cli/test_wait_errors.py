@@ -122,7 +122,7 @@ def _files(tmp_path: Path) -> None:
         ((*HORIZON, "--profile", "no.json"), "no.json: no such file"),
         ((*HORIZON, "--profile", "load.json"), "load.json: document.classes: unknown; use breaks"),
         ((*HORIZON, "--profile", "rates.json"), "rates.json: rates[0]: a number; write a list"),
-        ((*HORIZON, "--profile", "one.json"), "profile: 1 rates for 2 classes"),
+        ((*HORIZON, "--profile", "one.json"), "profile: 1 rate for 2 classes"),
         ((*HORIZON, "--profile", "one.json", "--scale", "2"), "omit --arrivals and --scale"),
         ((*HORIZON, "--profile", "one.json", "--arrivals", "even"), "omit --arrivals and --scale"),
         ((*HORIZON, "--rate", "2"), "--rate has no effect without --trace"),

@@ -49,7 +49,7 @@ def test_settings_name_everything(tmp_path: Path) -> None:
     looks = [("fcfs", {}), ("br-h", {"horizon": 20})]
     line = settings(workload, Cluster(2, 3), [options], policies=looks)
     assert line.startswith(
-        "mine: 1 requests (1 without output dropped, 1 damaged rows skipped), "
+        "mine: 1 request (1 without output dropped, 1 damaged rows skipped), "
         "2x3 (workers x slots), "
         "pool of 7, at most 1,000 steps, immediate dispatch, look-ahead 0 to 20 "
         "(constant loads), predictor oracle (known lengths of active requests), seed 3, bfio "

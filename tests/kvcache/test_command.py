@@ -148,7 +148,7 @@ def test_a_seed_decides_the_clearing(bfio: Bfio, tmp_path: Path) -> None:
     assert done.status == 0
     assert done.json["cleared"] > 0
     assert done.json["violations"] == {}
-    assert "starts cleared in" in bfio("hindsight", write(tmp_path, TWINS), *options).out
+    assert "requests were cleared" in bfio("hindsight", write(tmp_path, TWINS), *options).out
 
 
 @pytest.mark.parametrize(

@@ -128,7 +128,7 @@ def test_wrong_values_are_named() -> None:
         "horizon: is too long for the clock": lambda: even_instance(fine, 10**12),
         "seed: expected an integer": lambda: poisson_instance(I0, 1, seed=0.5),  # type: ignore[arg-type]
         "workers: found 2": lambda: poisson_instance(two, 1),
-        "profile: 1 rates for 2 classes": lambda: varying_instance(I0, profile, 1),
+        "profile: 1 rate for 2 classes": lambda: varying_instance(I0, profile, 1),
         "the requests have no arrival times": lambda: workload_instance(timeless, WORKER),
         "rate: 0 is not allowed": lambda: workload_instance(THREE, WORKER, rate=0),
         "rate_scale: 0 is out of range": lambda: workload_instance(THREE, WORKER, rate_scale=0),

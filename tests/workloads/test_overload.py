@@ -197,7 +197,7 @@ def test_bad_arguments() -> None:
         overloaded(0, 3, Uniform(1, 2), Geometric(2), rng=rng)
     with pytest.raises(InputError, match="slots need too many requests"):
         overloaded(10**6, 10**6, Uniform(1, 2), Geometric(2), rng=rng)
-    with pytest.raises(ValueError, match="zip"):
+    with pytest.raises(InputError, match=r"free_slots\[0\]: expected an integer, found null"):
         is_overloaded([[1, 2]], [])
     with pytest.raises(InputError, match=r"pending\[0\]\[1\]"):
         is_overloaded([[1, 0]], [0])

@@ -67,8 +67,8 @@ def fit_batches(
     warning = None
     if fit.overhead_s < fit.per_token_s * fit.free_tokens:
         warning = (
-            "c < a*b0: batches of b0 tokens are faster per token than full ones, so Theorem 1 "
-            "(b) does not apply (docs/capacity.md)"
+            "c < a*b0: batches of b0 tokens are faster per token than larger ones, so Theorem 1 "
+            "(b) does not apply to budgets above b0 (docs/capacity.md)"
         )
     budgets = [
         {"budget": budget, "duration_s": fit.seconds(budget), "tokens_per_s": rate}

@@ -131,7 +131,8 @@ def _lines(answer: dict[str, Any]) -> list[str]:
     more = f" and {len(starts) - _SHOWN_STARTS} more" if len(starts) > _SHOWN_STARTS else ""
     lines.append(f"request@start: {shown or 'none'}{more}")
     if answer.get("cleared"):
-        lines.append(f"{answer['cleared']} starts cleared in {answer['overflows']} overflows")
+        overflows, cleared = answer["overflows"], answer["cleared"]
+        lines.append(f"in {overflows} overflows, requests were cleared {cleared} times")
     return lines
 
 

@@ -11,6 +11,7 @@ from bfio.decode.cluster import Cluster
 from bfio.decode.options import RunOptions
 from bfio.live.options import RouteOptions
 from formulations.errors import InputError
+from formulations.words import counted
 
 _SUMMARY = "put a policy in front of OpenAI-compatible workers"
 _DESCRIPTION = """\
@@ -83,7 +84,10 @@ def _run(args: argparse.Namespace) -> int:
     router = Router(table, Upstream(workers), service, log, prefill)
 
     def announce(url: str) -> None:
-        print(f"{args.policy} over {len(workers)} workers at {url}; Ctrl-C ends it", flush=True)
+        print(
+            f"{args.policy} over {counted(len(workers), 'worker')} at {url}; Ctrl-C ends it",
+            flush=True,
+        )
 
     so_far.serves()
     serve(router, announce)

@@ -46,6 +46,7 @@ from bfio.common.provenance import version_and_commit
 from bfio.common.text import number
 from formulations.errors import InputError, naming
 from formulations.scalars import percent, plain_number
+from formulations.words import counted
 
 if TYPE_CHECKING:
     from bfio.wait.policy import StageInstance, StagePolicy
@@ -109,7 +110,7 @@ def _class_conflicts(args: argparse.Namespace) -> Iterator[Conflict]:
     other = args.arrivals == "even" or args.scale is not None
     what = "--profile draws Poisson arrivals at its own rates"
     yield args.profile is not None and other, what, "omit --arrivals and --scale"
-    remedy = "give the seconds of arrivals as --horizon T"
+    remedy = "give the time during which requests arrive [s] as --horizon T"
     yield args.horizon is None, "--horizon is missing", remedy
 
 
@@ -163,7 +164,8 @@ def wait_settings(
     span = f"{number(plain_number(duration or Fraction(0)))} s"
     if workload is None:
         file = "stdin" if args.file == "-" else Path(args.file).name
-        parts = [f"{file}: {len(problem.classes)} classes"]
+        classes = len(problem.classes)
+        parts = [f"{file}: {classes} class{'es' * (classes != 1)}"]
     else:
         parts = [requests_used(workload)]
     if arrivals.rate is not None:
@@ -180,7 +182,7 @@ def wait_settings(
     is_drained = args.drain or duration is None
     parts += [
         f"d0 {worker.d0} s and d1 {worker.d1} s a token",
-        f"memory {worker.memory:,} tokens",
+        f"memory {counted(worker.memory, 'token')}",
         "until all have completed" if is_drained else f"observed for {span}",
     ]
     return ", ".join([*parts, f"seed {args.seed}", version_and_commit()])
@@ -192,8 +194,8 @@ def print_runs(documents: Sequence[Mapping[str, Any]], fluid: Mapping[str, Any] 
 
     first = documents[0]
     notes = [
-        f"{first['requests']:,} requests in {number(first['horizon_s'])} s; memory "
-        f"{first['memory']:,} tokens"
+        f"{counted(first['requests'], 'request')} in {number(first['horizon_s'])} s; memory "
+        f"{counted(first['memory'], 'token')}"
     ]
     shares = None if fluid is None else [d["throughput"] / fluid["throughput"] for d in documents]
     if fluid is not None:
@@ -220,9 +222,9 @@ def print_runs(documents: Sequence[Mapping[str, Any]], fluid: Mapping[str, Any] 
         if document["overflows"]:
             print_sentences(
                 f"{document['policy']} exceeds the memory: {document['overflows']:,} of "
-                f"{document['batches']:,} batches held more than {document['memory']:,} tokens, "
-                f"at most {document['peak_memory']:,}. Such a batch runs, counts as an "
-                "overflow, and its stages count in all metrics."
+                f"{document['batches']:,} batches held more than "
+                f"{counted(document['memory'], 'token')}, at most {document['peak_memory']:,}. "
+                "Such a batch runs, counts as an overflow, and its stages count in all metrics."
             )
 
 

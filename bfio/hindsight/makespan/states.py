@@ -6,9 +6,10 @@ has arrived), the counts of unstarted requests in mixed radix, and the slots of 
 is ``load · 2^20 + steps left`` of its request, or 0 if free. The slots of a lane and the lanes are
 sorted, because the slots of a lane are interchangeable, and so are the lanes.
 
-An addition determines a successor: the waiting requests that start now and their lanes, as an
-increasing sequence of ``lane · C + kind``. So each multiset of starts occurs once, and every
-prefix is itself an addition. Identical lanes are filled in order.
+An addition says which waiting requests start now, and in which lanes; it determines a successor.
+It is written as a sequence of numbers ``lane · C + kind`` that never decrease, one per start, with
+C kinds of requests. So each multiset of starts occurs once, and every prefix is itself an
+addition. Identical lanes are filled in order.
 """
 
 from typing import NamedTuple

@@ -130,11 +130,13 @@ class NoisyOracleOptions(CheckedOptions):
 class NoisyOraclePredictor:
     """A predictor that knows output lengths up to an error, drawn once per request.
 
-    The prediction is the erroneous length, rounded up and at least 1, minus the age. A request
-    that outlives this length is predicted at each step to end with the next step. Equal seeds give
-    equal errors for every policy.
+    With ``of=total``, the predicted length is the erroneous length, rounded up, and the prediction
+    is this length minus the age. With ``of=remaining``, the prediction is the true remaining
+    length times the factor of the request, rounded up. A prediction is at least 1: a request that
+    outlives its predicted length is predicted at each step to end with the next one. Equal seeds
+    give equal errors for every policy.
 
-    The error alone may follow the name: ``noisy-oracle:0.25``; 0 is the oracle.
+    ``noisy-oracle:0.25`` is short for ``noisy-oracle:error=0.25``; with 0 there is no error.
     """
 
     def __init__(self, task: PredictionTask) -> None:

@@ -45,7 +45,10 @@ class SurvivalOptions(CheckedOptions):
     )
     refit: int = option(100, whole(1, 10**7), "N", "requests that finish between two fits (100)")
     gate: Fraction = option(
-        Fraction(1, 2), rational(0, 1, 10**7), "P", "minimum accepted probability (1/2)"
+        Fraction(1, 2),
+        rational(0, 1, 10**7),
+        "P",
+        "least probability of ending within the window for which an estimate is used (1/2)",
     )
     anchor: str = option(
         "hold", one_of("hold", "decrement"), "A", "below the gate: hold (default), decrement"

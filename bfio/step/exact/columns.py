@@ -267,7 +267,11 @@ class ColumnGeneration:
         return owner
 
     def clearest(self) -> IntArray:
-        """Return the owner of each size by disjoint subsets, largest fraction first; others -1."""
+        """Return the worker of each size, -1 for none, from the linear program's solution.
+
+        Its columns are taken in order of their fractions, the largest first. A column is left out
+        if its worker has one already or if its requests are no longer free.
+        """
         owner, used = self._nobody()
         idle = np.ones(self._num_workers, dtype=np.bool_)
         for row in np.argsort(-self._basis.primal, kind="stable").tolist():

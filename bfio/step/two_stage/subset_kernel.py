@@ -39,7 +39,10 @@ from formulations.arrays import IntArray
 
 @compilable(allocates=True)
 def rewards_of(contribution: IntArray, reward: IntArray) -> IntArray:
-    """Return ``Σ_h reward_h·v_i(h)`` of each request, shape (N,)."""
+    """Return the reward of each request over the window, ``Σ_h reward_h·v_i(h)``, shape (N,).
+
+    ``v_i(h)`` is ``contribution[i, h]``.
+    """
     rewards = np.zeros(len(contribution), np.int64)
     for i in range(len(contribution)):
         for h in range(len(reward)):

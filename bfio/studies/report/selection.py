@@ -152,7 +152,10 @@ def varying(items: Sequence[Task | Row], but: Iterable[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Fit:
-    """A fitted power law or None, the fitted rows, and rows left out for lack of a logarithm."""
+    """A fitted power law or None, the rows fitted, and the rows left out.
+
+    A row is left out if one of its values is missing or not positive: it has no logarithm.
+    """
 
     law: PowerLaw | None
     used: Sequence[Row]

@@ -282,7 +282,10 @@ def _fluid_values(offered: FluidProblem) -> Mapping[str, Value]:
 
 
 def unscaled_values(run: StageRun, scale: Fraction) -> dict[str, Value]:
-    """Return gap, latency and TTFT before scaling by ζ: the gap divided by ζ, times multiplied."""
+    """Return gap, latency and TTFT of the problem before its rates were multiplied by ζ.
+
+    The gap of the run is divided by ζ, and its times are multiplied by ζ.
+    """
     summary, zeta = run.summary(), float(scale)
     times = {name: summary[name] for name in _TIMES}
     return {

@@ -495,7 +495,7 @@ def _of_classes(given: Arguments, context: RowContext) -> StageOffer:
     classes = from_mapping(ClassOptions, given.given)
     arrival = from_mapping(OfferOptions, given.given)
     file = fluid_of(classes, context)
-    duration = needed_horizon(given, "give the seconds of arrivals")
+    duration = needed_horizon(given, "give the time during which requests arrive [s]")
     what = given.choice("spread", ("none", "requests", "classes"))
     wanted = from_mapping(WantedRate, given.given)
     known, offered = _class_problems(file, what, wanted, arrival.scale)

@@ -178,7 +178,7 @@ def test_what_does_not_fit_the_step_is_refused() -> None:
     with pytest.raises(InputError, match="cost: 1 entry for 4 requests"):
         SecondProblem(NOW, 0, cost=np.array([1]))
     other = StepProblem(np.array([1]), np.array([[1]]), np.array([[1]]))
-    with pytest.raises(InputError, match="window: 1 requests on 1 workers"):
+    with pytest.raises(InputError, match="window: 1 request on 1 worker;"):
         SecondProblem(NOW, 0, window=other)
     with pytest.raises(InputError, match=r"second: .*unknown.*did you mean.*age"):
         second_problem(NOW, 0, "ages")

@@ -38,9 +38,12 @@ class Pair(NamedTuple):
     first, second : int
         Open workers; the second is -1 for the pool.
     total : int
-        Sum of their requests that differ by size only [tokens].
-    placement, workers, goal
-        Loads exclude these requests, and new peaks are those of all other workers.
+        Sum of the sizes of the redistributed requests, which differ in size only [tokens].
+    placement : Placement
+        ``loads`` exclude the redistributed requests; ``new_peaks`` are the peaks without the
+        workers of the pair.
+    workers, goal
+        Data of the problem.
     """
 
     first: int
