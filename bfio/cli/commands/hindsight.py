@@ -11,6 +11,7 @@ from bfio.cli.output import can_print, print_answer, read_problem
 from bfio.cli.problem_command import is_exchange, problem_command
 from bfio.programs import LATENCY
 from formulations.errors import InputError
+from formulations.words import counted
 
 if TYPE_CHECKING:
     from formulations.hindsight_latency import LatencyProblem
@@ -131,8 +132,8 @@ def _lines(answer: dict[str, Any]) -> list[str]:
     more = f" and {len(starts) - _SHOWN_STARTS} more" if len(starts) > _SHOWN_STARTS else ""
     lines.append(f"request@start: {shown or 'none'}{more}")
     if answer.get("cleared"):
-        overflows, cleared = answer["overflows"], answer["cleared"]
-        lines.append(f"in {overflows} overflows, requests were cleared {cleared} times")
+        cleared = counted(answer["cleared"], "running request")
+        lines.append(f"{counted(answer['overflows'], 'overflow')} cleared {cleared}")
     return lines
 
 
