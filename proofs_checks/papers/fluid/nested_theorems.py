@@ -294,8 +294,8 @@ def _varying_check(context: Context, *, largest: bool = True) -> Outcome:
 
     pairs = [
         (before, n, (Fraction(a, 8), Fraction(b, 8)))
-        for before in (2, 4, 6) for n in range(1, before) for a in range(1, 8) for b in (1, 3)
-        if n > before * Fraction(max(a, b), 8)
+        for before in range(2, context.choose(7, 12, 20)) for n in range(1, before)
+        for a in range(1, 8) for b in sorted({1, 3, a}) if n > before * Fraction(max(a, b), 8)
     ]  # fmt: skip
     later = examine(
         "E[W_k] ≤ n_k + n_{k−1}p*(1−p*)/(2(n_k − n_{k−1}p*))",

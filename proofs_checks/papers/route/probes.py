@@ -6,7 +6,7 @@ from itertools import combinations, product
 
 from bfio.step.two_stage.fscore import ScoreWeights, right_end, score
 from proofs_checks.claim import Claims, Context, Defect, Mutation
-from proofs_checks.evidence import Findings, Outcome, dismiss_if, verifier
+from proofs_checks.evidence import Examination, Findings, Outcome, dismiss_if, verifier
 from proofs_checks.runs import multisets
 from proofs_checks.search import examine
 
@@ -136,8 +136,11 @@ def best_by_enumeration(
     sizes: Sequence[int], capacity: int, margins: Sequence[int], weights: ScoreWeights
 ) -> int:
     """Return the best score of all non-empty subsets of up to ``capacity`` requests."""
-    sums = reachable_sums(sizes, capacity)
-    return max(score([x] * len(margins), margins, weights) for x in sums)
+    return max(
+        score([sum(s)] * len(margins), margins, weights)
+        for c in range(1, capacity + 1)
+        for s in combinations(sizes, c)
+    )
 
 
 def choices(context: Context, look_ahead: int) -> Iterator[tuple[list[int], int, list[int], int]]:
@@ -159,6 +162,19 @@ _MADE = (
 )
 
 
+def _two_probes(context: Context, probes: int, look_ahead: int) -> Examination:
+    """Compare the best of the probed sums next to the peak with all subsets."""
+    return examine(
+        "the better of two reachable sums is the best subset",
+        _MADE.format(look_ahead),
+        choices(context, look_ahead),
+        lambda sizes, cap, margins, beta: (
+            best_by_probes(sizes, cap, margins, discounted(margins, beta), probes)
+            == best_by_enumeration(sizes, cap, margins, discounted(margins, beta))
+        ),
+    )
+
+
 @CLAIMS.remark("route.two-probes", Mutation("the lower probe alone", probes=1))
 def _br_0_check(context: Context, *, probes: int = 2) -> Outcome:
     """Two probes are exact for BR-0.
@@ -171,15 +187,7 @@ def _br_0_check(context: Context, *, probes: int = 2) -> Outcome:
     Summary: The score is concave in Δ: no sum below the largest one up to its peak is better, none
         above the next one either.
     """
-    return examine(
-        "the better of two reachable sums is the best subset",
-        _MADE.format(0),
-        choices(context, 0),
-        lambda sizes, cap, margins, beta: (
-            best_by_probes(sizes, cap, margins, discounted(margins, beta), probes)
-            == best_by_enumeration(sizes, cap, margins, discounted(margins, beta))
-        ),
-    )
+    return _two_probes(context, probes, 0)
 
 
 @CLAIMS.remark("route.margin-probes", Mutation("the smallest margin only", kept=1))
@@ -270,4 +278,4 @@ def _kink_check(context: Context, *, look_ahead: int = 3, probes: int = 2) -> Ou
         lambda sizes, margins: best_by_probes(sizes, len(sizes), margins, _unit(margins), probes)
         == best_by_enumeration(sizes, len(sizes), margins, _unit(margins))
     )  # fmt: skip
-    return printed, corrected
+    return printed, corrected, _two_probes(context, probes, 4)
