@@ -130,7 +130,7 @@ class _Walk:
             target = int(rng.integers(0, len(self._free)))
             return [(i, here, target)] if self._free[target] > 0 and target != here else None
         required = self._problem.required
-        leaving = {there: i, here: j}.get(_WAITS)
+        leaving = i if there == _WAITS else j if here == _WAITS else None
         if here == there or (required is not None and leaving is not None and required[leaving]):
             return None
         return [(i, here, there), (j, there, here)]

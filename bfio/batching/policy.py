@@ -349,6 +349,7 @@ class _Batch:
         """Add prompts, class by class, until one exceeds the budget."""
         binding = self.policy.mixes
         for own in self._classes(requests):
+            # As above; 0 is no limit.
             for i in self._sorted_prefills(own)[: self.policy.kp or None]:
                 chunk = min(self.state.prefill[i], self.left)
                 whole = chunk == self.state.prefill[i]

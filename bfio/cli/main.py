@@ -50,8 +50,8 @@ Start with:  bfio demo
 _EPILOG = """\
 Every command but route and emulate accepts --json (one JSON document on stdout, nothing else), and
 --seed if it draws random numbers.
-Exit status: 0 done, 1 a claim of check is not reproduced, 2 bad input, 3 nothing found within the
-limit, 130 interrupted.
+Exit status: 0 done, 1 check, library verify or doctor found a fault, 2 bad input, 3 nothing found
+within the limit, 130 interrupted.
 """
 
 

@@ -71,7 +71,6 @@ def solve_step(
     """
     deadline = Deadline.of(time_limit)
     check_kind(problem, StepProblem, "problem", "solve_step(StepProblem.from_mapping(...))")
-    check_kind(method, str, "method", "the name of a method")
     wanted = None if second is None else member(Second, second, "second")
     integer(slack, "slack", maximum=MAX_OBJECTIVE // problem.scale // 4)
     if slack and wanted is None:

@@ -280,7 +280,7 @@ def check_names(report: ReportPlan, names: Collection[str]) -> None:
         for place, name in asked.arguments():
             where, wrong = f"{asked.place}: {place}", "no row has an argument {!r}"
             _refuse_unknown(where, [name], sorted(names), wrong)
-    # After the rows themselves, in which a wrong name would look like the right one.
+    # After the names of rows: a misspelt row would otherwise be suggested as the right name.
     for table in report.tables:
         table.check_rows()
 

@@ -265,8 +265,9 @@ def _scalar(value: object, where: str) -> Any:
         raise InputError(where, f"is {kind_of(value)}", "return a number, a text or None")
     # Tables compute in floats, so neither nan nor an integer beyond them has a place there.
     if isinstance(plain, int | float) and not abs(plain) <= sys.float_info.max:
-        what = f"is {plain}" if isinstance(plain, float) else "is beyond the range of floats"
-        raise InputError(where, what, "return None where there is no number")
+        if isinstance(plain, float):
+            raise InputError(where, f"is {plain}", "return None where there is no number")
+        raise InputError(where, "is beyond the range of floats", "scale it, or return a text")
     if isinstance(plain, str) and not plain.isascii():
         plain.encode()  # half a character cannot be written anywhere
     return plain

@@ -138,7 +138,7 @@ def write_trace(workload: Workload, path: str | Path, *, overwrite: bool = False
     """
     check_kind(workload, Workload, "workload", "write_trace(workload, path)")
     path = file_path(path)
-    if not path.name.endswith((".csv", ".csv.gz")):
+    if not path.name.lower().endswith((".csv", ".csv.gz")):
         raise InputError(str(path), "traces are written as CSV", "use .csv or .csv.gz")
     if len(workload) == 0:
         what = "the workload has no requests"

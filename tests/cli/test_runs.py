@@ -320,7 +320,10 @@ def test_every_command_has_help(bfio: Bfio) -> None:
             # Two serve over HTTP until Ctrl-C.
             assert ("--json" in done.out) == (name not in ("emulate", "route"))
             assert "--seed" in done.out or name in ("capacity", "emulate")
-    assert "0 done, 1 a claim of check is not reproduced, 2 bad input" in bfio("--help").out
+    assert (
+        "0 done, 1 check, library verify or doctor found a fault, 2 bad input"
+        in bfio("--help").out
+    )
 
 
 def test_help_names_every_policy(bfio: Bfio) -> None:

@@ -52,7 +52,11 @@ def _computed(*deeds: str, want_log: bool = False, limits: Limits = _LIMITS) -> 
         ("memory", Status.OUT_OF_MEMORY, "the memory limit was reached"),
         ("small blocks", Status.OUT_OF_MEMORY, "the memory limit was reached"),
         ("nan", Status.FAILED, f"{_KIND}: x: is nan; return None where there is no number"),
-        ("large", Status.FAILED, f"{_KIND}: x: is beyond the range of floats; return None where"),
+        (
+            "large",
+            Status.FAILED,
+            f"{_KIND}: x: is beyond the range of floats; scale it, or return a text",
+        ),
         ("list", Status.FAILED, f"{_KIND}: x: is a list; return a number, a text or None"),
         ("number", Status.FAILED, f"{_KIND}: returned an int; return a mapping of values"),
         ("half a character", Status.FAILED, "UnicodeEncodeError: 'utf-8' codec can't encode"),
