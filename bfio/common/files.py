@@ -7,8 +7,7 @@ from os import PathLike
 from pathlib import Path
 from typing import BinaryIO
 
-from formulations.errors import InputError
-from formulations.problem_data import shown
+from formulations.errors import InputError, kind_of
 
 
 @contextmanager
@@ -58,7 +57,7 @@ def file_path(value: object, where: str = "path", remedy: str = "give a file nam
         If it is neither a text nor a path.
     """
     if not isinstance(value, str | PathLike):
-        raise InputError(where, f"{shown(value)} is not a file name", remedy)
+        raise InputError(where, f"{kind_of(value)} is not a file name", remedy)
     return Path(value)
 
 
