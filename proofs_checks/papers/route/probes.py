@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from itertools import combinations, product
+from typing import Any
 
 from bfio.step.two_stage.fscore import ScoreWeights, right_end, score
 from proofs_checks.claim import Claims, Context, Defect, Mutation
@@ -162,7 +163,7 @@ _MADE = (
 )
 
 
-def _two_probes(context: Context, probes: int, look_ahead: int) -> Examination:
+def _two_probes(context: Context, probes: int, look_ahead: int) -> Examination[Any]:
     """Compare the best of the probed sums next to the peak with all subsets."""
     return examine(
         "the better of two reachable sums is the best subset",
