@@ -86,25 +86,25 @@ def time_decisions(
         If the run ends earlier.
     """
     made = choose(policy).make()
-    timed = TimedPolicy(made, cluster.total_slots, decisions)
+    asked = TimedPolicy(made, cluster.total_slots, decisions)
     # A slot frees once per mean output length: requests for filling, the decisions and the pool.
     served = cluster.total_slots * (2 + 2 * decisions // output_mean)
     simulate(
         draw(SYNTHETIC, served + 4 * pool, output_mean, seed, Path()),
-        timed,
+        asked,
         cluster,
         pool=pool,
         predictor=predictor,
         projection=projection,
         seed=seed,
-        observers=[timed],
+        observers=[asked],
         keep_trajectory=False,
-        stop=lambda: timed.is_done,
+        stop=lambda: asked.is_done,
     )
-    if not timed.is_done:
-        what = f"the run ended after {len(timed.seconds)} of {decisions} decisions"
+    if not asked.is_done:
+        what = f"the run ended after {len(asked.seconds)} of {decisions} decisions"
         raise InputError(policy_name(made), what, "lower decisions or raise pool")
-    return timed
+    return asked
 
 
 def plan(arguments: Mapping[str, Any], context: RowContext) -> Planned:
@@ -123,13 +123,13 @@ def measure(given: Arguments) -> RowResult:
     predictor = given.text("predictor", "none")
     time_decisions(policy, Cluster(2, 4), 8, output_mean=12, decisions=5, seed=0)
     seed = given.whole("seed", 0)
-    timed = time_decisions(policy, cluster, pool, mean, decisions, seed, predictor)
-    seconds = np.array(timed.seconds)
+    asked = time_decisions(policy, cluster, pool, mean, decisions, seed, predictor)
+    seconds = np.array(asked.seconds)
     return RowResult(
         values={
             "pool": pool,
             "decisions": len(seconds),
-            "admitted_mean": timed.admitted / len(seconds),
+            "admitted_mean": asked.admitted / len(seconds),
         },
         timings={
             "decision_median_s": float(np.median(seconds)),
