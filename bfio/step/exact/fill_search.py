@@ -26,9 +26,8 @@ _MAX_PRICED_CELLS = 1 << 27
 #: Operations of a word of reachable sums, and of a request or slot under one peak.
 _SUM = 1
 _PEAK = 2
-#: Work on refills before any peak is priced, and when prices do not raise the bound any more
-#: [ticks].
-_FIRST_TICKS, _LATER_TICKS = 5_000, 50_000
+#: Work on refills before any peak is priced, and again when prices do not raise the bound [ticks].
+_REFILL_TICKS = 5_000
 #: Work on bounds of peaks from which on a better incumbent is sought before [ticks].
 _DEAR_BOUNDS = 50_000
 #: Price vectors tried, and table cells they may visit in all (some tenths of a second).
@@ -82,7 +81,7 @@ class FillSearch(CoreSearch):
             self._bound_peaks(extent)
         if self._open:
             effort.spend(CALL)
-            self._refill(_FIRST_TICKS)
+            self._refill()
         if self._open and not effort.is_over and Phase.PRICES not in self._skip:
             self._close_peaks()
         if self._open and not effort.is_over and Phase.BRANCHES not in self._skip:
@@ -143,11 +142,11 @@ class FillSearch(CoreSearch):
         weakest = np.flatnonzero(bounds == bounds.min())
         return int(weakest[abs(core.room(self._first + weakest) - core.mean_total).argmin()])
 
-    def _refill(self, ticks: int) -> None:
-        """Fill workers exactly under the peaks with the weakest bounds, with so much work."""
+    def _refill(self) -> None:
+        """Fill workers exactly under the peaks with the weakest bounds."""
         if self._bounds is None or Phase.REFILLS in self._skip:
             return
-        last = self._effort.ticks + ticks
+        last = self._effort.ticks + _REFILL_TICKS
         left = self._bounds.copy()
         while left[k := self._weakest(left)] < self._best:
             left[k] = IMPOSSIBLE
@@ -172,7 +171,7 @@ class FillSearch(CoreSearch):
         peak = (core.mean_total + int(core.base.sum())) // len(core.base)
         peak = max(self._first, min(peak, core.last_open_peak(self._lower + 1)))
         below = self._first - 1
-        last = effort.ticks + max(_FIRST_TICKS, extent.cost // OPERATIONS // 4)
+        last = effort.ticks + max(_REFILL_TICKS, extent.cost // OPERATIONS // 4)
         while True:
             before = self._best
             for start in (self._evenly_under, self._largest_under):
@@ -254,7 +253,7 @@ class FillSearch(CoreSearch):
             weakest = self._weakest(self._bounds)
             if weakest in priced:
                 self._effort.spend(CALL)
-                self._refill(_LATER_TICKS)
+                self._refill()
                 return
             priced.add(weakest)
             self._priced = weakest

@@ -19,7 +19,7 @@ from bfio.common.array_kernels import copy_to
 from bfio.common.compilable import compilable
 from bfio.common.kernels import entry_point
 from bfio.step.exact import sums
-from bfio.step.exact.columns import LEAST_WEIGHT, PRICE_SCALE
+from bfio.step.exact.columns import PRICE_SCALE
 from bfio.step.exact.effort import CALL, Effort
 from bfio.step.exact.fill import FillProblem
 from bfio.step.exact.simplex import Simplex
@@ -203,23 +203,6 @@ class PackBound:
             if not added:
                 break
         return peak
-
-    def clearest(self) -> IntArray:
-        """Place disjoint columns of the program, largest weight first; other requests get -1.
-
-        Columns with more requests than slots, from tables without cardinalities, are skipped.
-        """
-        weights = np.array(self._program.getSolution().col_value)
-        owner = np.full(len(self._sizes), -1, dtype=np.int64)
-        columns = list(self._columns.items())
-        idle = [np.flatnonzero(self._kind == kind).tolist() for kind in range(len(self._bases))]
-        for j in np.argsort(-weights, kind="stable").tolist():
-            (kind, _), members = columns[j]
-            if weights[j] <= LEAST_WEIGHT or len(members) > self._slots[kind]:
-                continue
-            if idle[kind] and (owner[members] < 0).all():
-                owner[members] = idle[kind].pop()
-        return owner
 
     def _add(self, kind: int, members: IntArray) -> None:
         key = (kind, members.tobytes())

@@ -107,8 +107,6 @@ class PackSearch(CoreSearch):
         for owner in (self._owner, *self._seen):
             pricing.add_placement(low, owner)
         raised = pricing.raise_peak(low, self._effort.part(_BOUND_SHARE))
-        if self._open and Phase.RESTART not in self._skip:
-            self._restart(pricing.clearest())
         self._raise_low(raised, pricing.prices)
 
     def _raise_low(self, peak: int, prices: IntArray) -> None:
@@ -117,19 +115,6 @@ class PackSearch(CoreSearch):
             self._lower = self._core.value(peak, int(self._core.sizes.sum()))
             self._prices = [prices]
             self._method = "bound"
-
-    def _restart(self, owner: IntArray) -> None:
-        """Continue from a partial placement; its missing requests are spread."""
-        core = self._core
-        out = owner < 0
-        loads = core.base.copy()
-        np.add.at(loads, owner[~out], core.sizes[~out])
-        free = core.capacity - np.bincount(owner[~out], minlength=len(loads))
-        part = np.empty(int(out.sum()), dtype=np.int64)
-        self._loads = spread(loads, free, core.sizes[out], part)
-        owner[out] = part
-        self._current = owner
-        self._accept(owner)
 
     def _certificate(self, bound: int) -> Certificate:
         if self._method == "enumeration":

@@ -21,7 +21,6 @@ class Phase(StrEnum):
     BRANCHES = "branches"
     REBALANCING = "rebalancing"
     PACKING_PRICES = "packing-prices"
-    RESTART = "restart"
     ENUMERATION = "enumeration"
     REFITS = "refits"
     MARGINS = "margins"

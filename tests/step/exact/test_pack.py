@@ -17,7 +17,6 @@ from bfio.step.exact.rebalance import find_split, rebalance
 from formulations.arrays import IntArray
 from formulations.errors import InputError
 from formulations.step.certificate import Certificate, certified_bound
-from formulations.step.check import violations
 from tests.step.exact.cases import instant, spent
 
 
@@ -247,18 +246,6 @@ def test_prices_are_needed_and_checked() -> None:
                 certified_bound(problem, bare)
             stripped += 1
     assert stripped > 0
-
-
-def test_tables_without_cardinalities_place_no_more_than_fits(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Where they are too large for cardinalities, subsets may hold more than a worker takes."""
-    monkeypatch.setattr(pack_bound, "_MAX_CELLS", 500)
-    problem = instant([4, 1], [0, 1], [1, 1, 1, 1, 50])
-    result = solve_exact(problem, fallback=None, node_limit=0)
-    assert result.assignment is not None
-    assert violations(problem, result.assignment, result.objective) == {}
-    assert result.objective == 51 - 4
 
 
 def test_workers_together_force_a_peak() -> None:
