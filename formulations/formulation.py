@@ -118,7 +118,7 @@ class Formulation(Statement[P], Generic[P, S, R]):
         time_limit : float or Deadline, optional
             Wall-clock seconds to bound, write and solve the program.
         hint : optional
-            A feasible solution to start from.
+            A feasible solution to start from; an infeasible one is ignored.
         seed : int
             Random seed of the solver.
         work_limit : int, optional
@@ -144,7 +144,7 @@ class Formulation(Statement[P], Generic[P, S, R]):
         self, method: str = "cp-sat", limits: SolveLimits = NO_LIMITS, hint: S | None = None
     ) -> R:
         """Solve this program with a backend; see `solve`."""
-        self._check_read(method, limits, hint)
+        hint = self._usable(method, limits, hint)
         if (answer := self.settled(method)) is not None:
             proven = "there being nothing to choose" if answer.termination in _PROVEN else None
             return replace(answer, solver=own_solver(), proof=proven)
@@ -218,13 +218,13 @@ class Formulation(Statement[P], Generic[P, S, R]):
             solver=outcome.details,
         )
 
-    def _check_read(self, method: str, limits: SolveLimits, hint: S | None) -> None:
-        """Refuse a hint that is not a solution, and options that the linear relaxation ignores."""
+    def _usable(self, method: str, limits: SolveLimits, hint: S | None) -> S | None:
+        """Return the hint if it is feasible; refuse options that the linear relaxation ignores."""
         for where, value in (("hint", hint), ("work_limit", limits.work_limit)):
             if value is not None and method == "lp":
                 what = "has no effect on the linear relaxation (lp)"
                 raise CapabilityError(where, what, "leave it out")
-        is_feasible(hint, self.violations)
+        return hint if is_feasible(hint, self.violations) else None
 
     def _checked_value(self, solution: S | None) -> int | None:
         """Return the objective of a solution in integers; None if it is missing or infeasible."""

@@ -206,6 +206,14 @@ def test_a_hint_is_kept_when_time_is_up() -> None:
     assert result.violations == {}
 
 
+@pytest.mark.parametrize("hint", [[0.5, None], [0, 0], [None, None], [1]])
+@pytest.mark.parametrize("backend", ["cp-sat", "highs"])
+def test_an_infeasible_hint_is_ignored(backend: str, hint: list[int | None]) -> None:
+    """One slot: half a worker, two requests, none, or a list for one request."""
+    result = solve(step_problem([1], [[0]], [[4], [5]]), backend=backend, hint=hint)
+    assert result.assignment == (None, 0) or result.assignment == (0, None)
+
+
 def test_the_objective_is_scaled_with_a_fractional_discount() -> None:
     """Weights 1 and 9/10 become 10^6 and 900,000, and the result says so."""
     problem = step_problem([1], [[0, 0]], [[4, 5]], discount=["1", "9/10"], objective="max-load")

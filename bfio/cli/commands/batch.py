@@ -550,8 +550,8 @@ def _print_batches_of_state(answer: dict[str, Any]) -> None:
     columns = ["policy", "tokens", "prompt tokens", "decode tokens of", "worth", "gap"]
     print_table("", columns, rows)
     print(
-        f"{answer['requests']} requests, token budget {answer['budget']:,}; gap: worth of the "
-        "optimal batch minus worth of this batch."
+        f"{counted(answer['requests'], 'request')}, token budget {answer['budget']:,}; gap: worth "
+        "of the optimal batch minus worth of this batch."
     )
     for entry in answer["policies"]:
         for broken in entry["broken"]:

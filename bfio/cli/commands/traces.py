@@ -128,13 +128,14 @@ def _list(args: argparse.Namespace) -> None:
 def _inspect(args: argparse.Namespace) -> None:
     from bfio.workloads import describe
 
-    document = describe(options.workload_from(args))
+    workload = options.workload_from(args)
+    document = describe(workload)
     if args.json:
         print_json(document)
         return
     lengths: list[Mapping[str, Any]] = [document["prompt_tokens"], document["output_tokens"]]  # type: ignore[list-item]
     print_table(
-        f"{document['name']}: {document['requests']} requests",
+        f"{document['name']}: {counted(len(workload), 'request')}",
         ("[tokens]", "prompt", "output"),
         [[name, *(number(column[name]) for column in lengths)] for name in lengths[0]],
     )
