@@ -13,7 +13,7 @@ import numpy as np
 from bfio.step.exact.columns import ColumnGeneration
 from bfio.step.exact.effort import CALL, Effort
 from bfio.step.exact.fill import FillProblem
-from bfio.step.exact.peaks import IMPOSSIBLE
+from bfio.step.exact.sums import IMPOSSIBLE
 from formulations.arrays import IntArray
 from formulations.step.certificate import CaseRow
 

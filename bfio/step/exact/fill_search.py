@@ -8,13 +8,10 @@ import numpy as np
 from bfio.step.exact.branch import BranchSearch
 from bfio.step.exact.columns import PRICE_SCALE, ColumnGeneration
 from bfio.step.exact.core_search import CoreSearch
-from bfio.step.exact.effort import CALL, Effort
+from bfio.step.exact.effort import CALL, Effort, Phase
 from bfio.step.exact.fill import FillProblem
-from bfio.step.exact.peaks import IMPOSSIBLE, peak_bounds
-from bfio.step.exact.phases import Phase
-from bfio.step.exact.place import spread, spread_largest
-from bfio.step.exact.refill import REFILLS, fewest_first, refill, with_first
-from bfio.step.exact.sums import floors, sums_of_first
+from bfio.step.exact.place import REFILLS, fewest_first, refill, spread, spread_largest, with_first
+from bfio.step.exact.sums import IMPOSSIBLE, floors, peak_bounds, sums_of_first
 from formulations.arrays import IntArray
 from formulations.deadline import OPERATIONS
 from formulations.step.certificate import Certificate

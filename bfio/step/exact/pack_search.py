@@ -6,10 +6,9 @@ import numpy as np
 
 from bfio.step.exact.columns import PRICE_SCALE
 from bfio.step.exact.core_search import CoreSearch
-from bfio.step.exact.effort import CALL, Effort
+from bfio.step.exact.effort import CALL, Effort, Phase
 from bfio.step.exact.fill import FillProblem
 from bfio.step.exact.pack_bound import PackBound, least_peak_by_sums
-from bfio.step.exact.phases import Phase
 from bfio.step.exact.place import spread
 from bfio.step.exact.rebalance import rebalance
 from formulations.arrays import IntArray

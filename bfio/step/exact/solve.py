@@ -9,9 +9,8 @@ from bfio.common.kernel_groups import is_worthwhile
 from bfio.common.kernels import interpreted
 from bfio.step.exact.benefit import with_benefit, without_idle_benefit
 from bfio.step.exact.compact import can_be_compact, is_compact, solve_compact
-from bfio.step.exact.effort import CALL, Effort
+from bfio.step.exact.effort import CALL, Effort, Phase, skipped_phases
 from bfio.step.exact.fill import FillProblem, reduce_to_fill
-from bfio.step.exact.phases import Phase, skipped_phases
 from bfio.step.exact.prepare import prepare, prepare_windows
 from bfio.step.exact.result import ExactResult, Seconds
 from formulations.backends import backend
@@ -70,7 +69,7 @@ def solve_exact(
     node_limit : int, optional
         Limit on the nodes of the enumeration; 0 skips the enumeration.
     skip : iterable of str, optional
-        Phases to skip (`bfio.step.exact.phases.Phase`), for ablation studies.
+        Phases to skip (`bfio.step.exact.effort.Phase`), for ablation studies.
 
     Returns
     -------

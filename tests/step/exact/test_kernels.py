@@ -7,9 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bfio.step.exact.peaks import largest_nested_total
-from bfio.step.exact.place import spread_largest
-from bfio.step.exact.refill import refill
+from bfio.step.exact.place import refill, spread_largest
 from bfio.step.exact.subsets import (
     SMALL_VALUE,
     PricedRequests,
@@ -24,7 +22,7 @@ from bfio.step.exact.subsets import (
     prefix_values,
     with_parts,
 )
-from bfio.step.exact.sums import UNREACHABLE, floors
+from bfio.step.exact.sums import UNREACHABLE, floors, largest_nested_total
 from bfio.step.exact.windows.pricing import BLOCK, Priced, collect_best, fill_tables
 from tests.step.exact.cases import spent
 
