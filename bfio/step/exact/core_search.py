@@ -11,7 +11,7 @@ from bfio.common.kernels import entry_point
 from bfio.step.exact.effort import Effort, Phase
 from bfio.step.exact.fill import FillProblem
 from bfio.step.exact.result import ExactResult, Seconds
-from bfio.step.exact.sums import IMPOSSIBLE, OpenWorkers, sums_of_first
+from bfio.step.exact.sums import IMPOSSIBLE, sums_of_first
 from formulations.arrays import IntArray
 from formulations.step.certificate import Certificate
 
@@ -102,7 +102,16 @@ class CoreSearch(ABC):
     def _enumerate(self, node_limit: int) -> None:
         core, owner = self._core, self._owner.copy()
         best, self._nodes, exhausted = enumerate_placements(
-            core.open_workers, core.sizes, self._best, self._lower, node_limit, owner
+            core.num_workers,
+            core.total_base,
+            core.peak,
+            core.base,
+            core.capacity,
+            core.sizes,
+            self._best,
+            self._lower,
+            node_limit,
+            owner,
         )
         self._effort.spend(self._nodes * _NODE)
         self._accept(owner)
@@ -113,7 +122,11 @@ class CoreSearch(ABC):
 
 @entry_point
 def enumerate_placements(
-    workers: OpenWorkers,
+    num_workers: int,
+    total_base: int,
+    peak: int,
+    base: IntArray,
+    capacity: IntArray,
     sizes: IntArray,
     incumbent: int,
     target: int,
@@ -129,8 +142,8 @@ def enumerate_placements(
 
     Parameters
     ----------
-    sizes : IntArray
-        Shape (N,), ascending.
+    num_workers, total_base, peak, base, capacity, sizes
+        As in `FillProblem`.
     incumbent, target : int
         Objective of the incumbent, and objective at which to stop.
     owner : IntArray
@@ -141,7 +154,6 @@ def enumerate_placements(
     tuple of (int, int, bool)
         Best objective, nodes, and whether the search was exhausted (or met the target).
     """
-    num_workers, total_base, peak, base, capacity = workers
     N = len(sizes)
     W = len(base)
     slots = capacity.sum()

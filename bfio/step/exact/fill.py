@@ -16,7 +16,7 @@ from typing import TypeVar
 import numpy as np
 
 from bfio.step.exact.compact import is_compact
-from bfio.step.exact.sums import OpenWorkers, sums_of_first
+from bfio.step.exact.sums import sums_of_first
 from formulations.arrays import IntArray
 from formulations.step.problem import StepProblem
 
@@ -84,11 +84,6 @@ class FillProblem(Positions):
     base: IntArray
     capacity: IntArray
     sizes: IntArray
-
-    @property
-    def open_workers(self) -> OpenWorkers:
-        """The workers in the form that compiled code uses."""
-        return OpenWorkers(self.num_workers, self.total_base, self.peak, self.base, self.capacity)
 
     @property
     def admits_all(self) -> bool:

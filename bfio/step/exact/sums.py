@@ -1,7 +1,5 @@
 """Reachable sums of sizes by number of requests, and what they say of each peak."""
 
-from typing import NamedTuple
-
 import numpy as np
 
 from bfio.common.array_kernels import copy_to, sort
@@ -70,24 +68,6 @@ def floors(sizes: IntArray, cardinalities: IntArray, limit: int) -> IntArray:
     return table
 
 
-class OpenWorkers(NamedTuple):
-    """The workers of a fill problem in the form that compiled code uses.
-
-    Parameters
-    ----------
-    number, total_base, peak : int
-        ``G``, ``Σ_g b_g`` and ``max_g b_g`` of all workers, with and without free slots.
-    base, capacity : IntArray
-        Shape (W,): loads and free slots of the open workers.
-    """
-
-    number: int
-    total_base: int
-    peak: int
-    base: IntArray
-    capacity: IntArray
-
-
 @entry_point
 def largest_nested_total(sizes: IntArray, thresholds: IntArray) -> int:
     """Return the largest total of distinct sizes, one below each threshold; -1 if none.
@@ -129,37 +109,33 @@ def _thresholds(base: IntArray, capacity: IntArray, smallest: IntArray, single: 
 
 
 @entry_point
-def peak_bounds(
-    first: int,
-    count: int,
-    workers: OpenWorkers,
+def totals_under(
+    peaks: IntArray,
+    base: IntArray,
+    capacity: IntArray,
     sizes: IntArray,
-    largest_total: int,
     rows: IntArray,
     table: IntArray,
 ) -> IntArray:
-    """Return lower bounds on the objective for peaks M = first..first+count-1.
+    """Return an upper bound on the admitted total under each peak; -1 if slots stay empty.
 
     Parameters
     ----------
     sizes : IntArray
         Shape (N,), ascending.
-    largest_total : int
-        Sum of the U largest sizes.
     rows : IntArray
         Shape (W,): row of ``table`` for each worker's capacity.
     table : IntArray
         Reachable sums, from `floors`.
     """
-    base, capacity = workers.base, workers.capacity
     smallest = sums_of_first(sizes)
     limit = table.shape[1] - 1
-    bounds = np.empty(count, np.int64)
+    totals = np.full(len(peaks), -1, np.int64)
     # All thresholds rise with the peak, so that they keep their order.
     single = _thresholds(base, capacity, smallest, True)
     slots = _thresholds(base, capacity, smallest, False)
-    for k in range(count):
-        peak = first + k
+    for k in range(len(peaks)):
+        peak = peaks[k]
         total, of_single, of_slots = 0, -1, -1
         is_filled = True
         for g in range(len(base)):
@@ -170,8 +146,6 @@ def peak_bounds(
         if is_filled:
             of_single = largest_nested_total(sizes, peak + single)
             of_slots = largest_nested_total(sizes, peak + slots)
-        bounds[k] = IMPOSSIBLE
         if of_single >= 0 and of_slots >= 0:
-            total = min(total + of_single, of_slots, largest_total)
-            bounds[k] = workers.number * peak - workers.total_base - total
-    return bounds
+            totals[k] = min(total + of_single, of_slots)
+    return totals
