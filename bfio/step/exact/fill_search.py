@@ -77,7 +77,7 @@ class FillSearch(CoreSearch):
 
     def _place_first(self) -> None:
         """Fill the slots, largest requests first, under a peak as low as this succeeds."""
-        core, owner = self._core, self._owner.copy()
+        core, owner = self._core, np.empty_like(self._owner)
         peak, step = self._first, 1
         while not spread_largest(peak - core.base, core.capacity, core.sizes, owner):
             peak += step
@@ -191,7 +191,7 @@ class FillSearch(CoreSearch):
 
     def _largest_under(self, peak: int) -> IntArray:
         """Place the largest requests that fit under a peak."""
-        core, owner = self._core, self._owner.copy()
+        core, owner = self._core, np.empty_like(self._owner)
         spread_largest(peak - core.base, core.capacity, core.sizes, owner)
         return owner
 

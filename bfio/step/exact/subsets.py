@@ -24,27 +24,8 @@ _LOOK = 20
 SMALL_VALUE = 1 << 29
 
 
-class PricedTable(NamedTuple):
-    """Largest value of subsets by cardinality c and sum x of sizes.
-
-    Parameters
-    ----------
-    cells : array of int32 or int64
-        Shape (C + 1, at least the largest reach + 1), from `fill_table`.
-    reach : IntArray
-        Shape (C + 1,): last sum of interest of each cardinality, `with_parts`.
-    top_sum, top_value : IntArray
-        Shape (C + 1,): sum and value of the most valuable requests of each cardinality.
-    """
-
-    cells: Table
-    reach: IntArray
-    top_sum: IntArray
-    top_value: IntArray
-
-
 class PricedRequests(NamedTuple):
-    """Requests with their values at some prices.
+    """Requests with their values at some prices, and the largest values of subsets.
 
     Parameters
     ----------
@@ -54,15 +35,22 @@ class PricedRequests(NamedTuple):
         From `prefix_values`.
     order : IntArray
         Positions of the C most valuable requests.
-    table : PricedTable
-        Of these values.
+    top_sum, top_value : IntArray
+        Shape (C + 1,): sum and value of the most valuable requests of each cardinality.
+    cells : array of int32 or int64
+        Shape (C + 1, at least the largest reach + 1), from `fill_table`.
+    reach : IntArray
+        Shape (C + 1,): last sum of interest of each cardinality, `with_parts`.
     """
 
     sizes: IntArray
     values: IntArray
     prefix: IntArray
     order: IntArray
-    table: PricedTable
+    top_sum: IntArray
+    top_value: IntArray
+    cells: Table
+    reach: IntArray
 
 
 @compilable
@@ -223,7 +211,7 @@ def _accumulate(row: Table) -> None:
 
 
 @entry_point
-def largest_value(table: PricedTable, count: int, limit: int) -> int:
+def largest_value(requests: PricedRequests, count: int, limit: int) -> int:
     """Return the largest value of ``count`` requests of sum <= ``limit``.
 
     The value is `UNREACHABLE` if there are no such requests. Beyond the table, the value of the
@@ -231,10 +219,10 @@ def largest_value(table: PricedTable, count: int, limit: int) -> int:
     """
     if limit < 0:
         return UNREACHABLE
-    if limit >= table.top_sum[count] or limit > table.reach[count]:
-        return int(table.top_value[count])
-    value = int(table.cells[count, limit])
-    return value if value > no_sum(table.cells) // 2 else UNREACHABLE
+    if limit >= requests.top_sum[count] or limit > requests.reach[count]:
+        return int(requests.top_value[count])
+    value = int(requests.cells[count, limit])
+    return value if value > no_sum(requests.cells) // 2 else UNREACHABLE
 
 
 @entry_point
@@ -319,7 +307,7 @@ def collect_subsets(
         if left < 0 or value + prefix[i, rest] < threshold:
             continue
         # The others are no larger.
-        if value + largest_value(requests.table, rest, min(left, rest * sizes[i])) < threshold:
+        if value + largest_value(requests, rest, min(left, rest * sizes[i])) < threshold:
             continue
         if rest == 0:
             if total == len(found):
@@ -358,10 +346,10 @@ def best_subsets(
         Shape (W, C): positions of requests, padded with -1; all -1 if the search reached its
         limit.
     """
-    subsets = np.full((len(capacity), len(requests.table.reach) - 1), -1, np.int64)
+    subsets = np.full((len(capacity), len(requests.reach) - 1), -1, np.int64)
     for g in range(len(capacity)):
         count = capacity[g]
-        if margins[g] >= requests.table.top_sum[count]:
+        if margins[g] >= requests.top_sum[count]:
             copy_to(subsets[g], requests.order[:count])
         else:
             row = subsets[g : g + 1]

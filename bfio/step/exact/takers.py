@@ -16,7 +16,6 @@ from bfio.step.exact.effort import CALL
 from bfio.step.exact.master import Pool
 from bfio.step.exact.subsets import (
     PricedRequests,
-    PricedTable,
     Table,
     best_subsets,
     fill_table,
@@ -133,7 +132,7 @@ def add_best(
         best = np.empty(len(workers), np.int64)
         is_found = q > 0 or total > UNREACHABLE
         for k in range(len(workers)):
-            best[k] = largest_value(requests.table, slots[k], margins[k])
+            best[k] = largest_value(requests, slots[k], margins[k])
             if best[k] <= UNREACHABLE // 2:
                 is_found = False
                 total = UNREACHABLE
@@ -188,7 +187,7 @@ def add_values_of_all(
         _, requests = _tabulated(takers, q, offer, slots, peaks[-1] - base, spread, work)
         for k in range(len(peaks)):
             for g in range(len(workers)):
-                value = largest_value(requests.table, slots[g], peaks[k] - base[g])
+                value = largest_value(requests, slots[g], peaks[k] - base[g])
                 if value <= UNREACHABLE // 2:
                     total[k] = UNREACHABLE
                 if total[k] > UNREACHABLE:
@@ -221,5 +220,6 @@ def _tabulated(
         work.cells[min(q, 1)] += cells
         if q == 0:
             copy_to(work.reach, reach)
-    priced = PricedTable(table, reach, top_sum, top_value)
-    return chosen, PricedRequests(sizes, values, prefix_values(values, most), order, priced)
+    prefix = prefix_values(values, most)
+    priced = PricedRequests(sizes, values, prefix, order, top_sum, top_value, table, reach)
+    return chosen, priced

@@ -11,7 +11,6 @@ from bfio.step.exact.place import refill, spread_largest
 from bfio.step.exact.subsets import (
     SMALL_VALUE,
     PricedRequests,
-    PricedTable,
     Table,
     best_subsets,
     collect_subsets,
@@ -56,11 +55,9 @@ def _priced(
     tops = np.full((2, most + 1), UNREACHABLE)
     for c in range(len(order) + 1):
         tops[:, c] = sum(sizes[i] for i in order[:c]), sum(values[i] for i in order[:c])
-    table = PricedTable(cells, reach, tops[0], tops[1])
     worth = np.array(values, dtype=np.int64)
-    return PricedRequests(
-        np.array(sizes), worth, prefix_values(worth, most), np.array(order), table
-    )
+    prefix = prefix_values(worth, most)
+    return PricedRequests(np.array(sizes), worth, prefix, np.array(order), *tops, cells, reach)
 
 
 @given(_SIZES, st.data(), st.sampled_from([np.int32, np.int64]))
@@ -80,7 +77,7 @@ def test_priced_subsets(sizes: list[int], data: st.DataObject, kind: type) -> No
             for s in combinations(range(len(sizes)), c)
             if sum(sizes[i] for i in s) <= limit
         }
-        best = largest_value(requests.table, c, limit)
+        best = largest_value(requests, c, limit)
         assert best == max(fitting.values(), default=UNREACHABLE)
         if not fitting:
             continue
@@ -106,8 +103,8 @@ def test_prefix_values(values: list[int], most: int) -> None:
 def test_subsets_by_hand() -> None:
     """Of 3, 4, 5 worth 3, 4, 1, two of sum <= 8: {3, 4} is worth 7; {3, 5} is worth 4."""
     requests = _priced([3, 4, 5], [3, 4, 1], 2, 8, np.int32)
-    assert largest_value(requests.table, 2, 8) == 7
-    assert largest_value(requests.table, 2, 6) == UNREACHABLE
+    assert largest_value(requests, 2, 8) == 7
+    assert largest_value(requests, 2, 6) == UNREACHABLE
     assert SMALL_VALUE > 8
     capacity, margins, best = np.array([2, 1]), np.array([8, 3]), np.array([7, 3])
     found = best_subsets(requests, capacity, margins, best, 100, spent())
