@@ -68,9 +68,11 @@ class ColumnGeneration:
         self.distinct: IntArray = self._sizes[self._first]
         self._takers = self._with_menus({} if barred is None else barred)
         self._basis = empty_basis(self._num_workers + len(self._available))
-        self._count = 0
         self._behind: IntArray | None = None
-        self._pool = self._longer_pool()
+        # The first ``_count`` rows are in use.
+        self._count = 0
+        no_rows: IntArray = np.empty((0, self._most), dtype=np.int64)
+        self._pool = Pool(no_rows, no_rows[:, 0], np.empty(0))
         reach = np.full(self._most + 1, -1, dtype=np.int64)
         self._work = Work(effort.spent, np.zeros(2, dtype=np.int64), reach)
         self._counted: IntArray | None = None
@@ -90,15 +92,10 @@ class ColumnGeneration:
     def _make_room(self) -> None:
         """Make room in the pool for one more subset of each worker."""
         if self._count + self._num_workers > len(self._pool.worker):
-            self._pool = self._longer_pool(self._used_pool)
-
-    def _longer_pool(self, *known: Pool) -> Pool:
-        """Return a pool of known subsets with room for more."""
-        room = 256 + self._num_workers + self._count
-        empty = Pool(
-            np.empty((room, self._most), np.int64), np.empty(room, np.int64), np.empty(room)
-        )
-        return Pool(*(np.concatenate(parts) for parts in zip(*known, empty, strict=True)))
+            more = 256 + self._num_workers + self._count
+            longer = (np.empty((more, *each.shape[1:]), each.dtype) for each in self._pool)
+            parts = zip(self._pool, longer, strict=True)
+            self._pool = Pool(*(np.concatenate(pair) for pair in parts))
 
     @property
     def prices(self) -> IntArray:
@@ -123,7 +120,7 @@ class ColumnGeneration:
         members = np.where(sizes < 0, -1, kinds)[here]
         worth = np.maximum(sizes[here], 0).sum(axis=1)
         self._count = len(members)
-        self._pool = self._longer_pool(Pool(members, workers[here], worth.astype(np.float64)))
+        self._pool = Pool(members, workers[here], worth.astype(np.float64))
 
     def start(self, peak: int, owner: IntArray) -> None:
         """Begin under ``peak`` with the subsets of a placement that fit."""
