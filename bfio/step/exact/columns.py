@@ -16,7 +16,7 @@ from bfio.step.exact.fill import FillProblem
 from bfio.step.exact.master import Pool, empty_basis, improve_basis, start_basis
 from bfio.step.exact.subsets import SMALL_VALUE, Table
 from bfio.step.exact.sums import IMPOSSIBLE, UNREACHABLE
-from bfio.step.exact.takers import Offer, Takers, Work, add_best, add_values_of_all
+from bfio.step.exact.takers import Takers, Work, add_best, add_values_of_all
 from formulations.arrays import FloatArray, IntArray
 
 #: Prices are kept in integer multiples of 1/PRICE_SCALE token; duals are mostly simple fractions.
@@ -87,7 +87,8 @@ class ColumnGeneration:
             if g in barred:
                 menu[k] = len(allowed)
                 allowed.append((sizes != np.array(list(barred[g]))[:, None]).all(axis=0))
-        return Takers(self._core.base, self._core.capacity, menu, np.array(allowed))
+        base, capacity = self._core.base, self._core.capacity
+        return Takers(base, capacity, menu, np.array(allowed), sizes, self._kind)
 
     def _make_room(self) -> None:
         """Make room in the pool for one more subset of each worker."""
@@ -225,7 +226,7 @@ class ColumnGeneration:
         total, self._count = add_best(
             self._takers,
             peak,
-            self._offer(prices),
+            self._values(prices),
             self._basis.dual,
             self._pool,
             before,
@@ -236,14 +237,14 @@ class ColumnGeneration:
             return -1, False
         return (int(prices.sum()) + total) // PRICE_SCALE, self._count > before
 
-    def _offer(self, prices: IntArray) -> Offer:
+    def _values(self, prices: IntArray) -> Table:
+        """Return the values of requests at some prices, in the type of tables."""
         if self._counted is None or not np.array_equal(prices, self._counted):
             self._counted = prices.copy()
             self._work.reach[:] = -1
         values: IntArray = PRICE_SCALE * self._sizes - prices
         small = self._most * int(np.abs(values).max(initial=0)) < SMALL_VALUE
-        units: Table = values.astype(np.int32) if small else values
-        return Offer(self._sizes, self._kind, values, units)
+        return values.astype(np.int32) if small else values
 
     def _spend_on_cells(self) -> None:
         first, others = self._work.cells.tolist()
@@ -297,7 +298,7 @@ class ColumnGeneration:
         still_open = np.flatnonzero(bounds < incumbent)
         peaks = first + still_open
         total = np.full(len(peaks), int(prices.sum()))
-        add_values_of_all(self._takers, peaks, self._offer(prices), total, self._work)
+        add_values_of_all(self._takers, peaks, self._values(prices), total, self._work)
         self._spend_on_cells()
         found = core.num_workers * peaks - core.total_base - total // PRICE_SCALE
         bounds[still_open] = np.maximum(bounds[still_open], np.where(total < 0, IMPOSSIBLE, found))

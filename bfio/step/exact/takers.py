@@ -34,7 +34,7 @@ LEAST_GAIN = 1e-4
 
 
 class Takers(NamedTuple):
-    """Workers with the requests that each may take.
+    """Workers, requests, and the requests that each worker may take.
 
     Parameters
     ----------
@@ -44,29 +44,16 @@ class Takers(NamedTuple):
         Shape (W,): row of ``allowed`` for each worker; workers with one menu share a table.
     allowed : BoolArray
         Shape (Q, N): whether each request is on each menu.
+    sizes, kind : IntArray
+        Shape (N,): size [tokens], ascending, and number of distinct smaller sizes.
     """
 
     base: IntArray
     capacity: IntArray
     menu: IntArray
     allowed: BoolArray
-
-
-class Offer(NamedTuple):
-    """Requests with their values at some prices.
-
-    Parameters
-    ----------
-    sizes, kind, values : IntArray
-        Shape (N,): size [tokens], ascending, number of distinct smaller sizes, and value.
-    units : array of int32 or int64
-        The values in the type of tables (`bfio.step.exact.subsets.fill_table`).
-    """
-
     sizes: IntArray
     kind: IntArray
-    values: IntArray
-    units: Table
 
 
 class Work(NamedTuple):
@@ -92,7 +79,7 @@ class Work(NamedTuple):
 def add_best(
     takers: Takers,
     peak: int,
-    offer: Offer,
+    values: Table,
     dual: FloatArray,
     pool: Pool,
     count: int,
@@ -104,6 +91,8 @@ def add_best(
     ----------
     peak : int
         Limit on the loads [tokens].
+    values : array of int32 or int64
+        Shape (N,): value of each request (`bfio.step.exact.subsets.fill_table`).
     dual : FloatArray
         Shape (W + number of kinds,): duals of the linear program over subsets.
     pool : Pool
@@ -128,7 +117,7 @@ def add_best(
         if len(workers) == 0:
             continue
         slots, margins = taken(takers.capacity, workers), peak - taken(takers.base, workers)
-        chosen, requests = _tabulated(takers, q, offer, slots, margins, 0, work)
+        chosen, requests = _tabulated(takers, q, values, slots, margins, 0, work)
         best = np.empty(len(workers), np.int64)
         is_found = q > 0 or total > UNREACHABLE
         for k in range(len(workers)):
@@ -152,11 +141,11 @@ def add_best(
                 continue
             worth, cost = 0, dual[g]
             for i in members:
-                worth += offer.sizes[i]
-                cost += dual[W + offer.kind[i]]
+                worth += takers.sizes[i]
+                cost += dual[W + takers.kind[i]]
             if worth > cost + LEAST_GAIN:
                 pool.members[count] = -1
-                copy_to(pool.members[count], taken(offer.kind, members))
+                copy_to(pool.members[count], taken(takers.kind, members))
                 pool.worker[count] = g
                 pool.worth[count] = worth
                 count += 1
@@ -165,7 +154,7 @@ def add_best(
 
 @entry_point
 def add_values_of_all(
-    takers: Takers, peaks: IntArray, offer: Offer, total: IntArray, work: Work
+    takers: Takers, peaks: IntArray, values: Table, total: IntArray, work: Work
 ) -> None:
     """Add the value of a best subset of each worker under each peak.
 
@@ -184,7 +173,7 @@ def add_values_of_all(
             continue
         base, slots = taken(takers.base, workers), taken(takers.capacity, workers)
         spread = peaks[-1] - peaks[0]
-        _, requests = _tabulated(takers, q, offer, slots, peaks[-1] - base, spread, work)
+        _, requests = _tabulated(takers, q, values, slots, peaks[-1] - base, spread, work)
         for k in range(len(peaks)):
             for g in range(len(workers)):
                 value = largest_value(requests, slots[g], peaks[k] - base[g])
@@ -198,7 +187,7 @@ def add_values_of_all(
 def _tabulated(
     takers: Takers,
     q: int,
-    offer: Offer,
+    values: Table,
     slots: IntArray,
     margins: IntArray,
     spread: int,
@@ -209,17 +198,18 @@ def _tabulated(
     At unchanged prices the table of the first menu counts as work once.
     """
     chosen = np.flatnonzero(takers.allowed[q])
-    sizes, values = taken(offer.sizes, chosen), taken(offer.values, chosen)
+    sizes, narrow = taken(takers.sizes, chosen), values[chosen]
+    wide = narrow.astype(np.int64)
     most = peak_of(takers.capacity if q == 0 else slots)
-    order, top_sum, top_value = most_valuable(sizes, values, most)
+    order, top_sum, top_value = most_valuable(sizes, wide, most)
     reach = last_sums(top_sum, slots, margins, spread)
-    table = np.empty((most + 1, peak_of(reach) + 1), offer.units.dtype)
-    cells = fill_table(sizes, offer.units[chosen], reach, table)
+    table = np.empty((most + 1, peak_of(reach) + 1), values.dtype)
+    cells = fill_table(sizes, narrow, reach, table)
     if q > 0 or not (reach <= work.reach).all():
         work.spent[0] += CALL
         work.cells[min(q, 1)] += cells
         if q == 0:
             copy_to(work.reach, reach)
-    prefix = prefix_values(values, most)
-    priced = PricedRequests(sizes, values, prefix, order, top_sum, top_value, table, reach)
+    prefix = prefix_values(wide, most)
+    priced = PricedRequests(sizes, wide, prefix, order, top_sum, top_value, table, reach)
     return chosen, priced
