@@ -124,8 +124,11 @@ class ColumnGeneration:
         self._pool = Pool(members, workers[here], worth.astype(np.float64))
 
     def start(self, peak: int, owner: IntArray) -> None:
-        """Begin under ``peak`` with the subsets of a placement that fit."""
-        self._discard_too_large(peak)
+        """Begin under ``peak`` with the known subsets and those of a placement, if they fit."""
+        used = self._used_pool
+        keep = used.worth <= (peak - self._core.base)[used.worker]
+        self._count = int(keep.sum())
+        self._pool = Pool(*(part[keep] for part in used))
         self._make_room()
         first = np.full(self._num_workers, -1, dtype=np.int64)
         owner = owner[: self.num_fitting]
@@ -320,11 +323,3 @@ class ColumnGeneration:
     def _used_pool(self) -> Pool:
         used = slice(self._count)
         return Pool(self._pool.members[used], self._pool.worker[used], self._pool.worth[used])
-
-    def _discard_too_large(self, peak: int) -> None:
-        """Drop the subsets that do not fit under ``peak``."""
-        used = self._used_pool
-        keep = used.worth <= (peak - self._core.base)[used.worker]
-        self._count = int(keep.sum())
-        for array, kept in zip(self._pool, used, strict=True):
-            array[: self._count] = kept[keep]

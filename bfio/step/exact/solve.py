@@ -183,14 +183,12 @@ def _searched(
     search = (PackSearch if core.admits_all else FillSearch)(core, effort, skipped)
     own = search.run(start, nodes)
 
-    def delegated() -> ExactResult:
-        if fallback != "cp-sat":
-            return _delegated(problem, own.assignment, effort, fallback)
+    def compact() -> ExactResult:
         # The peaks of the core are those of its first step that counts.
         peaks = search.open_peaks() if problem.weights[0] > 0 else None
         return solve_compact(problem, own, effort, first_peak=peaks)
 
-    return _closed(problem, own, effort, fallback, delegated)
+    return _closed(problem, own, effort, fallback, compact)
 
 
 def _windowed(
@@ -207,8 +205,7 @@ def _windowed(
     if own is None:
         tiny = None if fallback is None or effort.is_over else _enumerated(problem, effort)
         return _delegated(problem, start, effort, fallback) if tiny is None else tiny
-    delegated = partial(_delegated, problem, own.assignment, effort, fallback)
-    return _closed(problem, own, effort, fallback, delegated)
+    return _closed(problem, own, effort, fallback)
 
 
 def _beneficial(
@@ -220,13 +217,10 @@ def _beneficial(
 ) -> ExactResult:
     """Solve a problem with benefits from the result without; the fallback closes a gap."""
     own = with_benefit(problem, of_loads, start, effort)
-
-    def delegated() -> ExactResult:
-        if fallback == "cp-sat" and own.objective is not None and can_be_compact(problem):
-            return solve_compact(problem, own, effort, least_of_loads=of_loads.bound)
-        return _delegated(problem, own.assignment, effort, fallback)
-
-    return _closed(problem, own, effort, fallback, delegated)
+    if own.objective is None or not can_be_compact(problem):
+        return _closed(problem, own, effort, fallback)
+    compact = partial(solve_compact, problem, own, effort, least_of_loads=of_loads.bound)
+    return _closed(problem, own, effort, fallback, compact)
 
 
 def _closed(
@@ -234,9 +228,12 @@ def _closed(
     own: ExactResult,
     effort: Effort,
     fallback: str | None,
-    delegated: Callable[[], ExactResult],
+    compact: Callable[[], ExactResult] | None = None,
 ) -> ExactResult:
-    """Close the gap of our own result: a tiny problem is enumerated, others are delegated."""
+    """Close the gap of our own result: a tiny problem is enumerated, others are delegated.
+
+    If there is a ``compact`` form, CP-SAT solves that.
+    """
     if own.proven or own.infeasible or fallback is None or effort.is_over:
         return own
     other = _enumerated(problem, effort)
@@ -244,7 +241,10 @@ def _closed(
         if effort.is_over:
             return own
         effort.clock.found(lambda: replace(own, stopped_by_time=True).to_step_result(problem))
-        other = delegated()
+        if compact is not None and fallback == "cp-sat":
+            other = compact()
+        else:
+            other = _delegated(problem, own.assignment, effort, fallback)
     return other if own.objective is None else _merged(own, other)
 
 

@@ -2,6 +2,9 @@
 
 ``cells[c, x]`` is the largest value of c requests whose sizes sum to at most x. One table serves
 all workers and peaks; where the c most valuable requests fit, no table is needed.
+
+Everywhere ``sizes`` are ascending [tokens], and ``values`` belong to them. Subsets have at most C
+requests, and ``reach``, of shape (C + 1,), is the last sum of interest of each cardinality.
 """
 
 from typing import Any, NamedTuple, TypeAlias
@@ -27,20 +30,8 @@ SMALL_VALUE = 1 << 29
 class PricedRequests(NamedTuple):
     """Requests with their values at some prices, and the largest values of subsets.
 
-    Parameters
-    ----------
-    sizes, values : IntArray
-        Shape (N,): size [tokens], ascending, and value of each request.
-    prefix : IntArray
-        From `prefix_values`.
-    order : IntArray
-        Positions of the C most valuable requests.
-    top_sum, top_value : IntArray
-        Shape (C + 1,): sum and value of the most valuable requests of each cardinality.
-    cells : array of int32 or int64
-        Shape (C + 1, at least the largest reach + 1), from `fill_table`.
-    reach : IntArray
-        Shape (C + 1,): last sum of interest of each cardinality, `with_parts`.
+    ``prefix`` is from `prefix_values`, ``order``, ``top_sum`` and ``top_value`` from
+    `most_valuable`, ``cells`` from `fill_table`, and ``reach`` from `last_sums`.
     """
 
     sizes: IntArray
@@ -67,11 +58,6 @@ def with_parts(reach: IntArray) -> IntArray:
     """Extend the sum range of each cardinality by the ranges that larger sets need.
 
     The c smallest requests of a set of d requests have at most c/d of its sum.
-
-    Parameters
-    ----------
-    reach : IntArray
-        Shape (C + 1,): largest sum of interest of the sets of each cardinality.
     """
     raised = reach.copy()
     for c in range(1, len(reach)):
@@ -115,20 +101,13 @@ def fill_sums(sizes: IntArray, values: Table, reach: IntArray, table: Table) -> 
 def most_valuable(
     sizes: IntArray, values: IntArray, most: int
 ) -> tuple[IntArray, IntArray, IntArray]:
-    """Find the most valuable requests, with cumulative sums of their sizes and values.
-
-    Parameters
-    ----------
-    sizes, values : IntArray
-        Shape (N,): size [tokens], ascending, and value of each request.
-    most : int
-        Number of requests, ``C``.
+    """Find the ``most`` most valuable requests, with cumulative sums of their sizes and values.
 
     Returns
     -------
     tuple of IntArray
-        Positions, shape (min(C, N),), of equal values the smallest size first; cumulative sums of
-        sizes and of values, both of shape (C + 1,), `UNREACHABLE` where c > N.
+        Positions, shape (min(most, N),), of equal values the smallest size first; cumulative sums
+        of sizes and of values, both of shape (most + 1,), `UNREACHABLE` where c > N.
     """
     order = np.empty(min(most, len(values)), np.int64)
     number = 0
@@ -161,9 +140,9 @@ def last_sums(top_sum: IntArray, capacity: IntArray, margins: IntArray, spread: 
     Parameters
     ----------
     top_sum : IntArray
-        Shape (C + 1,), from `most_valuable`.
+        From `most_valuable`.
     capacity, margins : IntArray
-        Shape (G,): slots and margin [tokens] of each worker.
+        Shape (W,): slots and margin [tokens] of each worker.
     spread : int
         Amount by which margins may be smaller [tokens].
     """
@@ -181,13 +160,9 @@ def fill_table(sizes: IntArray, values: Table, reach: IntArray, table: Table) ->
 
     Parameters
     ----------
-    sizes, values : IntArray
-        Shape (N,): size [tokens], ascending, and value of each request, of the table's type.
-    reach : IntArray
-        Shape (C + 1,): last sum of interest of each cardinality, `with_parts`.
-    table : array of int32 or int64
-        Shape (C + 1, at least the largest reach + 1); if of int32, no sum of C values reaches
-        `SMALL_VALUE`.
+    values, table : array of int32 or int64
+        Shapes (N,) and (C + 1, at least the largest reach + 1); if of int32, no sum of C values
+        reaches `SMALL_VALUE`.
 
     Returns
     -------
@@ -227,12 +202,9 @@ def largest_value(requests: PricedRequests, count: int, limit: int) -> int:
 
 @entry_point
 def prefix_values(values: IntArray, most: int) -> IntArray:
-    """Return the sum of the c most valuable of the first i requests, for each i and c.
+    """Return the value of the c most valuable of the first i requests, at [i, c].
 
-    Returns
-    -------
-    IntArray
-        Shape (N + 1, most + 1); `UNREACHABLE` where c > i.
+    The array has shape (N + 1, most + 1); it is `UNREACHABLE` where c > i.
     """
     sums = np.full((len(values) + 1, most + 1), UNREACHABLE, np.int64)
     sums[0, 0] = 0
