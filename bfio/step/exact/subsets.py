@@ -294,36 +294,3 @@ def collect_subsets(
             worth[depth] = value
             chosen[depth] = fitting
     return total, True
-
-
-@entry_point
-def best_subsets(
-    requests: PricedRequests,
-    capacity: IntArray,
-    margins: IntArray,
-    best: IntArray,
-    scans: int,
-    spent: IntArray,
-) -> IntArray:
-    """Find one best subset for each worker, with ``scans`` and ``spent`` of `collect_subsets`.
-
-    Parameters
-    ----------
-    capacity, margins, best : IntArray
-        Shape (W,): slots, room, and value of a best subset of each worker.
-
-    Returns
-    -------
-    IntArray
-        Shape (W, C): positions of requests, padded with -1; all -1 if the search reached its
-        limit.
-    """
-    subsets = np.full((len(capacity), len(requests.reach) - 1), -1, np.int64)
-    for g in range(len(capacity)):
-        count = capacity[g]
-        if margins[g] >= requests.top_sum[count]:
-            copy_to(subsets[g], requests.order[:count])
-        else:
-            row = subsets[g : g + 1]
-            collect_subsets(requests, count, margins[g], best[g], scans, row, spent)
-    return subsets

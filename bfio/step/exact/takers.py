@@ -17,7 +17,7 @@ from bfio.step.exact.master import Pool
 from bfio.step.exact.subsets import (
     PricedRequests,
     Table,
-    best_subsets,
+    collect_subsets,
     fill_table,
     largest_value,
     last_sums,
@@ -127,11 +127,15 @@ def add_best(
                 total = UNREACHABLE
             if total > UNREACHABLE:
                 total += best[k]
-        if is_found:
-            found = best_subsets(requests, slots, margins, best, _SCANS, work.spent)
-            for k in range(len(workers)):
-                if found[k, 0] >= 0:
-                    copy_to(subsets[workers[k]], taken(chosen, found[k, : slots[k]]))
+        for k in range(len(workers) if is_found else 0):
+            size, limit, row = slots[k], margins[k], subsets[workers[k] : workers[k] + 1]
+            found = 1
+            if limit >= requests.top_sum[size]:
+                copy_to(row[0], requests.order[:size])
+            else:
+                found, _ = collect_subsets(requests, size, limit, best[k], _SCANS, row, work.spent)
+            if found > 0:
+                copy_to(row[0], taken(chosen, row[0, :size]))
     if total <= UNREACHABLE:
         return UNREACHABLE, count
     for is_barred in (False, True):

@@ -12,7 +12,6 @@ from bfio.step.exact.subsets import (
     SMALL_VALUE,
     PricedRequests,
     Table,
-    best_subsets,
     collect_subsets,
     fill_table,
     largest_value,
@@ -106,9 +105,9 @@ def test_subsets_by_hand() -> None:
     assert largest_value(requests, 2, 8) == 7
     assert largest_value(requests, 2, 6) == UNREACHABLE
     assert SMALL_VALUE > 8
-    capacity, margins, best = np.array([2, 1]), np.array([8, 3]), np.array([7, 3])
-    found = best_subsets(requests, capacity, margins, best, 100, spent())
-    assert found.tolist() == [[1, 0], [0, -1]]
+    found = np.empty((1, 2), np.int64)
+    assert collect_subsets(requests, 2, 8, 7, 100, found, spent()) == (1, True)
+    assert found.tolist() == [[1, 0]]
 
 
 def test_giving_up_is_said() -> None:
