@@ -14,9 +14,8 @@ import numpy as np
 from bfio.step.exact.effort import Effort
 from bfio.step.exact.fill import FillProblem
 from bfio.step.exact.master import Pool, empty_basis, improve_basis, start_basis
-from bfio.step.exact.subsets import SMALL_VALUE, Table
+from bfio.step.exact.subsets import SMALL_VALUE, Table, Takers, Work, add_best, add_values_of_all
 from bfio.step.exact.sums import IMPOSSIBLE, UNREACHABLE
-from bfio.step.exact.takers import Takers, Work, add_best, add_values_of_all
 from formulations.arrays import FloatArray, IntArray
 
 #: Prices are kept in integer multiples of 1/PRICE_SCALE token; duals are mostly simple fractions.

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from bfio.step.exact.master import Pool
-from bfio.step.exact.subsets import Table
+from bfio.step.exact.subsets import Table, Takers, Work, add_best, add_values_of_all
 from bfio.step.exact.sums import UNREACHABLE
-from bfio.step.exact.takers import Takers, Work, add_best, add_values_of_all
 from formulations.arrays import IntArray
 
 
