@@ -127,7 +127,7 @@ class ColumnGeneration:
         used = self._used_pool
         keep = used.worth <= (peak - self._core.base)[used.worker]
         self._count = int(keep.sum())
-        self._pool = Pool(*(part[keep] for part in used))
+        self._pool = Pool(used.members[keep], used.worker[keep], used.worth[keep])
         self._make_room()
         first = np.full(self._num_workers, -1, dtype=np.int64)
         owner = owner[: self.num_fitting]

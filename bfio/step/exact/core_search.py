@@ -43,7 +43,7 @@ class CoreSearch(ABC):
         self._lower = 0
         self._method = "closed-form"
         self._nodes = 0
-        self._prices: list[IntArray] = []
+        self._prices: list[tuple[int, ...]] = []
         self._bound_seconds = 0.0
 
     def run(self, start: tuple[int | None, ...] | None, node_limit: int) -> ExactResult:

@@ -256,7 +256,7 @@ class FillSearch(CoreSearch):
             self._best,
             self._generation.found(),
             self._effort,
-            np.array(self._core.by_request(self._prices[-1])),
+            np.array(self._prices[-1]),
         )
         is_closed = branches.run(_MAX_CASES)
         if branches.owner is not None:
@@ -276,7 +276,7 @@ class FillSearch(CoreSearch):
         generation.raise_bounds(self._first, prices, self._bounds, self._best)
         # Requests that fit nowhere have price 0.
         rest = np.zeros(len(core.sizes) - len(prices), dtype=np.int64)
-        self._prices.append(np.concatenate([prices, rest]))
+        self._prices.append(core.by_request(np.concatenate([prices, rest])))
         placement = generation.placement()
         if placement is not None:
             self._accept(placement)
@@ -294,10 +294,10 @@ class FillSearch(CoreSearch):
         return int(still_open.min(initial=last)), int(still_open.max(initial=last))
 
     def _certificate(self, bound: int) -> Certificate:
-        prices = [self._core.by_request(vector) for vector in self._prices]
+        prices = tuple(self._prices)
         if self._method != "columns":
             kind = "enumeration" if self._method == "enumeration" else "sums"
-            return Certificate(kind, bound, tuple(prices), PRICE_SCALE, self._nodes)
+            return Certificate(kind, bound, prices, PRICE_SCALE, self._nodes)
         assert self._branches is not None
         (number, worker, size, none), *others = self._branches.cases
         return Certificate(

@@ -358,11 +358,10 @@ class PackSearch(CoreSearch):
         """Raise the bound to a peak if it is higher; prices exclude the next lower one."""
         if peak > self._low:
             self._lower = self._core.value(peak, int(self._core.sizes.sum()))
-            self._prices = [prices]
+            self._prices = [self._core.by_request(prices)]
             self._method = "bound"
 
     def _certificate(self, bound: int) -> Certificate:
         if self._method == "enumeration":
             return Certificate("enumeration", bound, nodes=self._nodes)
-        prices = tuple(self._core.by_request(vector) for vector in self._prices)
-        return Certificate("sums", bound, prices, PRICE_SCALE)
+        return Certificate("sums", bound, tuple(self._prices), PRICE_SCALE)

@@ -51,12 +51,13 @@ def _priced(
     cells: Table = np.empty((most + 1, limit + 1), kind)
     fill_table(np.array(sizes), np.array(values, kind), reach, cells)
     order = sorted(range(len(sizes)), key=lambda i: (-values[i], sizes[i]))[:most]
-    tops = np.full((2, most + 1), UNREACHABLE)
+    top_sum, top_value = np.full((2, most + 1), UNREACHABLE)
     for c in range(len(order) + 1):
-        tops[:, c] = sum(sizes[i] for i in order[:c]), sum(values[i] for i in order[:c])
+        top_sum[c] = sum(sizes[i] for i in order[:c])
+        top_value[c] = sum(values[i] for i in order[:c])
     worth = np.array(values, dtype=np.int64)
-    prefix = prefix_values(worth, most)
-    return PricedRequests(np.array(sizes), worth, prefix, np.array(order), *tops, cells, reach)
+    tops = np.array(order), top_sum, top_value
+    return PricedRequests(np.array(sizes), worth, prefix_values(worth, most), *tops, cells, reach)
 
 
 @given(_SIZES, st.data(), st.sampled_from([np.int32, np.int64]))
