@@ -139,16 +139,16 @@ class PackBound:
             workers, axis=0, return_inverse=True, return_counts=True
         )
         self._bases: IntArray = kinds[:, 0]
-        self._slots: IntArray = kinds[:, 1]
+        slots: IntArray = kinds[:, 1]
         self._last = last
         self._limit = min(last - int(self._bases[0]), self._total)
         # Row of each kind in the table; in the last one there is no limit on the number.
         margins = self._limit - (self._bases - self._bases[0])
         fitting = np.searchsorted(np.cumsum(self._sizes), margins, side="right")
         most = _MAX_COUNTED // (len(self._sizes) * (self._limit + 1)) - 2
-        counted = self._slots <= np.minimum(fitting - 1, most)
-        self._loose = 1 + int(self._slots[counted].max(initial=0))
-        self._rows: IntArray = np.where(counted, self._slots, self._loose)
+        counted = slots <= np.minimum(fitting - 1, most)
+        self._loose = 1 + int(slots[counted].max(initial=0))
+        self._rows: IntArray = np.where(counted, slots, self._loose)
         self.prices: IntArray = np.zeros_like(core.sizes)
 
     @property
@@ -166,8 +166,8 @@ class PackBound:
         self._taken: BoolArray = np.empty((N, *shape), dtype=np.bool_)
         # The values that the table was filled with last.
         self._filled: IntArray | None = None
-        # Requests of each column, in order, by kind of worker and bytes.
-        self._columns: dict[tuple[int, bytes], IntArray] = {}
+        # Kind of worker and requests, as bytes, of each column.
+        self._columns: set[tuple[int, bytes]] = set()
         self._simplex = Simplex(self._effort)
         self._program = self._simplex.highs
         nothing = np.empty(0, dtype=np.int32)
@@ -224,7 +224,7 @@ class PackBound:
         key = (kind, members.tobytes())
         if key in self._columns:
             return
-        self._columns[key] = members
+        self._columns.add(key)
         rows = np.concatenate([[kind], members + len(self._bases)]).astype(np.int32)
         worth = float(self._sizes[members].sum())
         self._program.addCol(worth, 0.0, np.inf, len(rows), rows, np.ones(len(rows)))

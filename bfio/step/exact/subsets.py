@@ -360,8 +360,6 @@ def add_best(
 
     Parameters
     ----------
-    peak : int
-        Limit on the loads [tokens].
     values : array of int32 or int64
         Shape (N,): value of each request (`bfio.step.exact.subsets.fill_table`).
     dual : FloatArray
@@ -370,8 +368,6 @@ def add_best(
         The subsets of the program, of kinds of requests, with room for W more; filled.
     count : int
         Number of subsets in the pool.
-    work : Work
-        Counters; increased.
 
     Returns
     -------
@@ -439,8 +435,6 @@ def add_values_of_all(
         Shape (P,), ascending.
     total : IntArray
         Shape (P,): the values are added here; `UNREACHABLE` where a worker cannot be filled.
-    work : Work
-        Counters; increased.
     """
     for q in range(len(takers.allowed)):
         workers = np.flatnonzero(takers.menu == q)
