@@ -34,7 +34,7 @@ from bfio.common.options import LOOK_AHEAD
 from bfio.decode.options import WindowKnows
 from bfio.prediction import registry as predictors
 from bfio.step.exact import prepare, solve_exact
-from bfio.step.exact.phases import skipped_phases
+from bfio.step.exact.effort import skipped_phases
 from bfio.step.two_stage.heuristic import TwoStageParameters, two_stage
 from bfio.studies.row import RowContext, RowResult
 from bfio.studies.row_kind import Planned, descriptions, planned_kind

@@ -13,7 +13,7 @@ import numpy as np
 from bfio.step.exact.columns import ColumnGeneration
 from bfio.step.exact.effort import CALL, Effort
 from bfio.step.exact.fill import FillProblem
-from bfio.step.exact.peaks import IMPOSSIBLE
+from bfio.step.exact.sums import IMPOSSIBLE
 from formulations.arrays import IntArray
 from formulations.step.certificate import CaseRow
 
@@ -175,9 +175,9 @@ class BranchSearch:
         """
         shares = np.clip(generation.shares(), 0, 1)
         is_open = (shares > _LEAST_SHARE) & (shares < 1 - _LEAST_SHARE)
-        doubt = shares * (np.sqrt(1 - shares) if is_open.any() else 1)
+        doubt = shares
         if is_open.any():
-            doubt[~is_open] = 0
+            doubt = np.where(is_open, shares * np.sqrt(1 - shares), 0)
         weight = np.sqrt(core.capacity)[:, None] * (generation.distinct + 1)
         k, kind = np.unravel_index(np.argmax(doubt * weight), shares.shape)
         return int(core.open[k]), int(generation.distinct[kind])

@@ -14,10 +14,8 @@ import numpy as np
 from bfio.step.exact.effort import Effort
 from bfio.step.exact.fill import FillProblem
 from bfio.step.exact.master import Pool, empty_basis, improve_basis, start_basis
-from bfio.step.exact.peaks import IMPOSSIBLE
-from bfio.step.exact.subsets import SMALL_VALUE, Table
-from bfio.step.exact.sums import UNREACHABLE
-from bfio.step.exact.takers import Offer, Takers, Work, add_best, add_values_of_all
+from bfio.step.exact.subsets import SMALL_VALUE, Table, Takers, Work, add_best, add_values_of_all
+from bfio.step.exact.sums import IMPOSSIBLE, UNREACHABLE
 from formulations.arrays import FloatArray, IntArray
 
 #: Prices are kept in integer multiples of 1/PRICE_SCALE token; duals are mostly simple fractions.
@@ -69,9 +67,11 @@ class ColumnGeneration:
         self.distinct: IntArray = self._sizes[self._first]
         self._takers = self._with_menus({} if barred is None else barred)
         self._basis = empty_basis(self._num_workers + len(self._available))
-        self._count = 0
         self._behind: IntArray | None = None
-        self._pool = self._longer_pool()
+        # The first ``_count`` rows are in use.
+        self._count = 0
+        no_rows: IntArray = np.empty((0, self._most), dtype=np.int64)
+        self._pool = Pool(no_rows, no_rows[:, 0], np.empty(0))
         reach = np.full(self._most + 1, -1, dtype=np.int64)
         self._work = Work(effort.spent, np.zeros(2, dtype=np.int64), reach)
         self._counted: IntArray | None = None
@@ -86,20 +86,16 @@ class ColumnGeneration:
             if g in barred:
                 menu[k] = len(allowed)
                 allowed.append((sizes != np.array(list(barred[g]))[:, None]).all(axis=0))
-        return Takers(self._core.base, self._core.capacity, menu, np.array(allowed))
+        base, capacity = self._core.base, self._core.capacity
+        return Takers(base, capacity, menu, np.array(allowed), sizes, self._kind)
 
     def _make_room(self) -> None:
         """Make room in the pool for one more subset of each worker."""
         if self._count + self._num_workers > len(self._pool.worker):
-            self._pool = self._longer_pool(self._used_pool)
-
-    def _longer_pool(self, *known: Pool) -> Pool:
-        """Return a pool of known subsets with room for more."""
-        room = 256 + self._num_workers + self._count
-        empty = Pool(
-            np.empty((room, self._most), np.int64), np.empty(room, np.int64), np.empty(room)
-        )
-        return Pool(*(np.concatenate(parts) for parts in zip(*known, empty, strict=True)))
+            more = 256 + self._num_workers + self._count
+            longer = (np.empty((more, *each.shape[1:]), each.dtype) for each in self._pool)
+            parts = zip(self._pool, longer, strict=True)
+            self._pool = Pool(*(np.concatenate(pair) for pair in parts))
 
     @property
     def prices(self) -> IntArray:
@@ -124,11 +120,14 @@ class ColumnGeneration:
         members = np.where(sizes < 0, -1, kinds)[here]
         worth = np.maximum(sizes[here], 0).sum(axis=1)
         self._count = len(members)
-        self._pool = self._longer_pool(Pool(members, workers[here], worth.astype(np.float64)))
+        self._pool = Pool(members, workers[here], worth.astype(np.float64))
 
     def start(self, peak: int, owner: IntArray) -> None:
-        """Begin under ``peak`` with the subsets of a placement that fit."""
-        self._discard_too_large(peak)
+        """Begin under ``peak`` with the known subsets and those of a placement, if they fit."""
+        used = self._used_pool
+        keep = used.worth <= (peak - self._core.base)[used.worker]
+        self._count = int(keep.sum())
+        self._pool = Pool(used.members[keep], used.worker[keep], used.worth[keep])
         self._make_room()
         first = np.full(self._num_workers, -1, dtype=np.int64)
         owner = owner[: self.num_fitting]
@@ -229,7 +228,7 @@ class ColumnGeneration:
         total, self._count = add_best(
             self._takers,
             peak,
-            self._offer(prices),
+            self._values(prices),
             self._basis.dual,
             self._pool,
             before,
@@ -240,14 +239,14 @@ class ColumnGeneration:
             return -1, False
         return (int(prices.sum()) + total) // PRICE_SCALE, self._count > before
 
-    def _offer(self, prices: IntArray) -> Offer:
+    def _values(self, prices: IntArray) -> Table:
+        """Return the values of requests at some prices, in the type of tables."""
         if self._counted is None or not np.array_equal(prices, self._counted):
             self._counted = prices.copy()
             self._work.reach[:] = -1
         values: IntArray = PRICE_SCALE * self._sizes - prices
         small = self._most * int(np.abs(values).max(initial=0)) < SMALL_VALUE
-        units: Table = values.astype(np.int32) if small else values
-        return Offer(self._sizes, self._kind, values, units)
+        return values.astype(np.int32) if small else values
 
     def _spend_on_cells(self) -> None:
         first, others = self._work.cells.tolist()
@@ -301,7 +300,7 @@ class ColumnGeneration:
         still_open = np.flatnonzero(bounds < incumbent)
         peaks = first + still_open
         total = np.full(len(peaks), int(prices.sum()))
-        add_values_of_all(self._takers, peaks, self._offer(prices), total, self._work)
+        add_values_of_all(self._takers, peaks, self._values(prices), total, self._work)
         self._spend_on_cells()
         found = core.num_workers * peaks - core.total_base - total // PRICE_SCALE
         bounds[still_open] = np.maximum(bounds[still_open], np.where(total < 0, IMPOSSIBLE, found))
@@ -323,11 +322,3 @@ class ColumnGeneration:
     def _used_pool(self) -> Pool:
         used = slice(self._count)
         return Pool(self._pool.members[used], self._pool.worker[used], self._pool.worth[used])
-
-    def _discard_too_large(self, peak: int) -> None:
-        """Drop the subsets that do not fit under ``peak``."""
-        used = self._used_pool
-        keep = used.worth <= (peak - self._core.base)[used.worker]
-        self._count = int(keep.sum())
-        for array, kept in zip(self._pool, used, strict=True):
-            array[: self._count] = kept[keep]

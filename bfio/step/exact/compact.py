@@ -101,7 +101,9 @@ def solve_compact(
     if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         assignment = program.assignment(solver)
         value = problem.objective_value(assignment)
-        claimed = _valid_bound(solver, lower)
+        # The bound is stored as a double.
+        if abs(solver.best_objective_bound) < 2.0**53:
+            claimed = max(lower, round(solver.best_objective_bound))
     is_infeasible = status == cp_model.INFEASIBLE
     known = start.objective
     if first_peak is not None and start.assignment is not None:
@@ -122,7 +124,7 @@ def solve_compact(
 
 
 class _Program:
-    """Variables and constraints of the CP-SAT model."""
+    """Variables and constraints of the CP-SAT model; ``take[k][p]`` is y of class k, worker p."""
 
     def __init__(self, problem: StepProblem) -> None:
         from ortools.sat.python import cp_model
@@ -138,27 +140,28 @@ class _Program:
             rows, axis=0, return_inverse=True, return_counts=True
         )
         self.model: Any = cp_model.CpModel()
-        self.take = self._take()
-        self._admit()
-        self.peaks = self._peaks()
-        self.of_loads = self._of_loads()
-        self.objective = self.of_loads - self._benefit()
-        self.model.minimize(self.objective)
-
-    def _take(self) -> list[list[Any]]:
-        """Return y[k][p], the number of requests of class k that open worker p admits."""
-        capacity = self.problem.capacity[self.workers].tolist()
-        return [
+        capacity = problem.capacity[self.workers].tolist()
+        self.take: list[list[Any]] = [
             [self.model.new_int_var(0, min(n, c), "") for c in capacity]
             for n in self.counts.tolist()
         ]
+        self._of_worker = [list(column) for column in zip(*self.take, strict=True)]
+        self._admit(capacity)
+        self.peaks = self._peaks()
+        self.of_loads = self._of_loads()
+        benefit: Any = 0
+        if problem.benefit is not None:
+            columns = enumerate(self._of_worker, problem.num_steps)
+            benefit = sum(self._weighted(taken, column) for column, taken in columns)
+        self.objective = self.of_loads - benefit
+        self.model.minimize(self.objective)
 
-    def _admit(self) -> None:
+    def _admit(self, capacity: list[int]) -> None:
         must = self.rows[:, -1].tolist()
         for row, n, all_start in zip(self.take, self.counts.tolist(), must, strict=True):
             self.model.add(sum(row) == n if all_start else sum(row) <= n)
-        for p, g in enumerate(self.workers):
-            self.model.add(sum(row[p] for row in self.take) <= int(self.problem.capacity[g]))
+        for taken, most in zip(self._of_worker, capacity, strict=True):
+            self.model.add(sum(taken) <= most)
         self.model.add(sum(sum(row) for row in self.take) == self.problem.num_admitted)
 
     def _peaks(self) -> list[Any]:
@@ -170,8 +173,8 @@ class _Program:
         peaks = []
         for h, floor in enumerate(low):
             peak = self.model.new_int_var(floor, floor + most[h], "")
-            for p, g in enumerate(self.workers):
-                load = self._weighted([row[p] for row in self.take], h)
+            for g, taken in zip(self.workers, self._of_worker, strict=True):
+                load = self._weighted(taken, h)
                 self.model.add(peak >= load + int(self.problem.base[g, h]))
                 if limits is not None:
                     self.model.add(load <= int(limits[g] - self.problem.base[g, h]))
@@ -183,16 +186,6 @@ class _Program:
         from ortools.sat.python import cp_model
 
         return cp_model.LinearExpr.weighted_sum(variables, self.rows[:, column].tolist())
-
-    def _benefit(self) -> Any:
-        """Return the total benefit of the placements."""
-        if self.problem.benefit is None:
-            return 0
-        first = self.problem.num_steps
-        return sum(
-            self._weighted([row[p] for row in self.take], first + p)
-            for p in range(len(self.workers))
-        )
 
     def _of_loads(self) -> Any:
         problem = self.problem
@@ -233,9 +226,3 @@ class _Program:
             for i, g in zip(members, takers, strict=False):
                 answer[i] = g
         return tuple(answer)
-
-
-def _valid_bound(solver: Any, lower: int) -> int:
-    """Return CP-SAT's bound if exact: it is stored as a double, exact below 2^53."""
-    claimed = solver.best_objective_bound
-    return max(lower, round(claimed)) if abs(claimed) < 2.0**53 else lower

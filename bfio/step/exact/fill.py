@@ -9,21 +9,52 @@ d = 0. Then the imbalance of each step equals that of the first, and the program
 """
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 
 from bfio.step.exact.compact import is_compact
-from bfio.step.exact.peaks import OpenWorkers
-from bfio.step.exact.positions import Positions
 from bfio.step.exact.sums import sums_of_first
 from formulations.arrays import IntArray
 from formulations.step.problem import StepProblem
 
 #: One number of tokens, or one for each of many peaks.
 Tokens = TypeVar("Tokens", int, IntArray)
+
+
+@dataclass(frozen=True)
+class Positions:
+    """The index of the request and of the open worker at each position.
+
+    Parameters
+    ----------
+    order : IntArray
+        Shape (N,): index of the request at each position.
+    open : IntArray
+        Shape (W,), ascending: index of each worker with a free slot.
+    """
+
+    order: IntArray
+    open: IntArray
+
+    def assignment(self, owner: IntArray) -> tuple[int | None, ...]:
+        """Return the worker of each request, from the worker's position, or -1, by position."""
+        workers = np.append(self.open, -1)[owner]
+        return tuple(None if g < 0 else g for g in self.by_request(workers))
+
+    def owner_of(self, assignment: Sequence[int | None]) -> IntArray:
+        """Return the worker's position, or -1, by position: the inverse of `assignment`."""
+        place = {g: k for k, g in enumerate(self.open.tolist())}
+        workers = [assignment[i] for i in self.order.tolist()]
+        return np.array([-1 if g is None else place[g] for g in workers], dtype=np.int64)
+
+    def by_request(self, values: IntArray) -> tuple[int, ...]:
+        """Reorder one value per position into one per request."""
+        answer = np.empty_like(values)
+        answer[self.order] = values
+        return tuple(answer.tolist())
 
 
 @dataclass(frozen=True)
@@ -53,11 +84,6 @@ class FillProblem(Positions):
     base: IntArray
     capacity: IntArray
     sizes: IntArray
-
-    @property
-    def open_workers(self) -> OpenWorkers:
-        """The workers in the form that compiled code uses."""
-        return OpenWorkers(self.num_workers, self.total_base, self.peak, self.base, self.capacity)
 
     @property
     def admits_all(self) -> bool:

@@ -1,20 +1,16 @@
 """Solve a fill problem in phases: bound, place, price, enumerate, remaining program."""
 
 from collections.abc import Collection
-from typing import NamedTuple
 
 import numpy as np
 
 from bfio.step.exact.branch import BranchSearch
 from bfio.step.exact.columns import PRICE_SCALE, ColumnGeneration
 from bfio.step.exact.core_search import CoreSearch
-from bfio.step.exact.effort import CALL, Effort
+from bfio.step.exact.effort import CALL, Effort, Phase
 from bfio.step.exact.fill import FillProblem
-from bfio.step.exact.peaks import IMPOSSIBLE, peak_bounds
-from bfio.step.exact.phases import Phase
-from bfio.step.exact.place import spread, spread_largest
-from bfio.step.exact.refill import REFILLS, fewest_first, refill, with_first
-from bfio.step.exact.sums import floors, sums_of_first
+from bfio.step.exact.place import REFILLS, fewest_first, refill, spread, spread_largest, with_first
+from bfio.step.exact.sums import IMPOSSIBLE, floors, sums_of_first, totals_under
 from formulations.arrays import IntArray
 from formulations.deadline import OPERATIONS
 from formulations.step.certificate import Certificate
@@ -36,20 +32,13 @@ _PRICE_WORK = 10**10
 _MAX_CASES = 500
 
 
-class _Extent(NamedTuple):
-    """Peaks that may beat the incumbent: the last, its largest margin, operations to bound all."""
-
-    last: int
-    limit: int
-    cost: int
-
-
 class FillSearch(CoreSearch):
     """One solve of a fill problem with more requests than slots."""
 
     def __init__(self, core: FillProblem, effort: Effort, skip: Collection[Phase] = ()) -> None:
         super().__init__(core, effort, skip)
-        self._bounds: IntArray | None = None
+        # Of all peaks from the first on; none if there are too many.
+        self._bounds: IntArray = np.empty(0, dtype=np.int64)
         self._branches: BranchSearch | None = None
         self._generation: ColumnGeneration | None = None
         self._priced: int | None = None
@@ -58,9 +47,8 @@ class FillSearch(CoreSearch):
     def prepare(self) -> None:
         """Compile the kernels that `run` calls, except those for pricing."""
         self._place_first()
-        self._bound_peaks(self._extent())
-        owner = self._owner.copy()
-        self._evenly_under(self._first, owner)
+        self._bound_peaks(self._core.last_open_peak(self._best))
+        owner = self._evenly_under(self._first)
         refill(self._core.base, self._core.sizes, np.arange(1), 0, owner, self._effort.spent)
         self._enumerate(node_limit=1)
 
@@ -72,13 +60,13 @@ class FillSearch(CoreSearch):
         if not self._open:
             return
         self._method = "bound"
-        extent = self._extent()
-        if extent.cost > _DEAR_BOUNDS * OPERATIONS:
+        last = core.last_open_peak(self._best)
+        if self._bounding_work(last) > _DEAR_BOUNDS * OPERATIONS:
             effort.spend(CALL)
-            extent = self._refill_unbounded(extent)
+            last = self._refill_unbounded(last)
         effort.spend(CALL)
         with self._bounding():
-            self._bound_peaks(extent)
+            self._bound_peaks(last)
         if self._open:
             effort.spend(CALL)
             self._refill()
@@ -89,47 +77,40 @@ class FillSearch(CoreSearch):
 
     def _place_first(self) -> None:
         """Fill the slots, largest requests first, under a peak as low as this succeeds."""
-        core = self._core
-        owner = np.empty_like(self._owner)
+        core, owner = self._core, np.empty_like(self._owner)
         peak, step = self._first, 1
         while not spread_largest(peak - core.base, core.capacity, core.sizes, owner):
             peak += step
             step *= 2
         self._accept(owner)
 
-    def _extent(self) -> _Extent:
-        """Return the peaks that may beat the incumbent, and what their bounds cost."""
-        core = self._core
-        last = core.last_open_peak(self._best)
-        limit = core.largest_margin(last)
+    def _bounding_work(self, last: int) -> int:
+        """Return the operations that bounds of all peaks up to ``last`` take."""
+        core, limit = self._core, self._core.largest_margin(last)
         cells = (limit + 1) * int(core.capacity.max()) * len(core.sizes) // 64
         of_peaks = (last - self._first + 1) * (len(core.sizes) + int(core.capacity.sum()))
-        return _Extent(last, limit, _SUM * (cells + limit) + _PEAK * of_peaks)
+        return _SUM * (cells + limit) + _PEAK * of_peaks
 
-    def _bound_peaks(self, extent: _Extent) -> None:
-        core, last, limit = self._core, extent.last, extent.limit
-        cardinalities, rows = np.unique(core.capacity, return_inverse=True)
+    def _bound_peaks(self, last: int) -> None:
+        """Bound all peaks up to ``last`` by reachable sums."""
         if last - self._first >= _MAX_PEAKS:
             return
+        core, limit = self._core, self._core.largest_margin(last)
+        peaks = np.arange(self._first, last + 1)
+        cardinalities, rows = np.unique(core.capacity, return_inverse=True)
         if Phase.SUMS in self._skip or (limit + 1) * (cardinalities[-1] + 1) > _MAX_CELLS:
-            peaks = np.arange(self._first, last + 1)
-            self._bounds = core.value(peaks, np.minimum(core.room(peaks), core.largest_total))
-            return
-        self._effort.spend(extent.cost)
-        self._bounds = peak_bounds(
-            self._first,
-            last - self._first + 1,
-            core.open_workers,
-            core.sizes,
-            core.largest_total,
-            rows,
-            floors(core.sizes, cardinalities, limit),
-        )
+            totals = core.room(peaks)
+        else:
+            self._effort.spend(self._bounding_work(last))
+            table = floors(core.sizes, cardinalities, limit)
+            totals = totals_under(peaks, core.base, core.capacity, core.sizes, rows, table)
+        bounds = core.value(peaks, np.minimum(totals, core.largest_total))
+        self._bounds = np.where(totals < 0, IMPOSSIBLE, bounds)
         self._raise_lower()
 
     def _raise_lower(self) -> None:
         """Set the lower bound to the weakest bound of all peaks."""
-        if self._bounds is not None:
+        if len(self._bounds):
             self._lower = max(self._lower, min(int(self._bounds.min()), self._best))
 
     def _weakest(self, bounds: IntArray) -> int:
@@ -144,39 +125,37 @@ class FillSearch(CoreSearch):
 
     def _refill(self) -> None:
         """Fill workers exactly under the peaks with the weakest bounds."""
-        if self._bounds is None or Phase.REFILLS in self._skip:
+        if not len(self._bounds) or Phase.REFILLS in self._skip:
             return
         last = self._effort.ticks + _REFILL_TICKS
         left = self._bounds.copy()
         while left[k := self._weakest(left)] < self._best:
             left[k] = IMPOSSIBLE
             starts = [self._largest_under, self._evenly_under]
-            if self._generation is not None and k == self._priced:
+            if k == self._priced:
                 starts.insert(0, self._by_columns)
             for start in starts:
-                owner = np.full_like(self._owner, -1)
-                start(self._first + k, owner)
+                owner = start(self._first + k)
                 self._refill_from(self._first + k, int(self._bounds[k]), owner, last)
                 if self._effort.ticks >= last or self._effort.is_over or not self._open:
                     return
 
-    def _refill_unbounded(self, extent: _Extent) -> _Extent:
+    def _refill_unbounded(self, highest: int) -> int:
         """Fill workers exactly under a few peaks, so that fewer remain to be bounded.
 
         The first is the most promising one of the least closed form. The next ones divide the
-        range between the highest peak at which this failed and the last one that could do better.
-        Return what is left.
+        range between the highest peak at which this failed and the ``highest`` that could do
+        better. Return what this then is.
         """
         core, effort = self._core, self._effort
         peak = (core.mean_total + int(core.base.sum())) // len(core.base)
         peak = max(self._first, min(peak, core.last_open_peak(self._lower + 1)))
         below = self._first - 1
-        last = effort.ticks + max(_REFILL_TICKS, extent.cost // OPERATIONS // 4)
+        last = effort.ticks + max(_REFILL_TICKS, self._bounding_work(highest) // OPERATIONS // 4)
         while True:
             before = self._best
             for start in (self._evenly_under, self._largest_under):
-                owner = np.full_like(self._owner, -1)
-                start(peak, owner)
+                owner = start(peak)
                 exact = owner.copy()
                 order = fewest_first(core.capacity)
                 if refill(peak - core.base, core.sizes, order, 0, exact, effort.spent) < 0:
@@ -184,12 +163,11 @@ class FillSearch(CoreSearch):
                 self._refill_from(peak, core.closed_form(peak), owner, last)
             if self._best == before:
                 below = max(below, peak)
-            extent = self._extent()
-            is_cheap = extent.cost <= _DEAR_BOUNDS * OPERATIONS
-            is_narrow = extent.last - below <= 1
-            if is_cheap or is_narrow or effort.ticks >= last or effort.is_over:
-                return extent
-            peak = (below + extent.last) // 2
+            highest = core.last_open_peak(self._best)
+            is_cheap = self._bounding_work(highest) <= _DEAR_BOUNDS * OPERATIONS
+            if is_cheap or highest - below <= 1 or effort.ticks >= last or effort.is_over:
+                return highest
+            peak = (below + highest) // 2
 
     def _refill_from(self, peak: int, bound: int, owner: IntArray, last: int) -> None:
         """Fill workers repeatedly under one peak; the worker that failed comes first."""
@@ -211,11 +189,13 @@ class FillSearch(CoreSearch):
             else:
                 order = with_first(order, failed)
 
-    def _largest_under(self, peak: int, owner: IntArray) -> None:
+    def _largest_under(self, peak: int) -> IntArray:
         """Place the largest requests that fit under a peak."""
-        spread_largest(peak - self._core.base, self._core.capacity, self._core.sizes, owner)
+        core, owner = self._core, np.empty_like(self._owner)
+        spread_largest(peak - core.base, core.capacity, core.sizes, owner)
+        return owner
 
-    def _evenly_under(self, peak: int, owner: IntArray) -> None:
+    def _evenly_under(self, peak: int) -> IntArray:
         """Spread requests of neighbouring sizes, of about the total that fits under a peak."""
         core = self._core
         slots = int(core.capacity.sum())
@@ -223,13 +203,14 @@ class FillSearch(CoreSearch):
         totals = below[slots:] - below[: len(below) - slots]
         first = min(int(np.searchsorted(totals, core.room(peak))), len(totals) - 1)
         chosen = slice(first, first + slots)
+        owner = np.full_like(self._owner, -1)
         spread(core.base, core.capacity, core.sizes[chosen], owner[chosen])
+        return owner
 
-    def _by_columns(self, peak: int, owner: IntArray) -> None:
+    def _by_columns(self, peak: int) -> IntArray:
         """Place the heaviest subsets of the linear program; fill other workers largest first."""
         assert self._generation is not None
-        core = self._core
-        owner[:] = self._generation.clearest()
+        core, owner = self._core, self._generation.clearest()
         others = np.setdiff1d(np.arange(len(core.base)), owner)
         if len(others):
             free = np.flatnonzero(owner < 0)
@@ -237,10 +218,11 @@ class FillSearch(CoreSearch):
             margins = (peak - core.base)[others]
             spread_largest(margins, core.capacity[others], core.sizes[free], part)
             owner[free] = np.where(part < 0, -1, others[part])
+        return owner
 
     def _close_peaks(self) -> None:
         """Bound the weakest peak by prices repeatedly, until no peak is open."""
-        if self._bounds is None:
+        if not len(self._bounds):
             return
         still_open = np.flatnonzero(self._bounds < self._best)
         margin = self._core.largest_margin(self._first + int(still_open[-1]))
@@ -264,7 +246,7 @@ class FillSearch(CoreSearch):
 
     def _branch(self) -> None:
         """Branch on whether a worker takes a size, if prices were computed."""
-        if self._generation is None or self._bounds is None:
+        if self._generation is None:
             return
         self._effort.spend(CALL)
         branches = self._branches = BranchSearch(
@@ -274,7 +256,7 @@ class FillSearch(CoreSearch):
             self._best,
             self._generation.found(),
             self._effort,
-            np.array(self._core.by_request(self._prices[-1])),
+            np.array(self._prices[-1]),
         )
         is_closed = branches.run(_MAX_CASES)
         if branches.owner is not None:
@@ -286,7 +268,6 @@ class FillSearch(CoreSearch):
 
     def _price(self, generation: ColumnGeneration, k: int) -> None:
         """Raise the bounds of all peaks by the best prices for one peak."""
-        assert self._bounds is not None
         core = self._core
         peak = self._first + k
         generation.start(peak, self._owner)
@@ -295,7 +276,7 @@ class FillSearch(CoreSearch):
         generation.raise_bounds(self._first, prices, self._bounds, self._best)
         # Requests that fit nowhere have price 0.
         rest = np.zeros(len(core.sizes) - len(prices), dtype=np.int64)
-        self._prices.append(np.concatenate([prices, rest]))
+        self._prices.append(core.by_request(np.concatenate([prices, rest])))
         placement = generation.placement()
         if placement is not None:
             self._accept(placement)
@@ -307,16 +288,16 @@ class FillSearch(CoreSearch):
     def open_peaks(self) -> tuple[int, int]:
         """Return the peaks that bounds leave."""
         last = self._core.last_open_peak(self._best)
-        if self._bounds is None:
+        if not len(self._bounds):
             return self._first, last
         still_open = self._first + np.flatnonzero(self._bounds < self._best)
         return int(still_open.min(initial=last)), int(still_open.max(initial=last))
 
     def _certificate(self, bound: int) -> Certificate:
-        prices = [self._core.by_request(vector) for vector in self._prices]
+        prices = tuple(self._prices)
         if self._method != "columns":
             kind = "enumeration" if self._method == "enumeration" else "sums"
-            return Certificate(kind, bound, tuple(prices), PRICE_SCALE, self._nodes)
+            return Certificate(kind, bound, prices, PRICE_SCALE, self._nodes)
         assert self._branches is not None
         (number, worker, size, none), *others = self._branches.cases
         return Certificate(

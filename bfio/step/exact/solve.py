@@ -9,9 +9,8 @@ from bfio.common.kernel_groups import is_worthwhile
 from bfio.common.kernels import interpreted
 from bfio.step.exact.benefit import with_benefit, without_idle_benefit
 from bfio.step.exact.compact import can_be_compact, is_compact, solve_compact
-from bfio.step.exact.effort import CALL, Effort
+from bfio.step.exact.effort import CALL, Effort, Phase, skipped_phases
 from bfio.step.exact.fill import FillProblem, reduce_to_fill
-from bfio.step.exact.phases import Phase, skipped_phases
 from bfio.step.exact.prepare import prepare, prepare_windows
 from bfio.step.exact.result import ExactResult, Seconds
 from formulations.backends import backend
@@ -70,7 +69,7 @@ def solve_exact(
     node_limit : int, optional
         Limit on the nodes of the enumeration; 0 skips the enumeration.
     skip : iterable of str, optional
-        Phases to skip (`bfio.step.exact.phases.Phase`), for ablation studies.
+        Phases to skip (`bfio.step.exact.effort.Phase`), for ablation studies.
 
     Returns
     -------
@@ -184,14 +183,12 @@ def _searched(
     search = (PackSearch if core.admits_all else FillSearch)(core, effort, skipped)
     own = search.run(start, nodes)
 
-    def delegated() -> ExactResult:
-        if fallback != "cp-sat":
-            return _delegated(problem, own.assignment, effort, fallback)
+    def compact() -> ExactResult:
         # The peaks of the core are those of its first step that counts.
         peaks = search.open_peaks() if problem.weights[0] > 0 else None
         return solve_compact(problem, own, effort, first_peak=peaks)
 
-    return _closed(problem, own, effort, fallback, delegated)
+    return _closed(problem, own, effort, fallback, compact)
 
 
 def _windowed(
@@ -208,8 +205,7 @@ def _windowed(
     if own is None:
         tiny = None if fallback is None or effort.is_over else _enumerated(problem, effort)
         return _delegated(problem, start, effort, fallback) if tiny is None else tiny
-    delegated = partial(_delegated, problem, own.assignment, effort, fallback)
-    return _closed(problem, own, effort, fallback, delegated)
+    return _closed(problem, own, effort, fallback)
 
 
 def _beneficial(
@@ -221,13 +217,10 @@ def _beneficial(
 ) -> ExactResult:
     """Solve a problem with benefits from the result without; the fallback closes a gap."""
     own = with_benefit(problem, of_loads, start, effort)
-
-    def delegated() -> ExactResult:
-        if fallback == "cp-sat" and own.objective is not None and can_be_compact(problem):
-            return solve_compact(problem, own, effort, least_of_loads=of_loads.bound)
-        return _delegated(problem, own.assignment, effort, fallback)
-
-    return _closed(problem, own, effort, fallback, delegated)
+    if own.objective is None or not can_be_compact(problem):
+        return _closed(problem, own, effort, fallback)
+    compact = partial(solve_compact, problem, own, effort, least_of_loads=of_loads.bound)
+    return _closed(problem, own, effort, fallback, compact)
 
 
 def _closed(
@@ -235,9 +228,12 @@ def _closed(
     own: ExactResult,
     effort: Effort,
     fallback: str | None,
-    delegated: Callable[[], ExactResult],
+    compact: Callable[[], ExactResult] | None = None,
 ) -> ExactResult:
-    """Close the gap of our own result: a tiny problem is enumerated, others are delegated."""
+    """Close the gap of our own result: a tiny problem is enumerated, others are delegated.
+
+    If there is a ``compact`` form, CP-SAT solves that.
+    """
     if own.proven or own.infeasible or fallback is None or effort.is_over:
         return own
     other = _enumerated(problem, effort)
@@ -245,7 +241,10 @@ def _closed(
         if effort.is_over:
             return own
         effort.clock.found(lambda: replace(own, stopped_by_time=True).to_step_result(problem))
-        other = delegated()
+        if compact is not None and fallback == "cp-sat":
+            other = compact()
+        else:
+            other = _delegated(problem, own.assignment, effort, fallback)
     return other if own.objective is None else _merged(own, other)
 
 

@@ -1,7 +1,12 @@
-"""Best subsets of requests for one worker, at given prices.
+"""Best subsets of requests for one worker, at given prices, and for all workers.
 
 ``cells[c, x]`` is the largest value of c requests whose sizes sum to at most x. One table serves
-all workers and peaks; where the c most valuable requests fit, no table is needed.
+all workers and peaks; where the c most valuable requests fit, no table is needed. In branch and
+price a worker that must not take some sizes needs a table of its own. These are some dozen tables
+of a few microseconds each after every change of prices. So one compiled call serves all workers.
+
+Everywhere ``sizes`` are ascending [tokens], and ``values`` belong to them. Subsets have at most C
+requests, and ``reach``, of shape (C + 1,), is the last sum of interest of each cardinality.
 """
 
 from typing import Any, NamedTuple, TypeAlias
@@ -9,11 +14,13 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from bfio.common.array_kernels import copy_to
+from bfio.common.array_kernels import copy_to, peak_of, taken
 from bfio.common.compilable import compilable
 from bfio.common.kernels import entry_point
+from bfio.step.exact.effort import CALL
+from bfio.step.exact.master import Pool
 from bfio.step.exact.sums import UNREACHABLE, sums_of_first
-from formulations.arrays import IntArray
+from formulations.arrays import BoolArray, FloatArray, IntArray
 
 #: Values by cardinality and sum.
 Table: TypeAlias = NDArray[np.int32] | NDArray[np.int64]
@@ -22,47 +29,27 @@ Table: TypeAlias = NDArray[np.int32] | NDArray[np.int64]
 _LOOK = 20
 #: Sums of 32 bits are twice as fast; they are used while no value reaches this.
 SMALL_VALUE = 1 << 29
-
-
-class PricedTable(NamedTuple):
-    """Largest value of subsets by cardinality c and sum x of sizes.
-
-    Parameters
-    ----------
-    cells : array of int32 or int64
-        Shape (C + 1, at least the largest reach + 1), from `fill_table`.
-    reach : IntArray
-        Shape (C + 1,): last sum of interest of each cardinality, `with_parts`.
-    top_sum, top_value : IntArray
-        Shape (C + 1,): sum and value of the most valuable requests of each cardinality.
-    """
-
-    cells: Table
-    reach: IntArray
-    top_sum: IntArray
-    top_value: IntArray
+#: Requests looked at for the best subset of a worker.
+_SCANS = 20_000
+#: Reduced cost from which on a subset is worth adding [tokens].
+LEAST_GAIN = 1e-4
 
 
 class PricedRequests(NamedTuple):
-    """Requests with their values at some prices.
+    """Requests with their values at some prices, and the largest values of subsets.
 
-    Parameters
-    ----------
-    sizes, values : IntArray
-        Shape (N,): size [tokens], ascending, and value of each request.
-    prefix : IntArray
-        From `prefix_values`.
-    order : IntArray
-        Positions of the C most valuable requests.
-    table : PricedTable
-        Of these values.
+    ``prefix`` is from `prefix_values`, ``order``, ``top_sum`` and ``top_value`` from
+    `most_valuable`, ``cells`` from `fill_table`, and ``reach`` from `last_sums`.
     """
 
     sizes: IntArray
     values: IntArray
     prefix: IntArray
     order: IntArray
-    table: PricedTable
+    top_sum: IntArray
+    top_value: IntArray
+    cells: Table
+    reach: IntArray
 
 
 @compilable
@@ -79,11 +66,6 @@ def with_parts(reach: IntArray) -> IntArray:
     """Extend the sum range of each cardinality by the ranges that larger sets need.
 
     The c smallest requests of a set of d requests have at most c/d of its sum.
-
-    Parameters
-    ----------
-    reach : IntArray
-        Shape (C + 1,): largest sum of interest of the sets of each cardinality.
     """
     raised = reach.copy()
     for c in range(1, len(reach)):
@@ -127,20 +109,13 @@ def fill_sums(sizes: IntArray, values: Table, reach: IntArray, table: Table) -> 
 def most_valuable(
     sizes: IntArray, values: IntArray, most: int
 ) -> tuple[IntArray, IntArray, IntArray]:
-    """Find the most valuable requests, with cumulative sums of their sizes and values.
-
-    Parameters
-    ----------
-    sizes, values : IntArray
-        Shape (N,): size [tokens], ascending, and value of each request.
-    most : int
-        Number of requests, ``C``.
+    """Find the ``most`` most valuable requests, with cumulative sums of their sizes and values.
 
     Returns
     -------
     tuple of IntArray
-        Positions, shape (min(C, N),), of equal values the smallest size first; cumulative sums of
-        sizes and of values, both of shape (C + 1,), `UNREACHABLE` where c > N.
+        Positions, shape (min(most, N),), of equal values the smallest size first; cumulative sums
+        of sizes and of values, both of shape (most + 1,), `UNREACHABLE` where c > N.
     """
     order = np.empty(min(most, len(values)), np.int64)
     number = 0
@@ -173,9 +148,9 @@ def last_sums(top_sum: IntArray, capacity: IntArray, margins: IntArray, spread: 
     Parameters
     ----------
     top_sum : IntArray
-        Shape (C + 1,), from `most_valuable`.
+        From `most_valuable`.
     capacity, margins : IntArray
-        Shape (G,): slots and margin [tokens] of each worker.
+        Shape (W,): slots and margin [tokens] of each worker.
     spread : int
         Amount by which margins may be smaller [tokens].
     """
@@ -193,13 +168,9 @@ def fill_table(sizes: IntArray, values: Table, reach: IntArray, table: Table) ->
 
     Parameters
     ----------
-    sizes, values : IntArray
-        Shape (N,): size [tokens], ascending, and value of each request, of the table's type.
-    reach : IntArray
-        Shape (C + 1,): last sum of interest of each cardinality, `with_parts`.
-    table : array of int32 or int64
-        Shape (C + 1, at least the largest reach + 1); if of int32, no sum of C values reaches
-        `SMALL_VALUE`.
+    values, table : array of int32 or int64
+        Shapes (N,) and (C + 1, at least the largest reach + 1); if of int32, no sum of C values
+        reaches `SMALL_VALUE`.
 
     Returns
     -------
@@ -223,7 +194,7 @@ def _accumulate(row: Table) -> None:
 
 
 @entry_point
-def largest_value(table: PricedTable, count: int, limit: int) -> int:
+def largest_value(requests: PricedRequests, count: int, limit: int) -> int:
     """Return the largest value of ``count`` requests of sum <= ``limit``.
 
     The value is `UNREACHABLE` if there are no such requests. Beyond the table, the value of the
@@ -231,20 +202,17 @@ def largest_value(table: PricedTable, count: int, limit: int) -> int:
     """
     if limit < 0:
         return UNREACHABLE
-    if limit >= table.top_sum[count] or limit > table.reach[count]:
-        return int(table.top_value[count])
-    value = int(table.cells[count, limit])
-    return value if value > no_sum(table.cells) // 2 else UNREACHABLE
+    if limit >= requests.top_sum[count] or limit > requests.reach[count]:
+        return int(requests.top_value[count])
+    value = int(requests.cells[count, limit])
+    return value if value > no_sum(requests.cells) // 2 else UNREACHABLE
 
 
 @entry_point
 def prefix_values(values: IntArray, most: int) -> IntArray:
-    """Return the sum of the c most valuable of the first i requests, for each i and c.
+    """Return the value of the c most valuable of the first i requests, at [i, c].
 
-    Returns
-    -------
-    IntArray
-        Shape (N + 1, most + 1); `UNREACHABLE` where c > i.
+    The array has shape (N + 1, most + 1); it is `UNREACHABLE` where c > i.
     """
     sums = np.full((len(values) + 1, most + 1), UNREACHABLE, np.int64)
     sums[0, 0] = 0
@@ -319,7 +287,7 @@ def collect_subsets(
         if left < 0 or value + prefix[i, rest] < threshold:
             continue
         # The others are no larger.
-        if value + largest_value(requests.table, rest, min(left, rest * sizes[i])) < threshold:
+        if value + largest_value(requests, rest, min(left, rest * sizes[i])) < threshold:
             continue
         if rest == 0:
             if total == len(found):
@@ -336,34 +304,181 @@ def collect_subsets(
     return total, True
 
 
-@entry_point
-def best_subsets(
-    requests: PricedRequests,
-    capacity: IntArray,
-    margins: IntArray,
-    best: IntArray,
-    scans: int,
-    spent: IntArray,
-) -> IntArray:
-    """Find one best subset for each worker, with ``scans`` and ``spent`` of `collect_subsets`.
+class Takers(NamedTuple):
+    """Workers, requests, and the requests that each worker may take.
 
     Parameters
     ----------
-    capacity, margins, best : IntArray
-        Shape (W,): slots, room, and value of a best subset of each worker.
+    base, capacity : IntArray
+        Shape (W,): loads [tokens] and slots.
+    menu : IntArray
+        Shape (W,): row of ``allowed`` for each worker; workers with one menu share a table.
+    allowed : BoolArray
+        Shape (Q, N): whether each request is on each menu.
+    sizes, kind : IntArray
+        Shape (N,): size [tokens], ascending, and number of distinct smaller sizes.
+    """
+
+    base: IntArray
+    capacity: IntArray
+    menu: IntArray
+    allowed: BoolArray
+    sizes: IntArray
+    kind: IntArray
+
+
+class Work(NamedTuple):
+    """Counters of work.
+
+    Parameters
+    ----------
+    spent : IntArray
+        Shape (1,): operations (`bfio.step.exact.effort`), those of cells left out.
+    cells : IntArray
+        Shape (2,): cells of tables, of the first menu and of the others.
+    reach : IntArray
+        Shape (C + 1,): reach of the table of the first menu that is counted at the prices at hand;
+        -1 for none.
+    """
+
+    spent: IntArray
+    cells: IntArray
+    reach: IntArray
+
+
+@entry_point
+def add_best(
+    takers: Takers,
+    peak: int,
+    values: Table,
+    dual: FloatArray,
+    pool: Pool,
+    count: int,
+    work: Work,
+) -> tuple[int, int]:
+    """Find the value of a best subset of each worker; add those that improve the program.
+
+    Parameters
+    ----------
+    values : array of int32 or int64
+        Shape (N,): value of each request (`bfio.step.exact.subsets.fill_table`).
+    dual : FloatArray
+        Shape (W + number of kinds,): duals of the linear program over subsets.
+    pool : Pool
+        The subsets of the program, of kinds of requests, with room for W more; filled.
+    count : int
+        Number of subsets in the pool.
 
     Returns
     -------
-    IntArray
-        Shape (W, C): positions of requests, padded with -1; all -1 if the search reached its
-        limit.
+    tuple of int
+        Total value, `UNREACHABLE` if some worker has no subset; the new number of subsets in the
+        pool.
     """
-    subsets = np.full((len(capacity), len(requests.table.reach) - 1), -1, np.int64)
-    for g in range(len(capacity)):
-        count = capacity[g]
-        if margins[g] >= requests.table.top_sum[count]:
-            copy_to(subsets[g], requests.order[:count])
-        else:
-            row = subsets[g : g + 1]
-            collect_subsets(requests, count, margins[g], best[g], scans, row, spent)
-    return subsets
+    W = len(takers.base)
+    subsets = np.full((W, peak_of(takers.capacity)), -1, np.int64)
+    total = 0
+    # The first menu comes last: its subsets are only sought where every worker has one.
+    for q in range(len(takers.allowed) - 1, -1, -1):
+        workers = np.flatnonzero(takers.menu == q)
+        if len(workers) == 0:
+            continue
+        slots, margins = taken(takers.capacity, workers), peak - taken(takers.base, workers)
+        chosen, requests = _tabulated(takers, q, values, slots, margins, 0, work)
+        best = np.empty(len(workers), np.int64)
+        is_found = q > 0 or total > UNREACHABLE
+        for k in range(len(workers)):
+            best[k] = largest_value(requests, slots[k], margins[k])
+            if best[k] <= UNREACHABLE // 2:
+                is_found = False
+                total = UNREACHABLE
+            if total > UNREACHABLE:
+                total += best[k]
+        for k in range(len(workers) if is_found else 0):
+            size, limit, row = slots[k], margins[k], subsets[workers[k] : workers[k] + 1]
+            found = 1
+            if limit >= requests.top_sum[size]:
+                copy_to(row[0], requests.order[:size])
+            else:
+                found, _ = collect_subsets(requests, size, limit, best[k], _SCANS, row, work.spent)
+            if found > 0:
+                copy_to(row[0], taken(chosen, row[0, :size]))
+    if total <= UNREACHABLE:
+        return UNREACHABLE, count
+    for is_barred in (False, True):
+        for g in range(W):
+            members = subsets[g, : takers.capacity[g]]
+            if (takers.menu[g] > 0) != is_barred or members[0] < 0:
+                continue
+            worth, cost = 0, dual[g]
+            for i in members:
+                worth += takers.sizes[i]
+                cost += dual[W + takers.kind[i]]
+            if worth > cost + LEAST_GAIN:
+                pool.members[count] = -1
+                copy_to(pool.members[count], taken(takers.kind, members))
+                pool.worker[count] = g
+                pool.worth[count] = worth
+                count += 1
+    return total, count
+
+
+@entry_point
+def add_values_of_all(
+    takers: Takers, peaks: IntArray, values: Table, total: IntArray, work: Work
+) -> None:
+    """Add the value of a best subset of each worker under each peak.
+
+    Parameters
+    ----------
+    peaks : IntArray
+        Shape (P,), ascending.
+    total : IntArray
+        Shape (P,): the values are added here; `UNREACHABLE` where a worker cannot be filled.
+    """
+    for q in range(len(takers.allowed)):
+        workers = np.flatnonzero(takers.menu == q)
+        if len(workers) == 0:
+            continue
+        base, slots = taken(takers.base, workers), taken(takers.capacity, workers)
+        spread = peaks[-1] - peaks[0]
+        _, requests = _tabulated(takers, q, values, slots, peaks[-1] - base, spread, work)
+        for k in range(len(peaks)):
+            for g in range(len(workers)):
+                value = largest_value(requests, slots[g], peaks[k] - base[g])
+                if value <= UNREACHABLE // 2:
+                    total[k] = UNREACHABLE
+                if total[k] > UNREACHABLE:
+                    total[k] += value
+
+
+@compilable(allocates=True, apart=True)
+def _tabulated(
+    takers: Takers,
+    q: int,
+    values: Table,
+    slots: IntArray,
+    margins: IntArray,
+    spread: int,
+    work: Work,
+) -> tuple[IntArray, PricedRequests]:
+    """Return the requests on a menu, with a table for these margins or up to ``spread`` less.
+
+    At unchanged prices the table of the first menu counts as work once.
+    """
+    chosen = np.flatnonzero(takers.allowed[q])
+    sizes, narrow = taken(takers.sizes, chosen), values[chosen]
+    wide = narrow.astype(np.int64)
+    most = peak_of(takers.capacity if q == 0 else slots)
+    order, top_sum, top_value = most_valuable(sizes, wide, most)
+    reach = last_sums(top_sum, slots, margins, spread)
+    table = np.empty((most + 1, peak_of(reach) + 1), values.dtype)
+    cells = fill_table(sizes, narrow, reach, table)
+    if q > 0 or not (reach <= work.reach).all():
+        work.spent[0] += CALL
+        work.cells[min(q, 1)] += cells
+        if q == 0:
+            copy_to(work.reach, reach)
+    prefix = prefix_values(wide, most)
+    priced = PricedRequests(sizes, wide, prefix, order, top_sum, top_value, table, reach)
+    return chosen, priced

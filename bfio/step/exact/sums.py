@@ -1,14 +1,16 @@
-"""Reachable sums of sizes by number of requests."""
+"""Reachable sums of sizes by number of requests, and what they say of each peak."""
 
 import numpy as np
 
-from bfio.common.array_kernels import copy_to
+from bfio.common.array_kernels import copy_to, sort
 from bfio.common.compilable import compilable
 from bfio.common.kernels import entry_point
 from formulations.arrays import IntArray
 
 #: Marks a sum that no subset reaches.
 UNREACHABLE = -(1 << 60)
+#: Lower bound of a peak under which the slots cannot be filled.
+IMPOSSIBLE = 1 << 60
 
 
 @compilable(allocates=True)
@@ -64,3 +66,86 @@ def floors(sizes: IntArray, cardinalities: IntArray, limit: int) -> IntArray:
                 largest = x
             table[k, x] = largest
     return table
+
+
+@entry_point
+def largest_nested_total(sizes: IntArray, thresholds: IntArray) -> int:
+    """Return the largest total of distinct sizes, one below each threshold; -1 if none.
+
+    Both are ascending. The sets of sizes below the thresholds are nested. Therefore the greedy
+    rule is optimal that takes the largest fitting size, lowest threshold first (transversal
+    matroid).
+    """
+    fitting = np.empty(len(sizes), np.int64)
+    count = 0
+    following = 0
+    total = 0
+    for threshold in thresholds:
+        while following < len(sizes) and sizes[following] <= threshold:
+            fitting[count] = sizes[following]
+            count += 1
+            following += 1
+        if count == 0:
+            return -1
+        count -= 1
+        total += fitting[count]
+    return total
+
+
+@compilable(allocates=True)
+def _thresholds(base: IntArray, capacity: IntArray, smallest: IntArray, single: bool) -> IntArray:
+    """Return sorted thresholds of all slots, or of single slots, under peak 0.
+
+    A request shares its worker with at least the smallest others.
+    """
+    thresholds = np.empty(capacity.sum(), np.int64)
+    count = 0
+    for g in range(len(base)):
+        if capacity[g] == 1 or not single:
+            thresholds[count : count + capacity[g]] = -base[g] - smallest[capacity[g] - 1]
+            count += capacity[g]
+    sort(thresholds[:count])
+    return thresholds[:count]
+
+
+@entry_point
+def totals_under(
+    peaks: IntArray,
+    base: IntArray,
+    capacity: IntArray,
+    sizes: IntArray,
+    rows: IntArray,
+    table: IntArray,
+) -> IntArray:
+    """Return an upper bound on the admitted total under each peak; -1 if slots stay empty.
+
+    Parameters
+    ----------
+    sizes : IntArray
+        Shape (N,), ascending.
+    rows : IntArray
+        Shape (W,): row of ``table`` for each worker's capacity.
+    table : IntArray
+        Reachable sums, from `floors`.
+    """
+    smallest = sums_of_first(sizes)
+    limit = table.shape[1] - 1
+    totals = np.full(len(peaks), -1, np.int64)
+    # All thresholds rise with the peak, so that they keep their order.
+    single = _thresholds(base, capacity, smallest, True)
+    slots = _thresholds(base, capacity, smallest, False)
+    for k in range(len(peaks)):
+        peak = peaks[k]
+        total, of_single, of_slots = 0, -1, -1
+        is_filled = True
+        for g in range(len(base)):
+            reach = table[rows[g], min(peak - base[g], limit)]
+            is_filled = is_filled and reach >= 0
+            if capacity[g] > 1:
+                total += reach
+        if is_filled:
+            of_single = largest_nested_total(sizes, peak + single)
+            of_slots = largest_nested_total(sizes, peak + slots)
+        if of_single >= 0 and of_slots >= 0:
+            totals[k] = min(total + of_single, of_slots)
+    return totals

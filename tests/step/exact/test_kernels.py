@@ -7,15 +7,11 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bfio.step.exact.peaks import largest_nested_total
-from bfio.step.exact.place import spread_largest
-from bfio.step.exact.refill import refill
+from bfio.step.exact.place import refill, spread_largest
 from bfio.step.exact.subsets import (
     SMALL_VALUE,
     PricedRequests,
-    PricedTable,
     Table,
-    best_subsets,
     collect_subsets,
     fill_table,
     largest_value,
@@ -24,7 +20,7 @@ from bfio.step.exact.subsets import (
     prefix_values,
     with_parts,
 )
-from bfio.step.exact.sums import UNREACHABLE, floors
+from bfio.step.exact.sums import UNREACHABLE, floors, largest_nested_total
 from bfio.step.exact.windows.pricing import BLOCK, Priced, collect_best, fill_tables
 from tests.step.exact.cases import spent
 
@@ -55,14 +51,13 @@ def _priced(
     cells: Table = np.empty((most + 1, limit + 1), kind)
     fill_table(np.array(sizes), np.array(values, kind), reach, cells)
     order = sorted(range(len(sizes)), key=lambda i: (-values[i], sizes[i]))[:most]
-    tops = np.full((2, most + 1), UNREACHABLE)
+    top_sum, top_value = np.full((2, most + 1), UNREACHABLE)
     for c in range(len(order) + 1):
-        tops[:, c] = sum(sizes[i] for i in order[:c]), sum(values[i] for i in order[:c])
-    table = PricedTable(cells, reach, tops[0], tops[1])
+        top_sum[c] = sum(sizes[i] for i in order[:c])
+        top_value[c] = sum(values[i] for i in order[:c])
     worth = np.array(values, dtype=np.int64)
-    return PricedRequests(
-        np.array(sizes), worth, prefix_values(worth, most), np.array(order), table
-    )
+    tops = np.array(order), top_sum, top_value
+    return PricedRequests(np.array(sizes), worth, prefix_values(worth, most), *tops, cells, reach)
 
 
 @given(_SIZES, st.data(), st.sampled_from([np.int32, np.int64]))
@@ -82,7 +77,7 @@ def test_priced_subsets(sizes: list[int], data: st.DataObject, kind: type) -> No
             for s in combinations(range(len(sizes)), c)
             if sum(sizes[i] for i in s) <= limit
         }
-        best = largest_value(requests.table, c, limit)
+        best = largest_value(requests, c, limit)
         assert best == max(fitting.values(), default=UNREACHABLE)
         if not fitting:
             continue
@@ -108,12 +103,12 @@ def test_prefix_values(values: list[int], most: int) -> None:
 def test_subsets_by_hand() -> None:
     """Of 3, 4, 5 worth 3, 4, 1, two of sum <= 8: {3, 4} is worth 7; {3, 5} is worth 4."""
     requests = _priced([3, 4, 5], [3, 4, 1], 2, 8, np.int32)
-    assert largest_value(requests.table, 2, 8) == 7
-    assert largest_value(requests.table, 2, 6) == UNREACHABLE
+    assert largest_value(requests, 2, 8) == 7
+    assert largest_value(requests, 2, 6) == UNREACHABLE
     assert SMALL_VALUE > 8
-    capacity, margins, best = np.array([2, 1]), np.array([8, 3]), np.array([7, 3])
-    found = best_subsets(requests, capacity, margins, best, 100, spent())
-    assert found.tolist() == [[1, 0], [0, -1]]
+    found = np.empty((1, 2), np.int64)
+    assert collect_subsets(requests, 2, 8, 7, 100, found, spent()) == (1, True)
+    assert found.tolist() == [[1, 0]]
 
 
 def test_giving_up_is_said() -> None:

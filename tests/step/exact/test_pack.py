@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bfio.step.exact import pack_bound, solve_exact
+from bfio.step.exact import pack_search, solve_exact
 from bfio.step.exact.columns import PRICE_SCALE
 from bfio.step.exact.effort import Effort
 from bfio.step.exact.fill import FillProblem, reduce_to_fill
-from bfio.step.exact.pack_bound import PackBound, least_peak_by_sums
+from bfio.step.exact.pack_search import PackBound, least_peak_by_sums
 from bfio.step.exact.place import spread
 from bfio.step.exact.rebalance import find_split, rebalance
 from formulations.arrays import IntArray
@@ -146,7 +146,7 @@ def test_priced_peaks_are_valid(core: FillProblem) -> None:
 @pytest.mark.parametrize("most", [0, 3000, 1 << 24])
 def test_tables_with_rows_for_some_numbers(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Largest values by enumeration, for workers that have rows for their slots or none."""
-    monkeypatch.setattr(pack_bound, "_MAX_COUNTED", most)
+    monkeypatch.setattr(pack_search, "_MAX_COUNTED", most)
     rng = np.random.default_rng(8)
     for _ in range(20):
         sizes = np.sort(rng.integers(0, 30, 7))

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bfio.step.exact import ExactResult, solve_exact
-from bfio.step.exact.phases import Phase
+from bfio.step.exact.effort import Phase
 from bfio.testing.instances import step_problems
 from formulations.errors import InputError
 from formulations.results import Termination

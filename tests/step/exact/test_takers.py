@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from bfio.step.exact.master import Pool
-from bfio.step.exact.subsets import Table
+from bfio.step.exact.subsets import Table, Takers, Work, add_best, add_values_of_all
 from bfio.step.exact.sums import UNREACHABLE
-from bfio.step.exact.takers import Offer, Takers, Work, add_best, add_values_of_all
 from formulations.arrays import IntArray
 
 
@@ -28,7 +27,9 @@ def _work(takers: Takers) -> Work:
     return Work(np.zeros(1, np.int64), np.zeros(2, np.int64), reach)
 
 
-def _takers(rng: np.random.Generator, requests: int) -> Takers:
+def _takers(rng: np.random.Generator, sizes: IntArray) -> Takers:
+    """Return random workers; each request is a kind of its own."""
+    requests = len(sizes)
     number = int(rng.integers(1, 4))
     allowed = rng.random((number, requests)) < 0.7
     allowed[0] = True
@@ -37,6 +38,8 @@ def _takers(rng: np.random.Generator, requests: int) -> Takers:
         rng.integers(1, 4, number),
         rng.integers(0, number, number),
         allowed,
+        sizes,
+        np.arange(requests),
     )
 
 
@@ -49,15 +52,14 @@ def test_values_and_subsets_are_those_of_enumeration(small: bool) -> None:
         requests = int(rng.integers(1, 8))
         sizes = np.sort(rng.integers(0, 12, requests))
         values = rng.integers(-9, 20, requests)
-        units: Table = values.astype(np.int32) if small else values
-        # Each request is a kind of its own; no dual is above the size of a subset.
-        offer = Offer(sizes, np.arange(requests), values, units)
-        takers = _takers(rng, requests)
+        typed: Table = values.astype(np.int32) if small else values
+        takers = _takers(rng, sizes)
         W = len(takers.base)
+        # No dual is above the size of a subset.
         dual = np.full(W + requests, -1.0)
         peaks = np.unique(rng.integers(0, 40, 3))
         total = np.zeros(len(peaks), dtype=np.int64)
-        add_values_of_all(takers, peaks, offer, total, _work(takers))
+        add_values_of_all(takers, peaks, typed, total, _work(takers))
         for peak, sum_of_all in zip(peaks.tolist(), total.tolist(), strict=True):
             by_hand = [
                 _best(
@@ -66,7 +68,7 @@ def test_values_and_subsets_are_those_of_enumeration(small: bool) -> None:
                 for base, count, q in zip(*takers[:3], strict=True)
             ]
             pool = Pool(np.full((W, 3), 7), np.empty(W, np.int64), np.empty(W))
-            found, number = add_best(takers, peak, offer, dual, pool, 0, _work(takers))
+            found, number = add_best(takers, peak, typed, dual, pool, 0, _work(takers))
             if min(by_hand) == UNREACHABLE:
                 assert found <= UNREACHABLE // 2
                 assert sum_of_all <= UNREACHABLE // 2
@@ -88,10 +90,10 @@ def test_values_and_subsets_are_those_of_enumeration(small: bool) -> None:
 def test_only_subsets_that_improve_the_program_are_added() -> None:
     """By hand: worth 5 for a worker whose dual is 3; the request costs 1, or 2 as well."""
     sizes = np.array([5])
-    offer = Offer(sizes, np.zeros(1, np.int64), sizes, sizes)
     zero = np.zeros(1, np.int64)
-    takers = Takers(zero, np.ones(1, np.int64), zero, np.ones((1, 1), dtype=np.bool_))
+    one = np.ones(1, np.int64)
+    takers = Takers(zero, one, zero, np.ones((1, 1), dtype=np.bool_), sizes, zero)
     for price, added in ((1.0, 1), (2.0, 0)):
         pool = Pool(np.empty((1, 1), np.int64), np.empty(1, np.int64), np.empty(1))
         dual = np.array([3.0, price])
-        assert add_best(takers, 5, offer, dual, pool, 0, _work(takers)) == (5, added)
+        assert add_best(takers, 5, sizes, dual, pool, 0, _work(takers)) == (5, added)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bfio.step.exact.positions import Positions
+from bfio.step.exact.fill import Positions
 from bfio.step.exact.sums import sums_of_first
 from formulations.arrays import BoolArray, IntArray
 from formulations.errors import CapabilityError

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from bfio.step.exact.effort import Effort
-from bfio.step.exact.place import spread_largest
-from bfio.step.exact.refill import REFILLS, fewest_first, refill, with_first
+from bfio.step.exact.place import REFILLS, fewest_first, refill, spread_largest, with_first
 from bfio.step.exact.windows.aggregate import Aggregate
 from bfio.step.exact.windows.anneal import anneal
 from bfio.step.exact.windows.costs import NEVER

@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bfio.step.exact.effort import Effort
-from bfio.step.exact.phases import Phase
+from bfio.step.exact.effort import Effort, Phase
 from bfio.step.exact.windows.aggregate import Aggregate, aggregate
 from bfio.step.exact.windows.bounds import Bounded, Bounds
 from bfio.step.exact.windows.boxes import Boxes

@@ -5,8 +5,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from bfio.step.exact.effort import CALL, Effort
-from bfio.step.exact.phases import Phase
+from bfio.step.exact.effort import CALL, Effort, Phase
 from bfio.step.exact.result import ExactResult, Seconds
 from bfio.step.exact.windows.aggregate import aggregate
 from bfio.step.exact.windows.boxes import Boxes
