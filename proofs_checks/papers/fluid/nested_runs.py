@@ -338,7 +338,10 @@ def in_system_is_bounded(load: Load, stages: int) -> bool:
 
 
 def unanswered_are_bounded(load: Load, stages: int) -> bool:
-    """Whether at most ``W_1 + 2n_1`` arrived prompts wait for their first token."""
+    """Whether at most ``W_1 + 2n_1`` arrived prompts wait for their first token.
+
+    With ``l'_1 = 0`` at most ``W_1 + W_2 + n_1 + n_2``.
+    """
     run, policy = load.run(), nested_policy(load.ends, load.thresholds)
     waiting, under_way = queue_lengths(run, policy).waiting[:, 0], 2 * load.thresholds[0]
     if len(load.ends) > 1 and load.ends[0] == 0:
@@ -465,7 +468,7 @@ def latency_leaves_room(case: Pair) -> bool:
     "fluid.theorem2-ttft",
     _why_ttft,
     Mutation("at most ΔT between arrivals", intervals=(1,)),
-    "without a first token are at most W_1 + 2n_1",
+    "without a first token are at most W_1 + 2n_1, or W_1 + W_2 + n_1 + n_2 where l'_1 = 0",
     unanswered_are_bounded,
 )
 def ttft_leaves_room(case: Pair) -> bool:
@@ -476,8 +479,9 @@ def ttft_leaves_room(case: Pair) -> bool:
     Formula: E[TTFT] ≤ ΔT·(1/S)·Σ_s E[W_1^s]
     Reading: as T grows; the first token at the end of the prefill, which favours the display (of
         stage 1 in the correction).
-    Correction: Λ·E[TTFT] ≤ E[W_1] + 2n_1, by Little's law: with few arrivals a prompt waits for
-        its cohort, however short the queue. The order stays.
+    Correction: Λ·E[TTFT] ≤ E[W_1] + 2n_1 for l'_1 ≥ 1, by Little's law: with few arrivals a prompt
+        waits for its cohort, however short the queue. For l'_1 = 0 stage 1 is the first of segment
+        2, and E[W_2] counts as well: Λ·E[TTFT] ≤ E[W_1] + E[W_2] + n_1 + n_2. The order stays.
     """
     # Prompt i of a cohort waits for n_1 − i arrivals before its prefill: (n_1 − 1)/2 on average.
     return Fraction((case.first - 1) * case.interval, 2) <= 2 * case.longest * case.first_queue

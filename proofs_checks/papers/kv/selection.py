@@ -57,7 +57,8 @@ def random_state(rng: np.random.Generator, prompts: str) -> WorkerState:
     rng : numpy.random.Generator
         Source of randomness.
     prompts : str
-        ``common`` for one prompt, ``mixed``, or ``agreeable``: longer outputs, no smaller prompts.
+        ``common`` for one prompt, ``mixed``, or ``agreeable``: longer outputs, no smaller prompts;
+        of equal outputs the smaller prompt comes first, or last with ``larger-first``.
     """
     memory, first = int(rng.integers(4, 16)), int(rng.integers(1, 4))
     running: list[Load] = []
@@ -69,10 +70,11 @@ def random_state(rng: np.random.Generator, prompts: str) -> WorkerState:
     # `integers` excludes its upper end: prompts are at most 4.
     needs = np.full(num, first) if prompts == "common" else rng.integers(1, 5, num)
     lengths = np.sort(rng.integers(1, 7, num))
-    if prompts == "agreeable":
+    if prompts in ("agreeable", "larger-first"):
         needs = np.sort(needs)
     waiting = [(int(n), int(d)) for n, d in zip(needs, lengths, strict=True)]
-    waiting.sort(key=lambda load: load[::-1])
+    sign = -1 if prompts == "larger-first" else 1
+    waiting.sort(key=lambda load: (load[1], sign * load[0]))
     return WorkerState(memory, tuple(running), tuple(w for w in waiting if sum(w) - 1 <= memory))
 
 
@@ -244,7 +246,7 @@ def _check(
         "three random requests of different outputs on an empty worker",
         draws,
     )
-    grow = f"{what}, prompts that grow with the outputs"
+    grow = f"{what}, prompts that grow with the outputs, the smaller first where outputs are equal"
     as_corrected = on_states(context, grow, "random states", corrected, count, holds)
     return printed, as_corrected
 
@@ -257,6 +259,7 @@ def _claim(claim_id: str, verify: Verifier, what: str) -> Callable[[Statement], 
             claim_id,
             Mutation("common prompts only", common=True),
             Mutation("any prompts in the correction", corrected="mixed"),
+            Mutation("of equal outputs the larger prompt first", corrected="larger-first"),
             check=partial(_check, holds=holds, what=what),
             hypotheses=("a prompt s_i for each request", "outputs known", "s_i + o_i ≤ M"),
             summary="A short output with a large prompt blocks longer ones with small prompts.",
@@ -277,8 +280,9 @@ def largest_is_found(state: WorkerState) -> bool:
     Source: KV-cache paper, Equation (2) with the prompts s_i of section 7
     Statement: Where prompts differ, as in the experiments, the ascending scan still solves (2).
     Formula: |U_greedy| = max {|U| : (1) with s_i in place of s}
-    Correction: It does if prompts agree with outputs (a longer output, no smaller prompt): then an
-        earlier request needs no more at any slot. In general (2) is a program of its own.
+    Correction: It does if prompts agree with outputs (a longer output, no smaller prompt) and the
+        smaller prompt comes first where outputs are equal: then an earlier request needs no more
+        at any slot. In general (2) is a program of its own.
     """
     return len(state.starts()) == most_together(state)
 
@@ -290,8 +294,8 @@ def breaking_is_scanning_on(state: WorkerState) -> bool:
     Source: KV-cache paper, Algorithm 2 with the prompts s_i of section 7
     Statement: Where prompts differ, stopping at the first failure still loses nothing.
     Formula: U(break) = U(continue) with s_i in place of s
-    Correction: It loses nothing if prompts agree with outputs (a longer output, no smaller
-        prompt).
+    Correction: It loses nothing if prompts agree with outputs (a longer output, no smaller prompt)
+        and the smaller prompt comes first where outputs are equal.
     """
     return state.starts() == state.starts(scan_on=True)
 

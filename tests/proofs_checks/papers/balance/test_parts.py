@@ -36,6 +36,21 @@ def test_energy_of_a_step_by_hand() -> None:
     assert two == pytest.approx(2 * watts(1 / 4) + 4 * watts(1 / 8) + 200)
 
 
+def test_even_loads_may_take_more_energy_with_two_phases() -> None:
+    """Loads of 19 and 19 are busy for 20 s at full power, 36 and 2 for 37 s and 3 s.
+
+    mfu = 0.45·20/t; the light worker's power is capped at 400 W.
+    """
+
+    def two(loads: tuple[int, int]) -> float:
+        return energy(loads, (2, 2), EnergyReading.TWO_PHASE, 0.7, 4 / 3)
+
+    assert two((19, 19)) == pytest.approx(2 * 20 * 400)
+    uneven = 37 * (100 + 300 * (20 / 37) ** 0.7) + 3 * 400 + 34 * 100
+    assert two((36, 2)) == pytest.approx(uneven)
+    assert uneven < 15_600 < two((19, 19))
+
+
 def test_an_overloaded_pool_without_a_size() -> None:
     """1, 2 of s_max = 3 with one slot: one is left without either, and there is no 3."""
     assert verify_pool({"pool": [1, 2], "free": 1, "largest": 3}) is not None

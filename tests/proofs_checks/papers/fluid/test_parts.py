@@ -14,6 +14,7 @@ from formulations.fluid import equilibrium
 from formulations.thresholds import drift_exponent
 from proofs_checks.papers.fluid.equilibrium import Case, stage_sum
 from proofs_checks.papers.fluid.memory import TwoSegments, closed_form, full_batch
+from proofs_checks.papers.fluid.nested_runs import Load, unanswered_are_bounded
 from proofs_checks.papers.fluid.nested_theorems import merged_case
 from proofs_checks.papers.fluid.propositions import ReservingCoins, least_backlog, work_left
 from proofs_checks.papers.fluid.queues import (
@@ -274,3 +275,17 @@ def test_figure_6_with_its_types() -> None:
     assert rows_[0] == ((), (3,), (1, 2))
     assert rows_[1] == ((7,), (3, 5, 6), (4,))
     assert rows_[2] == ((10,), (7, 8), (3, 5, 6, 9))
+
+
+def test_without_output_in_the_first_segment_its_queue_is_not_all() -> None:
+    """Thresholds (1, 5), l' = (0, 1): four wait before stage 1, with none before stage 0.
+
+    At the fifth batch all five lack a first token: more than W_1 + 2n_1 = 2.
+    """
+    load = Load(1, (0, 1), (1, 5), tuple((10 * t, 1) for t in range(5)), 1, 1)
+    run = load.run()
+    waiting = queue_lengths(run, nested_policy(load.ends, load.thresholds)).waiting
+    assert waiting[4].tolist() == [0, 4]
+    assert run.batches.start.tolist() == run.instance.arrival.tolist()
+    assert (run.first_token == -1).all()
+    assert unanswered_are_bounded(load, 1)

@@ -42,6 +42,12 @@ from proofs_checks.papers.kv.overload import (
 )
 from proofs_checks.papers.kv.program import RULES, within
 from proofs_checks.papers.kv.regret import least_left
+from proofs_checks.papers.kv.selection import (
+    WorkerState,
+    breaking_is_scanning_on,
+    largest_is_found,
+    random_state,
+)
 from proofs_checks.papers.kv.semi_online import area_bound, totals
 from proofs_checks.statistics import binomial
 from proofs_checks.statistics import exact_mean as mean
@@ -321,3 +327,18 @@ def test_it_starts_what_the_offline_schedule_has_started() -> None:
     coupling = off_couple(data, [0, 0, 9], [0, 1, 2], 0)
     assert coupling.starts == (0, 0, 2)
     assert coupling.copies_from == 2
+
+
+def test_equal_outputs_need_the_smaller_prompt_first() -> None:
+    """M = 5, three of one token with needs 4, 2, 1: the scan stops at 2, though 1 fits as well."""
+    loads = (4, 1), (2, 1), (1, 1)
+    larger, smaller = WorkerState(5, (), loads), WorkerState(5, (), loads[::-1])
+    assert larger.starts() == [0]
+    assert larger.starts(scan_on=True) == [0, 2]
+    assert not breaking_is_scanning_on(larger)
+    assert breaking_is_scanning_on(smaller)
+    assert largest_is_found(smaller)
+    # With another of need 1, three fit together: 2, 1 and 1.
+    assert not largest_is_found(WorkerState(5, (), (*loads, (1, 1))))
+    rng = np.random.default_rng(1)
+    assert not all(largest_is_found(random_state(rng, "larger-first")) for _ in range(500))
