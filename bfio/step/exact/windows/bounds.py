@@ -1,6 +1,6 @@
 """Bounds by shares and prices: duals rounded to integers, and sets of least cost."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -118,10 +118,11 @@ class Bounds:
         kept = found.of_modes <= most[boxes.modes.worker]
         boxes = boxes.without(kept)
         if len(boxes.modes.low) <= _FEW_MODES:
-            boxes = boxes.copy()
-            costs = found.costs._replace(modes=boxes.modes, fixed=found.costs.fixed[kept])
+            modes = boxes.modes
+            modes = modes._replace(low=modes.low.copy(), high=modes.high.copy())
+            costs = found.costs._replace(modes=modes, fixed=found.costs.fixed[kept])
             shrink_modes(costs, most, self._effort.spent)
-            boxes = boxes.without(boxes.modes.low <= boxes.modes.high)
+            boxes = replace(boxes, modes=modes).without(modes.low <= modes.high)
         return boxes.raised()
 
     def round_of(self, found: Bounded) -> ShareRound:

@@ -38,11 +38,6 @@ class Boxes:
         """Whether some worker has no mode left."""
         return not np.bincount(self.modes.worker, minlength=len(self.model.open)).all()
 
-    def copy(self) -> "Boxes":
-        """Return a copy with its own ranges of sums."""
-        modes = self.modes._replace(low=self.modes.low.copy(), high=self.modes.high.copy())
-        return replace(self, modes=modes)
-
     def without(self, kept: BoolArray) -> "Boxes":
         """Return boxes with the kept modes only, and the same floors."""
         if kept.all():
@@ -94,15 +89,16 @@ class Boxes:
 
     def part(self, split: Split, *, high: bool) -> "Boxes":
         """Return one of two cases: the load of a worker at a step is above a level, or not."""
-        boxes = self.copy()
-        modes = boxes.modes
+        modes = self.modes
         of_worker = modes.worker == split.worker
         sums = split.level - modes.loads[:, split.step]
         if high:
-            modes.low[of_worker] = np.maximum(modes.low, sums + 1)[of_worker]
+            low = np.where(of_worker, np.maximum(modes.low, sums + 1), modes.low)
+            modes = modes._replace(low=low)
         else:
-            modes.high[of_worker] = np.minimum(modes.high, sums)[of_worker]
-        return boxes.without(modes.low <= modes.high).raised()
+            most = np.where(of_worker, np.minimum(modes.high, sums), modes.high)
+            modes = modes._replace(high=most)
+        return replace(self, modes=modes).without(modes.low <= modes.high).raised()
 
 
 @entry_point

@@ -233,14 +233,8 @@ class ShareProgram:
             return 0
         worker = np.array([k for k, _ in new])
         times, costs = self._times_and_costs(worker, list(new.values()))
-        start, index, value = [0], [], []
-        for k, kind in new:
-            different = dict.fromkeys(kind)
-            index += [*different, self._kinds + k, self._fixed_rows - 1]
-            value += [*map(float, map(kind.count, different)), 1.0, float(len(kind))]
-            start.append(len(index))
-        column, row, entries = self._entries(worker, times, start, index, value)
         added = list(new)
+        column, row, entries = self._entries(added, worker, times)
         if at is not None:
             prices, weights, admit = at.duals
             duals = np.concatenate([-prices, at.worker_duals, [-admit], weights * _UNIT])
@@ -281,18 +275,19 @@ class ShareProgram:
         return times, -(tau * (added @ model.goal.weights)) / (self._scale * _UNIT)
 
     def _entries(
-        self,
-        worker: IntArray,
-        times: IntArray,
-        start: list[int],
-        index: list[int],
-        value: list[float],
+        self, sets: list[tuple[int, tuple[int, ...]]], worker: IntArray, times: IntArray
     ) -> tuple[IntArray, IntArray, FloatArray]:
         """Return column, row and value of each entry, by column."""
+        lengths, index, value = [], [], []
+        for k, kind in sets:
+            different = dict.fromkeys(kind)
+            index += [*different, self._kinds + k, self._fixed_rows - 1]
+            value += [*map(float, map(kind.count, different)), 1.0, float(len(kind))]
+            lengths.append(len(different) + 2)
         levels = coefficients(self.cuts, Columns(worker, times))
         column, row = np.nonzero(levels.T)
         of_cuts = -levels[row, column] / _UNIT
-        column = np.concatenate([np.repeat(np.arange(len(worker)), np.diff(start)), column])
+        column = np.concatenate([np.repeat(np.arange(len(sets)), lengths), column])
         order = np.argsort(column, kind="stable")
         rows = np.concatenate([np.array(index), row + self._fixed_rows])
         return column[order], rows[order], np.concatenate([np.array(value), of_cuts])[order]

@@ -141,20 +141,19 @@ class WindowSearch:
     def _explore(self, program: ShareProgram, sums: Aggregate | None) -> None:
         """Solve the problem case by case, in depth-first order."""
         waiting = [_Open(self._boxes, self.bound)]
-        stopped = None
+        stopped: list[int] = []
         while waiting and not self._effort.is_over:
             case = waiting.pop()
             solution, closed = self._bounded(program, case, sums)
             if case.path:
                 split, high = case.path[-1]
-                reached = self.value if closed else self.bound
-                rise = reached - case.bound
+                rise = (self.value if closed else self.bound) - case.bound
                 self._splits.learn(split, high=high, spread=case.spread, rise=rise)
             if closed:
                 continue
             chosen = self._split(program, solution)
             if chosen is None or self._effort.is_over:
-                stopped = self.bound
+                stopped.append(self.bound)
                 break
             split, spread = chosen
             self.cases[-1].split = split
@@ -162,8 +161,7 @@ class WindowSearch:
                 # The last one is taken first.
                 boxes = self._boxes.part(split, high=high)
                 waiting.append(_Open(boxes, self.bound, (*case.path, (split, high)), spread))
-        left = [case.bound for case in waiting] + ([] if stopped is None else [stopped])
-        self.bound = min([self.value, *left])
+        self.bound = min([self.value, *stopped, *(case.bound for case in waiting)])
         self.cases += [Case([]) for _ in waiting]
 
     def _split(

@@ -59,14 +59,14 @@ def _placed(
     placements.begin(start)
     floors = np.maximum(model.goal.closed, 0)
     sums = aggregate(model, floors, floors, effort)
-    if sums is not None and placements.owner is not None:
-        placements.aim(sums)
-    for _ in range(_PLACEMENTS):
-        if placements.owner is None or placements.value <= bound or effort.is_over:
-            break
-        placements.improve(placements.owner.copy())
     if placements.owner is None:
         return None
+    if sums is not None:
+        placements.aim(sums)
+    for _ in range(_PLACEMENTS):
+        if placements.value <= bound or effort.is_over:
+            break
+        placements.improve(placements.owner.copy())
     return ExactResult(
         method="bound",
         assignment=model.assignment(placements.owner),
