@@ -47,7 +47,7 @@ class FillSearch(CoreSearch):
     def prepare(self) -> None:
         """Compile the kernels that `run` calls, except those for pricing."""
         self._place_first()
-        self._bound_peaks(self._core.last_open_peak(self._best))
+        self._bound_peaks(self._core.last_open_peak(self._best), 0)
         owner = self._evenly_under(self._first)
         refill(self._core.base, self._core.sizes, np.arange(1), 0, owner, self._effort.spent)
         self._enumerate(node_limit=1)
@@ -61,12 +61,14 @@ class FillSearch(CoreSearch):
             return
         self._method = "bound"
         last = core.last_open_peak(self._best)
-        if self._bounding_work(last) > _DEAR_BOUNDS * OPERATIONS:
+        work = self._bounding_work(last)
+        if work > _DEAR_BOUNDS * OPERATIONS:
             effort.spend(CALL)
             last = self._refill_unbounded(last)
+            work = self._bounding_work(last)
         effort.spend(CALL)
         with self._bounding():
-            self._bound_peaks(last)
+            self._bound_peaks(last, work)
         if self._open:
             effort.spend(CALL)
             self._refill()
@@ -91,21 +93,21 @@ class FillSearch(CoreSearch):
         of_peaks = (last - self._first + 1) * (len(core.sizes) + int(core.capacity.sum()))
         return _SUM * (cells + limit) + _PEAK * of_peaks
 
-    def _bound_peaks(self, last: int) -> None:
-        """Bound all peaks up to ``last`` by reachable sums."""
+    def _bound_peaks(self, last: int, work: int) -> None:
+        """Bound all peaks up to ``last`` by reachable sums, with so many operations."""
         if last - self._first >= _MAX_PEAKS:
             return
         core, limit = self._core, self._core.largest_margin(last)
         peaks = np.arange(self._first, last + 1)
         cardinalities, rows = np.unique(core.capacity, return_inverse=True)
         if Phase.SUMS in self._skip or (limit + 1) * (cardinalities[-1] + 1) > _MAX_CELLS:
-            totals = core.room(peaks)
+            self._bounds = core.value(peaks, np.minimum(core.room(peaks), core.largest_total))
         else:
-            self._effort.spend(self._bounding_work(last))
+            self._effort.spend(work)
             table = floors(core.sizes, cardinalities, limit)
             totals = totals_under(peaks, core.base, core.capacity, core.sizes, rows, table)
-        bounds = core.value(peaks, np.minimum(totals, core.largest_total))
-        self._bounds = np.where(totals < 0, IMPOSSIBLE, bounds)
+            self._bounds = core.value(peaks, totals)
+            self._bounds[totals < 0] = IMPOSSIBLE
         self._raise_lower()
 
     def _raise_lower(self) -> None:
