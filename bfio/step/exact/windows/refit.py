@@ -21,6 +21,8 @@ from formulations.arrays import IntArray
 #: For each number and sum of requests the first that is the last of such a set, or -1.
 Reach: TypeAlias = NDArray[np.int16]
 
+#: Last member that a table can name.
+_LAST = (1 << 15) - 1
 #: Most cells of a table of reachable sums, times its requests.
 _MAX_WORK = 1 << 24
 #: Most rounds through all pairs, and how many in turn may pass without a better objective.
@@ -124,7 +126,7 @@ def _reach(sizes: IntArray, members: IntArray, count: int, high: int) -> Reach:
     table[0, 0] = 0
     for i in range(len(members)):
         size = sizes[members[i]]
-        if size > high:
+        if size > high or i > _LAST:
             break
         mark = np.int16(i)
         for c in range(min(count, i + 1), 0, -1):

@@ -283,6 +283,17 @@ def test_dealing_out_never_makes_a_placement_worse() -> None:
     assert better > 10
 
 
+def test_more_requests_wait_than_a_table_can_name() -> None:
+    """The only request of 3 tokens stands behind 70,000 of one: the objective told is true."""
+    sizes = np.ones((70_001, 1), dtype=np.int64)
+    sizes[-1] = 3
+    model = step_model(StepProblem(np.array([1, 0]), np.array([[10], [13]]), sizes))
+    owner, spent = np.full(len(sizes), -1), np.zeros(1, dtype=np.int64)
+    owner[0] = 0
+    value = refit(model.requests, model.workers, model.goal, owner, model.admits_all, spent)
+    assert (value, [1]) == placed_sums(model, owner)
+
+
 def program_of_one() -> ShareProgram:
     """Return the program of `ONE_OF_ONE`, with its only set and a floor at 10."""
     model = step_model(ONE_OF_ONE)
