@@ -28,7 +28,7 @@ from bfio.decode.cluster import Cluster
 from bfio.decode.features.registry import unseen
 from bfio.decode.observers import Observer, StepView
 from bfio.decode.option_kinds import HORIZON
-from bfio.decode.options import Dispatch, RunOptions
+from bfio.decode.options import Dispatch, RunOptions, Ties
 from bfio.decode.policy import Assignment, Policy
 from bfio.decode.policy_registry import all_options, built_in, given_to, look_ahead
 from bfio.decode.run import Run
@@ -516,6 +516,7 @@ def observed_run(
     if run.rests is not None and until is None:
         raise _rests(run.policy)
     if repeats:
+        # The recorded decisions name the workers by their own numbers, whatever the rule for ties.
         simulate(
             workload,
             recorded.again,
@@ -523,7 +524,7 @@ def observed_run(
             observers=[repeated, *observers],
             keep_trajectory=False,
             stop=repeated.is_over,
-            options=replace(options, predictor=again, telemetry=None),
+            options=replace(options, predictor=again, telemetry=None, ties=Ties.LOWEST),
             horizon=max(horizon, look_ahead(run.policy_options)),
         )
     return run

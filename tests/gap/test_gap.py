@@ -93,6 +93,19 @@ def test_decisions_by_reports_are_measured_on_the_true_state(
     assert report.regrets() == measure_gap(workload, again, cluster, **given).regrets()
 
 
+@given(_workloads(), st.sampled_from(["rotating", "random"]))
+def test_a_window_of_the_program_alone_repeats_the_decisions(
+    workload: Workload, ties: str
+) -> None:
+    """Loads are constant, so that two steps count twice as much as one: ties are broken once."""
+    cluster = Cluster(workers=3, slots=2)
+    now, window = (
+        measure_gap(workload, "jsq", cluster, pool=4, ties=ties, horizon=horizon).regrets()
+        for horizon in (0, 1)
+    )
+    assert window == [2 * regret for regret in now]
+
+
 def _admit_one(state: DecodeState) -> list[int | None]:
     """Start only the oldest request, however many slots are free."""
     worker = int(state.free_slots.argmax())
