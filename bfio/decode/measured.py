@@ -184,7 +184,9 @@ def measured_part(workload: Workload, cluster: Cluster, options: RunOptions) -> 
     why_not = ""
     if steps < LEAST_STEPS:
         enough = _repeats(workload, cluster, options, warm_up + LEAST_STEPS)
-        remedy = f"repeat the requests {enough} times"
+        # What is counted are passes over the requests of the user, not over repeated ones.
+        passes = enough * workload.provenance.get("repeated", 1)
+        remedy = f"repeat the requests {passes} times"
         if options.steps is not None:
             remedy = "use a run of more steps"
         elif enough == 1:

@@ -90,6 +90,9 @@ def test_too_few_requests_and_what_would_do() -> None:
     assert "repeat the requests 8 times" in why
     assert measured_part(workload.repeated(8), CLUSTER, options).why_not == ""
     assert measured_part(workload.repeated(7), CLUSTER, options).why_not != ""
+    # Three passes, repeated three times.
+    repeated = measured_part(workload.repeated(3), CLUSTER, options)
+    assert "repeat the requests 9 times" in repeated.why_not
     document = describe_run(simulate(workload, "fcfs", CLUSTER, options=options))
     assert document["measured"] is None
     assert document["measured_part"]["why_not"] == why
