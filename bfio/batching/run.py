@@ -408,6 +408,8 @@ def _names(run: BatchRun, log: BatchLog) -> list[str]:
 def run_figure(runs: Sequence[BatchRun]) -> "Figure":
     """Draw ``|X|`` and the requests at agents over time: a line per run, or per stage of one run.
 
+    The lines begin with the measured time, since a warm-up has no states but its first and last.
+
     Parameters
     ----------
     runs : sequence of BatchRun
@@ -417,16 +419,16 @@ def run_figure(runs: Sequence[BatchRun]) -> "Figure":
 
     with styled(8, 5, 2, 1, sharex=True) as (figure, (tokens, requests)):
         for run in runs:
-            time, course = run.course.slot * run.slot, run.course
-            stages = run.scenario.network.stages
+            measured, stages = run.course.slot >= run.warmup, run.scenario.network.stages
+            time, present = run.course.slot[measured] * run.slot, run.course.present[measured]
             if len(runs) == 1 and len(stages) > 1:
+                work = run.course.work[measured]
                 for k, stage in enumerate(stages):
-                    tokens.plot(time, course.work[:, k], linewidth=0.9, label=stage.name)
-                    requests.plot(time, course.present[:, k], linewidth=0.9, label=stage.name)
+                    tokens.plot(time, work[:, k], linewidth=0.9, label=stage.name)
+                    requests.plot(time, present[:, k], linewidth=0.9, label=stage.name)
             else:
-                tokens.plot(time, course.tokens, linewidth=0.9, label=run.policy)
-                present = course.present.sum(axis=1)
-                requests.plot(time, present, linewidth=0.9, label=run.policy)
+                tokens.plot(time, run.course.tokens[measured], linewidth=0.9, label=run.policy)
+                requests.plot(time, present.sum(axis=1), linewidth=0.9, label=run.policy)
         of_tokens = "unprocessed tokens |X|, without running batches", "tokens"
         of_requests, along = ("requests at agents", "requests"), f"time [{runs[0].unit}]"
         label_pair(figure, (tokens, requests), along, of_tokens, of_requests)

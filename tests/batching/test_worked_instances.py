@@ -2,10 +2,11 @@
 
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from bfio.batching.registry import build
-from bfio.batching.run import BatchRun
+from bfio.batching.run import BatchRun, run_figure
 from bfio.batching.scenario import Scenario, Serving, reasons, remarks
 from bfio.batching.simulation import simulate
 from bfio.batching.tallies import DEPARTED
@@ -105,3 +106,11 @@ def test_when_theorem_1_applies(policy: str, least_prefill: int, covered: bool) 
     """Limits must leave room for a full batch (section 8, note 9)."""
     agent = Agent("engine", 10, BatchTime(1))  # type: ignore[arg-type]
     assert (reasons(build(policy), agent, least_prefill) == []) == covered
+
+
+def test_the_figure_begins_with_the_measured_time() -> None:
+    """A warm-up is two states apart: no line joins them."""
+    run = run_of(A, "sarathi", slots=100)
+    for axes in run_figure([run]).axes:
+        (line,) = axes.get_lines()
+        assert np.asarray(line.get_xdata()).tolist() == list(range(10, 101))
