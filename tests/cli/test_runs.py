@@ -219,6 +219,9 @@ def test_gap_prints_a_table(bfio: Bfio) -> None:
     out = bfio("gap", "--policy", "br-0", *FEW, "--no-plots").out
     assert "regret per step [tokens]" in out
     assert "share_optimal" in out
+    unproven = ("--method", "cp-sat", "--work-limit", "1", "--steps", "1")
+    out = bfio("gap", "--policy", "br-0", *FEW, "--no-plots", *unproven).out
+    assert "mean optimum –, worst step –" in " ".join(out.split())
 
 
 def test_timed_arrivals_and_immediate_dispatch(bfio: Bfio) -> None:

@@ -277,9 +277,12 @@ class _Gap:
         print_sentences(self.settings())
         print_table(title, ("", *COLUMNS), lines)
         print(counts)
+        mean, least, worst = (
+            number(document[name]) for name in ("objective_mean", "optimum_mean", "worst_step")
+        )
         print(
-            f"over the proven steps: mean objective {number(document['objective_mean'])}, mean "
-            f"optimum {number(document['optimum_mean'])}, worst step {document['worst_step']}"
+            f"over the proven steps: mean objective {mean}, mean optimum {least}, "
+            f"worst step {worst}"
         )
         if document["relative_certified_gap"] is not None:
             share = percent(document["relative_certified_gap"])
