@@ -185,7 +185,8 @@ def measured_part(workload: Workload, cluster: Cluster, options: RunOptions) -> 
     if steps < LEAST_STEPS:
         enough = _repeats(workload, cluster, options, warm_up + LEAST_STEPS)
         # What is counted are passes over the requests of the user, not over repeated ones.
-        passes = enough * workload.provenance.get("repeated", 1)
+        repeated = workload.provenance.get("repeated")
+        passes = enough * (repeated if isinstance(repeated, int) else 1)
         remedy = f"repeat the requests {passes} times"
         if options.steps is not None:
             remedy = "use a run of more steps"
